@@ -27,7 +27,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
 from discrete_diffusion.hub.published import published
 from evaluations import evaluate
 from record import DOCS, RESULTS, ROOT, Record, Sections, markdown_table, publish

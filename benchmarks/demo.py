@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
 from record import DOCS, publish
 
 PICTURE = DOCS / "images" / "samples.png"

@@ -27,7 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, encode, re
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
 from record import Record, Sections, markdown_table, publish
 

@@ -34,12 +34,12 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.parts import PART_GROUPS
 from discrete_diffusion.config import plugins
 from discrete_diffusion.config.files import config_dir
-from discrete_diffusion.domains.bubble_diagrams.pictures import drawing
+from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures
 from discrete_diffusion.models import registry
 from fake_packages import forget_imports
 
 torch.set_num_threads(1)
-drawing.MAX_DRAWN = 2  # of the diagrams that each command draws: a picture of 36 takes a second
+diagram_pictures.MAX_DRAWN = 2  # diagrams that each command draws: a picture of 36 takes a second
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell's job starts us
 
 settings.register_profile(

@@ -19,9 +19,8 @@ from discrete_diffusion.domains.bubble_diagrams import (
     read_diagrams,
     write_diagrams,
 )
-from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
-from discrete_diffusion.domains.bubble_diagrams.files import impossible_plans
-from discrete_diffusion.domains.bubble_diagrams.plans import box_model
+from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.plans import box_model, impossible_plans
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.domains.domain import SubCommand
@@ -88,9 +87,9 @@ def test_describe_as_json(capsys, folder):
 
 
 def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatch):
-    from discrete_diffusion.domains.bubble_diagrams.procedural import generator
+    from discrete_diffusion.domains.bubble_diagrams.procedural import embedded
 
-    monkeypatch.setattr(generator, "cached_plans", lambda num, seed: cached_plans(200, seed))
+    monkeypatch.setattr(embedded, "cached_plans", lambda num, seed: cached_plans(200, seed))
     text = output(capsys, "describe")
     assert text.startswith("the embedded plans: 200 of seed 0 (data=bubble_diagrams)\n200 diagrams")
 

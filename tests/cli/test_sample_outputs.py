@@ -21,7 +21,7 @@ from discrete_diffusion.cli.request_options import evaluate_request, sample_requ
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
-from discrete_diffusion.domains.bubble_diagrams import trajectory_files as films
+from discrete_diffusion.domains.bubble_diagrams.pictures import trajectory_files as films
 from discrete_diffusion.sampling import _SAMPLER_BUILDERS, Ancestral, FirstHitting
 from interrupting import stop_at_call, stopped
 

@@ -17,7 +17,7 @@ import discrete_diffusion
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
 from discrete_diffusion.domains.bubble_diagrams import read_partials
-from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

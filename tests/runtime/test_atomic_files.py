@@ -24,10 +24,13 @@ from discrete_diffusion.cli.compare.folder import write_json
 from discrete_diffusion.data.stored_arrays import write_npz
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files import writers
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.gif import Palette, write_gif
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+    FORMATS,
+    write_plan,
+)
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.runtime.atomic_files import (
     append_text,

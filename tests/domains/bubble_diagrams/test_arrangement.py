@@ -11,7 +11,10 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.canonical import canonical_orders
 from discrete_diffusion.data.graph_tokens import relabel
 from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, encode, generate_plans
-from discrete_diffusion.domains.bubble_diagrams.arrangement import ArrangementTree, as_numbered
+from discrete_diffusion.domains.bubble_diagrams.completion.arrangements import (
+    ArrangementTree,
+    as_numbered,
+)
 from discrete_diffusion.domains.bubble_diagrams.partial import encode_partial
 from discrete_diffusion.layout import VocabConfig
 

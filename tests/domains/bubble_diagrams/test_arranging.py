@@ -9,8 +9,8 @@ from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains.bubble_diagrams import PartialDiagram
-from discrete_diffusion.domains.bubble_diagrams.arrangement import ArrangementTree
-from discrete_diffusion.domains.bubble_diagrams.arranging import (
+from discrete_diffusion.domains.bubble_diagrams.completion.arrangements import ArrangementTree
+from discrete_diffusion.domains.bubble_diagrams.completion.weighing import (
     list_arrangements,
     weigh,
     weigh_listed,

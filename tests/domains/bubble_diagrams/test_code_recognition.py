@@ -12,7 +12,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     read_partials,
     write_diagrams,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 PLANS = list(generate_plans(567, seed=3))
 HOUSE_GAN = dict(enumerate((1, 3, 2, 4, 9, 3, 3, 3, 3, 7, 8, 6, 10)))

@@ -16,8 +16,11 @@ from discrete_diffusion.domains.bubble_diagrams import (
     PartialDiagram,
     decode,
 )
-from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
-from discrete_diffusion.domains.bubble_diagrams.completion import approximations, complete
+from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
+    approximations,
+    complete,
+)
+from discrete_diffusion.domains.bubble_diagrams.completion.weighing import UnseenError
 from discrete_diffusion.domains.bubble_diagrams.files.fields import inverse_relation
 from discrete_diffusion.domains.bubble_diagrams.partial import decode_partial
 from discrete_diffusion.layout import VocabConfig

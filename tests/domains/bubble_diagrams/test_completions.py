@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Circle
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.pictures.completion_pictures import (
     CompletedRow,
     draw_completions,
 )

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENCY, RELATIONS
 
 PLAN = {

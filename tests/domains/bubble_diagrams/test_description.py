@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.description import describe
+from discrete_diffusion.domains.bubble_diagrams.commands.description import describe
 
 
 def test_counts_by_hand():

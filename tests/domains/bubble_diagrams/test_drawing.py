@@ -12,7 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram, draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+    draw_diagram,
+    draw_grid,
+)
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place
 from discrete_diffusion.domains.bubble_diagrams.pictures.routing import label_spot, route_lines
@@ -174,8 +177,8 @@ def test_matplotlib_is_left_as_it_was(tmp_path):
         "import sys, matplotlib\n"
         "before = matplotlib.rcParams.copy()\n"
         "from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram\n"
-        "from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid\n"
-        "draw_grid([BubbleDiagram((0, 1), ((0, 1, 2),))], sys.argv[1])\n"
+        "from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures\n"
+        "diagram_pictures.draw_grid([BubbleDiagram((0, 1), ((0, 1, 2),))], sys.argv[1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules, 'pyplot was imported'\n"
         "assert matplotlib.rcParams.copy() == before, 'settings were changed'\n"
     )

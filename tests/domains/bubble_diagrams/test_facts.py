@@ -10,15 +10,15 @@ from shapely import box, union_all
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data
-from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import condition_of
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of
+from discrete_diffusion.domains.bubble_diagrams.conditions.facts import CELL, GRID, Facts, _around
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.facts import CELL, GRID, Facts, _around
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_GROUPS, ROOM_TYPES
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 
 PLANS = generate_plans(60, seed=3)
@@ -48,7 +48,7 @@ def test_rooms_are_counted_by_type_and_by_group():
     sizes, *counts = parts(facts, facts.of_graphs(graphs))
     assert sizes.argmax(dim=1).tolist() == [plan.num_rooms for plan in PLANS]
     for name, found in zip(facts.kinds, counts, strict=True):
-        types = GROUPS.get(name, (name,))
+        types = ROOM_GROUPS.get(name, (name,))
         expected = [sum(ROOM_TYPES[r] in types for r in plan.rooms) for plan in PLANS]
         assert found.argmax(dim=1).tolist() == expected
         assert torch.equal(found.sum(dim=1), torch.ones(len(PLANS)))
@@ -71,7 +71,7 @@ def test_an_outline_is_seen_from_above():
     """The missing corner of an L at the lower right, y downwards."""
     corners = [[0, 0], [8, 0], [8, 4], [4, 4], [4, 8], [0, 8]]
     facts = facts_of("outline")
-    told = facts.of_brief(brief_of({"num_rooms": 5, "outline": corners}))
+    told = condition_of(brief_of({"num_rooms": 5, "outline": corners}), facts)
     cells = told[0, :-2].view(GRID, GRID)
     first, middle = GRID // 2 - 4, GRID // 2
     expected = torch.zeros(GRID, GRID)
@@ -98,7 +98,7 @@ def test_doors_are_told_of_plans_that_have_one():
 def test_a_brief_tells_what_it_says_exactly():
     facts = facts_of(*ALL)
     asked = {"num_rooms": "5-7", "rooms": {"Bedroom": 3, "Kitchen": 1, "Bathroom": "at least 2"}}
-    numbers = facts.of_brief(brief_of(asked))
+    numbers = condition_of(brief_of(asked), facts)
     size, *counts = parts(facts, numbers)[: 1 + len(facts.kinds)]
     known = {
         name: int(found.argmax())
@@ -124,12 +124,12 @@ def test_a_brief_of_a_plan_tells_what_its_data_does():
     rooms = Counter(ROOM_TYPES[room] for room in plan.rooms)
     asked = {
         "num_rooms": plan.num_rooms,
-        "rooms": {name: rooms.get(name, 0) for name in facts.kinds if name not in GROUPS},
+        "rooms": {name: rooms.get(name, 0) for name in facts.kinds if name not in ROOM_GROUPS},
         "area": outline.area,
         "outline": [[*corner] for corner in outline.exterior.coords[:-1]],
     }
-    asked["rooms"]["Bedroom"] = sum(rooms.get(name, 0) for name in GROUPS["Bedroom"])
-    torch.testing.assert_close(facts.of_brief(brief_of(asked)), data)
+    asked["rooms"]["Bedroom"] = sum(rooms.get(name, 0) for name in ROOM_GROUPS["Bedroom"])
+    torch.testing.assert_close(condition_of(brief_of(asked), facts), data)
 
 
 @pytest.mark.parametrize("node_order", ["random", "canonical"])

@@ -12,7 +12,7 @@ import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_partials
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import foreign_format
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 LINES = [json.dumps(plan.to_json()).encode() for plan in generate_plans(5, seed=1)]
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.geometry import (
     UNITS,
     check_one_unit,
@@ -16,6 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
     relations_from_boxes,
     threshold_of,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
 
 V = (10, 10, 20, 20)

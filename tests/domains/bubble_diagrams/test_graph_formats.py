@@ -9,28 +9,34 @@ from diagram_strategies import diagrams
 from hypothesis import given
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import read_networkx
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import (
+    from_graphml,
+    from_networkx,
+    read_networkx,
+    to_graphml,
+    to_networkx,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
 
 
 @given(diagrams(decorated=True))
 def test_networkx_round_trip(diagram):
-    back = BubbleDiagram.from_networkx(diagram.to_networkx())
+    back = from_networkx(to_networkx(diagram))
     assert back == diagram
     assert back.metadata == diagram.metadata
 
 
 @given(diagrams(decorated=True))
 def test_graphml_round_trip(diagram):
-    back = BubbleDiagram.from_graphml(diagram.to_graphml())
+    back = from_graphml(to_graphml(diagram))
     assert back == diagram
     assert back.metadata == diagram.metadata
 
 
 def test_the_graph_reads_as_it_is_drawn():
-    graph = PLAN.to_networkx()
+    graph = to_networkx(PLAN)
     assert graph.nodes[1] == {"room": "Kitchen"}
     assert graph.edges[1, 2] == {"relation": "right-below"}
 
@@ -40,53 +46,53 @@ def test_foreign_graphs_may_name_nodes_freely_and_point_backwards():
     graph.add_node("kitchen", room="Kitchen")
     graph.add_node("living", room=0)
     graph.add_edge("living", "kitchen", relation="left-of")
-    assert BubbleDiagram.from_networkx(graph) == BubbleDiagram((2, 0), ((0, 1, 7),))
+    assert from_networkx(graph) == BubbleDiagram((2, 0), ((0, 1, 7),))
 
 
 def test_wrong_graphs_are_refused():
     with pytest.raises(ValueError, match="directed"):
-        BubbleDiagram.from_networkx(networkx.Graph(PLAN.to_networkx()))
-    graph = PLAN.to_networkx()
+        from_networkx(networkx.Graph(to_networkx(PLAN)))
+    graph = to_networkx(PLAN)
     graph.add_edge(2, 1, relation="left-of")
     with pytest.raises(ValueError, match="listed twice"):
-        BubbleDiagram.from_networkx(graph)
-    graph = PLAN.to_networkx()
+        from_networkx(graph)
+    graph = to_networkx(PLAN)
     graph.nodes[1]["x0"] = 3.0
     with pytest.raises(ValueError, match="1 boxes for 3 rooms"):
-        BubbleDiagram.from_networkx(graph)
+        from_networkx(graph)
     del graph.nodes[1]["room"]
     with pytest.raises(ValueError, match=r"node 1.*no attribute 'room'"):
-        BubbleDiagram.from_networkx(graph)
-    graph = PLAN.to_networkx()
+        from_networkx(graph)
+    graph = to_networkx(PLAN)
     del graph.edges[0, 1]["relation"]
     with pytest.raises(ValueError, match=r"edge \(0, 1\).*no attribute 'relation'"):
-        BubbleDiagram.from_networkx(graph)
-    graph = PLAN.to_networkx()
+        from_networkx(graph)
+    graph = to_networkx(PLAN)
     graph.graph["metadata"] = 3
     with pytest.raises(ValueError, match="expected a mapping"):
-        BubbleDiagram.from_networkx(graph)
+        from_networkx(graph)
 
 
-@pytest.mark.parametrize("text", ["", "<a", "<a/>", "[]", PLAN.to_graphml()[:-20]])
+@pytest.mark.parametrize("text", ["", "<a", "<a/>", "[]", to_graphml(PLAN)[:-20]])
 def test_text_that_is_no_graphml_is_refused(text):
     with pytest.raises(ValueError, match="not a GraphML graph"):
-        BubbleDiagram.from_graphml(text)
+        from_graphml(text)
 
 
 def test_metadata_that_json_cannot_hold_is_refused():
     for value in (float("nan"), object()):
         with pytest.raises(ValueError, match="metadata"):
-            BubbleDiagram((0,), (), metadata={"a": value}).to_graphml()
-    text = PLAN.to_graphml().replace("{&quot;", "{").replace('{"', "{")
+            to_graphml(BubbleDiagram((0,), (), metadata={"a": value}))
+    text = to_graphml(PLAN).replace("{&quot;", "{").replace('{"', "{")
     with pytest.raises(ValueError, match="not JSON"):
-        BubbleDiagram.from_graphml(text)
+        from_graphml(text)
 
 
 def test_nothing_of_a_graphml_file_is_dropped_silently():
-    text = PLAN.to_graphml()
+    text = to_graphml(PLAN)
     body = text[text.index("<graph ") : text.index("</graphml>")]
     with pytest.raises(ValueError, match="it holds 2 graphs"):
-        BubbleDiagram.from_graphml(text.replace("</graphml>", body + "</graphml>"))
+        from_graphml(text.replace("</graphml>", body + "</graphml>"))
     for metadata, reason in [
         ('{"a": 1, "a": 2}', "given twice"),
         ('{"a": NaN}', "not a finite number"),
@@ -95,12 +101,12 @@ def test_nothing_of_a_graphml_file_is_dropped_silently():
     ]:
         changed = text.replace(text[text.index("{") : text.index("}") + 1], metadata)
         with pytest.raises(ValueError, match=reason):
-            BubbleDiagram.from_graphml(changed)
+            from_graphml(changed)
 
 
 def test_mutated_graphml_is_read_or_refused(tmp_path):
     path, rng = tmp_path / "plan.graphml", random.Random(0)
-    parts = re.split(r'([<>"= ])', PLAN.to_graphml())
+    parts = re.split(r'([<>"= ])', to_graphml(PLAN))
     tokens = ["", "x", "1", "nan", "1e999", "int", "boolean", "undirected", "hyperedge", "d9", "-1"]
     accepted = 0
     for _ in range(600):
@@ -122,7 +128,7 @@ def test_what_a_foreign_graph_holds_is_kept_or_counted(tmp_path):
     graph.add_node("b", room="LivingRoom", colour="blue")
     graph.add_edge("b", "a", relation="left-of", weight=1.0)
     metadata = {"kept": 1, "author": "me", "year": 2020}
-    assert BubbleDiagram.from_networkx(graph).metadata == metadata
+    assert from_networkx(graph).metadata == metadata
     path = tmp_path / "plan.graphml"
     graph.graph["metadata"] = '{"kept": 1}'
     networkx.write_graphml(graph, path)
@@ -130,18 +136,18 @@ def test_what_a_foreign_graph_holds_is_kept_or_counted(tmp_path):
     assert report.diagrams[0].metadata == metadata
     assert report.left_out == {"node attributes": 3, "edge attributes": 1}
     assert "3 node attributes left out; 1 edge attribute left out" in report.summary()
-    path.write_text(PLAN.to_graphml())
+    path.write_text(to_graphml(PLAN))
     assert read_report(path).left_out == {}
 
 
 def test_a_graph_attribute_that_contradicts_the_metadata_is_refused():
-    graph = PLAN.to_networkx()
+    graph = to_networkx(PLAN)
     graph.graph["name"] = "b"
     with pytest.raises(ValueError, match="'name': is both a graph attribute and a key of the"):
-        BubbleDiagram.from_networkx(graph)
-    text = PLAN.to_graphml().replace("metadata", "rooms")
+        from_networkx(graph)
+    text = to_graphml(PLAN).replace("metadata", "rooms")
     with pytest.raises(ValueError, match="'rooms' is taken by the diagram itself"):
-        BubbleDiagram.from_graphml(text)
+        from_graphml(text)
 
 
 def test_a_wrong_code_of_another_table_names_its_node():

@@ -6,14 +6,14 @@ from diagram_strategies import diagrams
 from hypothesis import given
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
-from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import (
+from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
     impossible_plans,
     relations_against_boxes,
     relations_in_a_circle,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 
 NESTED = (INSIDE, SURROUNDING)

@@ -4,7 +4,7 @@ import pytest
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import RepeatedKeys
-from discrete_diffusion.domains.bubble_diagrams.files.line_formats import parse_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.line_formats import parse_plan
 
 BOXES = [[0, 0, 10, 10], [12, 0, 20, 10], [0, 40, 10, 50]]
 RENDERED = {

@@ -12,7 +12,7 @@ from mat_files import mat_record, write_mat
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files import graph2plan
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)))
 

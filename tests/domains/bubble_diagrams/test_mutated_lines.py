@@ -11,7 +11,7 @@ import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import RepeatedKeys, load_json
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 NUM_MUTANTS = 10_000
 TOKENS = [

@@ -8,8 +8,9 @@ import pytest
 
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_graphml
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import read_names
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 OURS = ("LivingRoom", "MasterRoom", "Bathroom")
 THEIRS = ("Wohnzimmer", "Schlafzimmer 1", "Bad/WC")
@@ -38,12 +39,12 @@ def test_own_names_are_read_in_json(tmp_path, names):
 def test_own_names_are_read_in_every_format(tmp_path, names):
     pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-    from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS
+    from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
 
     metres = [[side / 14 for side in box] for box in BOXES]
     diagram = BubbleDiagram.from_json({"rooms": OURS, "relations": [], "boxes": metres})
     texts = {f"plan{FORMATS[f].suffix}": FORMATS[f].text_of(FloorPlan(diagram)) for f in FORMATS}
-    texts["plan.graphml"] = diagram.to_graphml()
+    texts["plan.graphml"] = to_graphml(diagram)
     for name, text in texts.items():
         if name == "plan.houseganpp.json":
             continue  # it has codes

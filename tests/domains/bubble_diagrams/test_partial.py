@@ -18,8 +18,8 @@ from discrete_diffusion.domains.bubble_diagrams import (
     generate_plans,
     read_partials,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.partial import decode_partial, encode_partial
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import numbered_partials
 from discrete_diffusion.layout import VocabConfig
 
 GOOD = {"rooms": ["LivingRoom", None, 2], "relations": [[2, 0, "left-of"], [0, 1, "no-edge"]]}

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams, write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_graphml
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 GOOD = b'{"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "left-of"]]}'
 PLAN = BubbleDiagram((0, 2), ((0, 1, 2),))
@@ -195,7 +196,7 @@ def test_a_folder_is_read_in_the_order_of_names_and_errors_name_the_file(tmp_pat
     other = BubbleDiagram((3,), ())
     write_diagrams(tmp_path / "b.jsonl", [other])
     (tmp_path / "a.json").write_bytes(GOOD)
-    (tmp_path / "C.GraphML").write_text(other.to_graphml())
+    (tmp_path / "C.GraphML").write_text(to_graphml(other))
     report = read_report(tmp_path)
     assert report.diagrams == (other, PLAN, other)
     assert report.summary() == f"{tmp_path}: 3 diagrams from 3 plans"
@@ -212,7 +213,7 @@ def test_gzipped_files_are_read_like_others(tmp_path):
     contents = {
         "lines.jsonl": GOOD + b"\n" + GOOD,
         "list.json": b"[\n" + GOOD + b",\n" + GOOD + b"]",
-        "plan.graphml": PLAN.to_graphml().encode(),
+        "plan.graphml": to_graphml(PLAN).encode(),
     }
     for name, content in contents.items():
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
@@ -243,7 +244,7 @@ def test_a_misspelt_key_is_refused(write, line, named):
 
 def test_graphml_files_obey_n_max(tmp_path):
     path = tmp_path / "plan.graphml"
-    path.write_text(BubbleDiagram((0,) * 9, ()).to_graphml())
+    path.write_text(to_graphml(BubbleDiagram((0,) * 9, ())))
     assert read_diagrams(path, n_max=9)[0].num_rooms == 9
     with pytest.raises(ValueError, match="9 rooms, more than n_max=8"):
         read_diagrams(path)

@@ -13,8 +13,11 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     SHARES,
     bubble_metrics,
 )
+from discrete_diffusion.domains.bubble_diagrams.metrics.sample_scores import (
+    score_samples,
+    shown_sizes,
+)
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.sample_scores import score_samples, shown_sizes
 from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.evaluation.table import (
     COLUMNS,

@@ -7,11 +7,14 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.domains.bubble_diagrams.conditions.conditioning_scores import (
+    _derangement,
+    measure_told,
+)
+from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
-from discrete_diffusion.domains.bubble_diagrams.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.domains.bubble_diagrams.told_scores import _derangement, measure_told
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB

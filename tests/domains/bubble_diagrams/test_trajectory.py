@@ -14,7 +14,10 @@ from PIL import Image
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures import palette, trajectory
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram, draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+    draw_diagram,
+    draw_grid,
+)
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import animate, draw_film_strip
 

@@ -17,16 +17,20 @@ from discrete_diffusion.domains.bubble_diagrams import (
     read_diagrams,
     write_diagrams,
 )
-from discrete_diffusion.domains.bubble_diagrams.arrangement import ArrangementTree
-from discrete_diffusion.domains.bubble_diagrams.arranging import list_arrangements
+from discrete_diffusion.domains.bubble_diagrams.completion.arrangements import ArrangementTree
+from discrete_diffusion.domains.bubble_diagrams.completion.weighing import list_arrangements
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials, read_report
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import from_graphml, to_graphml
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.partial import decode_partial, encode_partial
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import (
+    numbered_partials,
+    read_report,
+)
 from discrete_diffusion.domains.bubble_diagrams.symmetries import images
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ADJACENCY,
@@ -162,7 +166,7 @@ def test_files_hold_either(tmp_path):
     assert read_diagrams(path, n_max=20) == plans
     assert '"door"' in path.read_text()
     assert '"Bedroom"' in path.read_text()
-    assert BubbleDiagram.from_graphml(FLAT.to_graphml()) == FLAT
+    assert from_graphml(to_graphml(FLAT)) == FLAT
     with pytest.raises(ValueError, match=r"rooms\[2\]: 'Bedroom' has no code in the table rplan"):
         FLAT.to_json(names=False)
     with pytest.raises(ValueError, match=r"plans.jsonl, line \d+, .*data.relations=adjacency"):

@@ -11,6 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams, write_diagrams
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import (
+    from_networkx,
+    to_networkx,
+    to_node_link,
+)
 from discrete_diffusion.domains.bubble_diagrams.files.writers import (
     write_each,
     write_graphml,
@@ -61,12 +66,12 @@ def test_node_link_files_are_read_by_networkx(tmp_path_factory, some):
     found = json.loads(path.read_text())
     found = [found] if len(some) == 1 else found
     graphs = [networkx.node_link_graph(data, edges="edges") for data in found]
-    back = [BubbleDiagram.from_networkx(graph) for graph in graphs]
+    back = [from_networkx(graph) for graph in graphs]
     assert back == some
     assert [d.metadata for d in back] == [d.metadata for d in some]
     for diagram in some:
-        expected = networkx.node_link_data(diagram.to_networkx(), edges="edges")
-        assert diagram.to_node_link() == expected
+        expected = networkx.node_link_data(to_networkx(diagram), edges="edges")
+        assert to_node_link(diagram) == expected
 
 
 def test_a_file_is_written_with_names_and_whole_or_not_at_all(tmp_path):

@@ -6,8 +6,8 @@ import pytest
 from graph_examples import PATH3, STAR4, TRIANGLE, TYPED, graph, of_networkx
 from matplotlib.image import imread
 
-from discrete_diffusion.domains.graphs.drawing import draw_graphs, place
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.pictures import draw_graphs, place
 
 
 @pytest.mark.parametrize(

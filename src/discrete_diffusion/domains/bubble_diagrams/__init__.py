@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
-    from discrete_diffusion.domains.bubble_diagrams.files.readers import (
-        read_diagrams,
-        read_partials,
+    from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import (
+        from_graphml,
+        from_networkx,
+        to_graphml,
+        to_networkx,
+        to_node_link,
     )
     from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+    from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import (
+        read_diagrams,
+        read_partials,
+    )
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
     from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
     from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
@@ -24,9 +31,14 @@ __all__ = [
     "PartialDiagram",
     "decode",
     "encode",
+    "from_graphml",
+    "from_networkx",
     "generate_plans",
     "read_diagrams",
     "read_partials",
+    "to_graphml",
+    "to_networkx",
+    "to_node_link",
     "write_diagrams",
 ]
 
@@ -38,10 +50,13 @@ _MODULES = {
     "decode": "tokens",
     "encode": "tokens",
     "generate_plans": "procedural.generator",
-    "read_diagrams": "files.readers",
-    "read_partials": "files.readers",
+    "read_diagrams": "plans.formats.readers",
+    "read_partials": "plans.formats.readers",
     "write_diagrams": "files.writers",
-}
+} | dict.fromkeys(
+    ("from_graphml", "from_networkx", "to_graphml", "to_networkx", "to_node_link"),
+    "files.graph_formats",
+)
 
 
 def __getattr__(name: str) -> Any:

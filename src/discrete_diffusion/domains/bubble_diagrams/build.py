@@ -12,11 +12,24 @@ import torch
 from discrete_diffusion.data.cache import cached_arrays
 from discrete_diffusion.data.graph_dataset import split_by_graph, without_held_out
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.domains.bubble_diagrams.conditions.facts import FACTS_VERSION, Facts
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
-from discrete_diffusion.domains.bubble_diagrams.facts import FACTS_VERSION, Facts
 from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
+    floor_plans,
+    plans_with_boxes,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
+    PlanArrays,
+    cache_file,
+    cached_plans,
+    checked_range,
+    generate_plans,
+)
+from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     DIRECTIONS,
@@ -30,11 +43,13 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import PlanArrays
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
+
+_NUM_WITH_AREAS = 1000
+"""Generated plans that the areas of rooms are of."""
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
@@ -84,13 +99,6 @@ def too_large(error: ValueError, remedy: str) -> ValueError:
 def _generated(
     config: DictConfig, vocab: VocabConfig, facts: Facts | None
 ) -> dict[str, EncodedGraphs]:
-    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
-        cache_file,
-        cached_plans,
-        checked_range,
-    )
-    from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX
-
     asked = config.get("num_rooms")
     sizes = None if asked is None else checked_range(asked)
     most = N_MAX if sizes is None else sizes[1]
@@ -187,3 +195,20 @@ def read_plans(
             f"{path} holds no plan that can be read; `discrete-diffusion data check` says why"
         )
     return report
+
+
+def training_areas(config: DictConfig) -> RoomAreas:
+    """To draw target areas from: of the plans that ``config``, a ``config.data``, trained on; or,
+    where these have no boxes or are gone, typical ones, as the log then says."""
+    if config.name != "plans":
+        return RoomAreas(floor_plans(generate_plans(_NUM_WITH_AREAS, config.plan_seed), "pixels"))
+    path = config.path or config.train_path
+    try:
+        diagrams = read_plans(path, config, config.n_max).diagrams
+        plans = plans_with_boxes(diagrams, config.get("unit", "pixels"))
+    except (OSError, ValueError) as error:
+        logger.warning("room areas are typical ones, not those of the training data: %s", error)
+        return RoomAreas()
+    if not plans:
+        logger.info("room areas are typical ones: the plans of %s have no boxes", path)
+    return RoomAreas(plans)

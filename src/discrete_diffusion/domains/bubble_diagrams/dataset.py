@@ -15,7 +15,7 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.domains.bubble_diagrams.facts import Facts
+    from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 
 
 class DiagramDataset(GraphDataset):

@@ -38,7 +38,6 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    import networkx
     from matplotlib.figure import Figure
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
@@ -72,14 +71,16 @@ class BubbleDiagram:
 
     def _repr_svg_(self) -> str:
         """What a notebook shows."""
-        from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_grid
+        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
         from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 
         return svg_of(draw_grid([self], legend=False, cell=3.0))
 
     def draw(self, path: str | Path) -> None:
         """Draw it into a ``.png`` or ``.svg``; ``ValueError`` for another kind of file."""
-        from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram
+        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+            draw_diagram,
+        )
 
         draw_diagram(self, path)
 
@@ -130,7 +131,7 @@ class BubbleDiagram:
     def canonical_key(self) -> Hashable:
         """A key that two diagrams share iff they are equal up to relabelling (boxes ignored)."""
         from discrete_diffusion.data.canonical import canonical_order
-        from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
+        from discrete_diffusion.domains.bubble_diagrams.type_codes import codes_of
 
         vocab = self.vocabulary.graph(self.num_rooms)
         codes = codes_of(vocab)
@@ -190,41 +191,6 @@ class BubbleDiagram:
             metadata={key: value for key, value in data.items() if key not in _RESERVED_KEYS},
         )
 
-    def to_networkx(self) -> networkx.DiGraph:
-        """A directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), edge (i, j) ``relation``."""
-        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
-
-        return graph_formats.to_networkx(self)
-
-    @classmethod
-    def from_networkx(cls, graph: networkx.DiGraph) -> BubbleDiagram:
-        """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
-
-        Raises ``ValueError`` for an undirected graph or a missing or wrong attribute.
-        """
-        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
-
-        return graph_formats.read_networkx(graph).diagram
-
-    def to_node_link(self) -> dict[str, Any]:
-        """``to_networkx`` as the node-link object that ``networkx.node_link_graph`` reads."""
-        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
-
-        return graph_formats.to_node_link(self)
-
-    def to_graphml(self) -> str:
-        """GraphML text of ``to_networkx``, metadata as a JSON string."""
-        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
-
-        return graph_formats.to_graphml(self)
-
-    @classmethod
-    def from_graphml(cls, text: str) -> BubbleDiagram:
-        """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
-        from discrete_diffusion.domains.bubble_diagrams.files import graph_formats
-
-        return graph_formats.read_graphml(graph_formats.graph_of(text)).diagram
-
 
 class Diagrams(list[BubbleDiagram]):
     """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams."""
@@ -240,7 +206,10 @@ class Diagrams(list[BubbleDiagram]):
         self._picture(path)
 
     def _picture(self, path: str | Path | None) -> Figure:
-        from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
+        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+            MAX_DRAWN,
+            draw_grid,
+        )
 
         return draw_grid(self[:MAX_DRAWN], path)
 

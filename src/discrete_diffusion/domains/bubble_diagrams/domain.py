@@ -239,7 +239,7 @@ class BubbleDiagrams(Domain):
         return ("condition",) if data.get("condition") else ()
 
     def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
-        from discrete_diffusion.domains.bubble_diagrams.facts import Facts
+        from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 
         facts = Facts.of(data, self.graph(data))
         return None if facts is None else facts.sizes
@@ -269,15 +269,18 @@ class BubbleDiagrams(Domain):
         return of(data, split, num_verdicts=config.eval.verdicts)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.bubble_diagrams.completing import complete_file
+        from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
+        from discrete_diffusion.domains.bubble_diagrams.briefs.given import chosen_by_brief
+        from discrete_diffusion.domains.bubble_diagrams.completion.given_file import complete_file
         from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 
-        if request.brief is not None and request.given is None:
-            from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
-
-            return answer_brief(request, trained, self.graph(trained.data_config))
-        drawn_by = sample_diagrams if request.given is None else complete_file
-        return drawn_by(request, trained, self.graph(trained.data_config))
+        vocab = self.graph(trained.data_config)
+        if request.given is not None:
+            choose = None if request.brief is None else chosen_by_brief(request, trained, vocab)
+            return complete_file(request, trained, vocab, choose)
+        if request.brief is not None:
+            return answer_brief(request, trained, vocab)
+        return sample_diagrams(request, trained, vocab)
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.briefs.evaluating import (
@@ -302,7 +305,7 @@ class BubbleDiagrams(Domain):
         return DiagramCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.bubble_diagrams.commands import COMMANDS
+        from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
 
         return COMMANDS
 

@@ -8,8 +8,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.domains.bubble_diagrams.conditions.conditioning_scores import (
+    ToldScores,
+    measure_told,
+)
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
+from discrete_diffusion.domains.bubble_diagrams.metrics.sample_scores import (
+    SampleScores,
+    score_samples,
+)
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+    MAX_DRAWN,
+    draw_grid,
+)
 from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import (
     NUM_VERDICTS,
@@ -23,12 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.real_data import (
     real_data_for_samples,
 )
 from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS
-from discrete_diffusion.domains.bubble_diagrams.sample_scores import (
-    SampleScores,
-    score_samples,
-)
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
-from discrete_diffusion.domains.bubble_diagrams.told_scores import ToldScores, measure_told
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation
@@ -43,7 +49,7 @@ from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig

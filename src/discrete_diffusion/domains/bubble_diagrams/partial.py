@@ -38,7 +38,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     check_spelling,
 )
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
-from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
+from discrete_diffusion.domains.bubble_diagrams.type_codes import codes_of
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     RELATIONS,
     ROOM_TYPES,

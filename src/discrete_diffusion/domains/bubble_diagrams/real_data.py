@@ -15,6 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.held_out import (
@@ -29,7 +30,7 @@ from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -88,8 +89,6 @@ def real_data_for_samples(request: EvaluateRequest, samples: Sequence[BubbleDiag
     """``reference=FILE``, or plans that the embedded generator draws for nothing else.
 
     Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
-    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
-
     refuse_split(request, of_files=True)
     training = None if request.training is None else _plans(request.training, request)
     if request.reference is not None:

@@ -14,7 +14,10 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+    MAX_DRAWN,
+    draw_grid,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph

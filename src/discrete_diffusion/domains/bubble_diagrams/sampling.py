@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.bubble_diagrams.build import training_areas
 from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     structure_metrics,
 )
+from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory_files import save_trajectory
 from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import SolverWork
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
     TRIES,
@@ -30,7 +33,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.sampled_plans import (
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import REJECTING, Way
 from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
-from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     DIRECTIONS,
     vocabulary_named,
@@ -42,7 +44,7 @@ from discrete_diffusion.sampling.exactness import exactness
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -171,7 +173,8 @@ def sampled(
     files = f"{folder / 'samples.jsonl'}, {folder / request.picture}"
     said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
     if request.realise:
-        plans, found = realise_samples(request, trained, diagrams)
+        areas = partial(training_areas, trained.data_config)
+        plans, found = realise_samples(request, trained, diagrams, areas)
         facts, said = {**facts, "plans": plans}, f"{said}\n{found}"
     else:
         say_earlier(folder)

@@ -6,7 +6,7 @@ known by their walls and doors only which rooms meet: ``data.relations`` names t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,6 +25,12 @@ a terrace or a yard."""
 RELATIONS = (*rooms.RELATIONS, "adjacent", "door")
 """Relation codes 0..12: those of RPLAN, "no-edge" (10) among them, then two without direction:
 rooms that meet in a wall, and rooms with a door or an opening between them."""
+
+ROOM_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Bedroom": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom", "Bedroom"),
+    "Outdoor": ("Balcony", "Outdoor"),
+}
+"""Names of several room types, which briefs can use without saying so."""
 
 ADJACENT, DOOR = map(RELATIONS.index, ("adjacent", "door"))
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
-from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
 from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
+from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.real_data import (
     RealData,
     read_measured,

@@ -10,11 +10,11 @@ from torch import Tensor
 from discrete_diffusion.data.graph_tokens import decode_graphs
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
-from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import default_kernel, graph_metrics
+from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
-from discrete_diffusion.domains.graphs.drawing import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.files.linked_formats import to_graphml
 from discrete_diffusion.domains.graphs.files.writers import lines_of, write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
@@ -22,6 +21,7 @@ from discrete_diffusion.domains.graphs.partial import (
     encode_partials,
     read_partials,
 )
+from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.report import SAMPLES
 from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.evaluation.token_samples import (

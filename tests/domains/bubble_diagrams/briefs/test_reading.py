@@ -11,14 +11,8 @@ from pathlib import Path
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams.briefs import BriefError, brief_of, read_brief
-from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
-    BESIDE,
-    GROUPS,
-    Kind,
-    Numbers,
-    Quantity,
-)
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.briefs.brief import BESIDE, Kind, Numbers, Quantity
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 FOLDER = Path(__file__).parents[4] / "examples" / "briefs"
 EXAMPLES = sorted(path for path in FOLDER.rglob("*") if path.is_file())
@@ -142,9 +136,9 @@ def test_a_plan_has_a_room():
         ("WC", ["Bathroom"]),
         ("bathrooms", ["Bathroom"]),
         ("master_bedroom", ["MasterRoom"]),
-        ("bedroom", GROUPS["Bedroom"]),
-        ("Bedrooms", GROUPS["Bedroom"]),
-        ("Outdoor", GROUPS["Outdoor"]),
+        ("bedroom", ROOM_GROUPS["Bedroom"]),
+        ("Bedrooms", ROOM_GROUPS["Bedroom"]),
+        ("Outdoor", ROOM_GROUPS["Outdoor"]),
         ("Kitchen|dining", ["Kitchen", "DiningRoom"]),
     ],
 )

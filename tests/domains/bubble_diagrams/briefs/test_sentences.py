@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams.briefs import brief_of
-from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
 from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import sentences
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_GROUPS
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import sentence
 )
 def test_numbers_of_a_group_name_its_types(number, words):
     (_, sentence) = sentences(brief_of({"rooms": {"Bedroom": number}}))
-    for word in (*words, *GROUPS["Bedroom"]):
+    for word in (*words, *ROOM_GROUPS["Bedroom"]):
         assert word in sentence
 
 

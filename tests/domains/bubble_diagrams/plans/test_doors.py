@@ -14,7 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DO
 
 shapely = pytest.importorskip("shapely", reason="shapely measures walls")
 
-from discrete_diffusion.domains.bubble_diagrams.plans.doors import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import (  # noqa: E402
     APART,
     DOOR,
     FRONT,

@@ -21,18 +21,18 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DO
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_dimensions import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import (  # noqa: E402
     wall_chain,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_drawing import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (  # noqa: E402
     draw_plan,
     draw_plans,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_shapes import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import (  # noqa: E402
     PlanShapes,
     hatching,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.doors import find_doors  # noqa: E402
 
 HOME = find_doors(FLAT)
 PLOT = replace(HOME, boundary=((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0)))
@@ -353,7 +353,7 @@ def test_doors_without_width_are_left_out_and_slanted_ones_drawn():
 def test_without_shapely_the_extra_is_named():
     program = (
         "import sys; sys.modules['shapely'] = None\n"
-        "import discrete_diffusion.domains.bubble_diagrams.pictures.plan_drawing"
+        "import discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.stderr.splitlines()[-1].endswith('pip install "discrete-diffusion[plans]"')

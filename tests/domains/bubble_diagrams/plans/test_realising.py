@@ -9,7 +9,7 @@ import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import realising
-from discrete_diffusion.domains.bubble_diagrams.plans.doors import unreached
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel

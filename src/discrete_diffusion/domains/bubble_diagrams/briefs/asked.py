@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.given_objects import GivenObjects
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
+from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
-from discrete_diffusion.domains.bubble_diagrams.facts import Facts
+from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import EFFORT, Buildable
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -72,8 +72,19 @@ def told_by(
             )
     if facts is None:
         return {}, []
-    condition = facts.of_brief(brief)
+    condition = condition_of(brief, facts)
     return {"condition": condition}, facts.known(condition)
+
+
+def condition_of(brief: Brief, facts: Facts) -> Tensor:
+    """Float32[1, S]: what a brief says exactly, of the ``facts`` that a model knows."""
+    return facts.stated(
+        num_rooms=brief.num_rooms.exact,
+        counts={rule.kind.types: rule.number.exact for rule in brief.counts},
+        area=brief.told.area,
+        outline=brief.told.outline,
+        front_door=brief.told.front_door,
+    )
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import PlanFacts
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    INVERSE,
+    RELATIONS,
+    ROOM_GROUPS,
+    ROOM_TYPES,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
@@ -17,11 +21,7 @@ if TYPE_CHECKING:
 BESIDE = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, whatever their direction."""
 
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Bedroom": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom", "Bedroom"),
-    "Outdoor": ("Balcony", "Outdoor"),
-}
-"""Names of several room types, which briefs can use without saying so."""
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Kind:
     @classmethod
     def of(cls, *types: str) -> Kind:
         """Of the names of room types, or of a group."""
-        names = GROUPS.get(types[0], types) if len(types) == 1 else types
+        names = ROOM_GROUPS.get(types[0], types) if len(types) == 1 else types
         return cls(" or ".join(types), frozenset(map(ROOM_TYPES.index, names)))
 
 
@@ -140,6 +140,24 @@ class ConnectedRule:
 
 
 Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """What a brief says of the plan and no diagram shows, for a model that is told of plans.
+
+    In metres, y downwards: ``area`` of the floor in square metres, the corners of the
+    ``outline`` in order, the middle of the ``front_door``; None where nothing is said.
+    """
+
+    area: float | None = None
+    outline: tuple[Point, ...] | None = None
+    front_door: Point | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of those that are said."""
+        return tuple(name for name, value in vars(self).items() if value is not None)
 
 
 @dataclass(frozen=True)

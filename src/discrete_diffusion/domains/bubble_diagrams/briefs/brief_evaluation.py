@@ -12,7 +12,10 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.method_scores import (
     method_sections,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import MAX_DRAWN, draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+    MAX_DRAWN,
+    draw_grid,
+)
 from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import TableRow, TableSection

@@ -19,7 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     Quantity,
     RelationRule,
 )
-from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
+from discrete_diffusion.domains.bubble_diagrams.type_codes import codes_of
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.particles import Constraint

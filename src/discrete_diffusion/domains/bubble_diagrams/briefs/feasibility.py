@@ -16,12 +16,14 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     RelationRule,
     Source,
 )
+from discrete_diffusion.domains.bubble_diagrams.briefs.graph_model import GraphModel
 from discrete_diffusion.domains.bubble_diagrams.briefs.refutation import is_refuted, least_and_most
 from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import (
     named_sentence,
     sentence_of,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import boxes_of, is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     DIRECTIONS,
     ROOM_TYPES,
@@ -194,8 +196,6 @@ def _solved(
 ) -> tuple[bool | None, BubbleDiagram | None]:
     """Whether there is such a diagram, and one; None: not decided, also of more rooms than
     ``MOST_ROOMS``."""
-    from discrete_diffusion.domains.bubble_diagrams.briefs.graph_model import GraphModel
-
     least, most = least_and_most(brief, n_max)
     least = max(least, len(brief.named))
     if least > most:
@@ -230,9 +230,6 @@ def _with_plan(
 def has_floor_plan(diagram: BubbleDiagram, effort: float = EFFORT) -> bool:
     """Whether one was found in which rooms do not overlap; of a diagram that says no directions,
     none is looked for."""
-    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import boxes_of
-    from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
-
     if not diagram.vocabulary.has_directions:
         return False
     graph = (diagram.num_rooms, diagram.relations)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets, steered
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets, brief_asked, steered
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import effective_number, systematic
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
-    from discrete_diffusion.domains.bubble_diagrams.completion import Completions
+    from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
+        Choose,
+        Completions,
+        Draw,
+    )
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -34,8 +39,19 @@ _PILOT = 32
 _LEAST_SHARE = 0.1
 """Of the completions of each line that meet the brief: with more, rejection is the way."""
 
-Draw = Callable[[Any, int, Sequence[int]], "Completions"]
-"""So many completions of each partial diagram, by a sampler, a function of some numbers."""
+
+def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
+    """How completions that meet ``brief`` are drawn and chosen, see ``complete_brief``.
+
+    Raises ``ValueError`` as ``brief_asked``, and for a brief that says more than diagrams do.
+    """
+    brief = brief_asked(request, vocab)
+    if brief.told.names:
+        raise ValueError(
+            f"{brief.told.names[0]} of brief={request.brief} does not go with given= yet; leave "
+            "one of them out"
+        )
+    return partial(complete_brief, request, trained, brief, vocab)
 
 
 def complete_brief(

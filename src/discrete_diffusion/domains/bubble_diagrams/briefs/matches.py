@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import interval
+from discrete_diffusion.domains.bubble_diagrams.briefs.checking import interval
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.evaluation.intervals import share_error
 from discrete_diffusion.runtime import progress

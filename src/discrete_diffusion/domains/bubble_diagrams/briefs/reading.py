@@ -17,9 +17,11 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     DegreeRule,
     Kind,
     Numbers,
+    PlanFacts,
     RelationRule,
     Source,
 )
+from discrete_diffusion.domains.bubble_diagrams.briefs.measures import area_of, outline_of, point_of
 from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import (
     BriefError,
     Node,
@@ -27,12 +29,6 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import (
     read_node,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.oas import brief_of_program, is_program
-from discrete_diffusion.domains.bubble_diagrams.briefs.plan_facts import (
-    PlanFacts,
-    area_of,
-    outline_of,
-    point_of,
-)
 from discrete_diffusion.domains.bubble_diagrams.briefs.relations import relation_rule
 from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
     QUANTITIES,

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     BESIDE,
-    GROUPS,
     Brief,
     ConnectedRule,
     CountRule,
@@ -18,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     RelationRule,
     Rule,
 )
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 _SAID = {
     "left-of": "left of",
@@ -110,7 +109,7 @@ def _word(kind: Kind) -> str:
     """``living room`` of a name that is ours, ``room of Wet`` of any other."""
     if " or " in kind.name:
         return " or ".join(_words(name) for name in kind.name.split(" or "))
-    if kind.name not in (*ROOM_TYPES, *GROUPS):
+    if kind.name not in (*ROOM_TYPES, *ROOM_GROUPS):
         return f"room of {kind.name}"
     return _words(kind.name)
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.domains.bubble_diagrams.briefs.brief import BESIDE, GROUPS, Kind, Numbers
+from discrete_diffusion.domains.bubble_diagrams.briefs.brief import BESIDE, Kind, Numbers
 from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
 from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import may_mean, room_type_of
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 _RANGES = (
     (r"(?P<least>\d+)(?P<most>)", 0),
@@ -78,7 +78,7 @@ def kind_named(word: str, groups: Mapping[str, Kind]) -> Kind | None:
 
 
 def built_in_groups() -> dict[str, Kind]:
-    return {name: Kind.of(name) for name in GROUPS}
+    return {name: Kind.of(name) for name in ROOM_GROUPS}
 
 
 def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[str] = ()) -> Kind:

@@ -60,7 +60,7 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
 
 
 def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
-    """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
+    """What a file's graph holds; rooms are numbered in the graph's node order.
 
     ``codes``: the table of rooms given as integers. Graph attributes become metadata; attributes of
     nodes and edges other than those of ``to_networkx`` are left out. Raises ``DiagramError`` for an
@@ -98,6 +98,14 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
         metadata=_metadata(graph.graph),
     )
     return Plan(diagram, tuple(left_out))
+
+
+def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
+    """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
+
+    Raises ``ValueError`` for an undirected graph or a missing or wrong attribute.
+    """
+    return read_networkx(graph).diagram
 
 
 def _metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,6 +162,11 @@ def read_graphml(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
     plan = read_networkx(graph, codes=codes)
     check_metadata(plan.diagram.metadata)
     return plan
+
+
+def from_graphml(text: str) -> BubbleDiagram:
+    """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
+    return read_graphml(graph_of(text)).diagram
 
 
 def graph_of(text: str) -> networkx.DiGraph:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_graphml, to_node_link
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import whole_folder, written_whole
 
@@ -46,15 +47,15 @@ def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bo
 def write_node_link(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
     """Write diagrams as a list of networkx's node-link objects, a single one without the list.
 
-    ``BubbleDiagram.from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.
+    ``from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.
     """
-    objects = [diagram.to_node_link() for diagram in diagrams]
+    objects = [to_node_link(diagram) for diagram in diagrams]
     _write(path, _texts(objects) if len(objects) == 1 else [_list(objects)])
 
 
 def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
     """Write one diagram as GraphML, which ``read_diagrams`` reads back."""
-    _write(path, [diagram.to_graphml()])
+    _write(path, [to_graphml(diagram)])
 
 
 def write_each(

@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import grid_shape
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import grid_shape
 from discrete_diffusion.domains.bubble_diagrams.pictures.gif import Palette, Pixels, write_gif
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import Knowledge
 from discrete_diffusion.domains.bubble_diagrams.pictures.pen import Pen

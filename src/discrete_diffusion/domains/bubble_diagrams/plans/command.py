@@ -1,22 +1,11 @@
-"""``discrete-diffusion plans realise``: dimensioned floor plans of a file of diagrams."""
+"""The options of ``discrete-diffusion plans realise``."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-    from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
 FORMAT_NAMES = ("dxf", "geojson", "wkt", "houseganpp", "rlvr")
-"""Of ``formats.writing.FORMATS``, whose modules need shapely."""
-
-_PICTURES = (".svg", ".png")
+"""Of ``plan_formats.FORMATS``, whose modules need shapely."""
 
 
 def realise_options(parser: argparse.ArgumentParser) -> None:
@@ -69,114 +58,3 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         "--threads", type=int, metavar="P", help="that share the work (default: one per core)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what DIR holds of these")
-
-
-def run_realise(options: argparse.Namespace, read: Any) -> None:
-    """Find a dimensioned plan for every diagram of FILE."""
-    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
-    from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
-    from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
-    from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
-
-    formats = _formats(options.formats)
-    picture = Path(options.picture)
-    if picture.suffix not in _PICTURES or picture.name != options.picture:
-        raise ValueError(
-            f"picture={picture}: expected a name in {' or '.join(_PICTURES)}, without a folder"
-        )
-    threads = _cores() if options.threads is None else options.threads
-    if threads < 1:
-        raise ValueError(f"threads={threads}: expected at least 1")
-    cp_sat()
-    check_installed()
-    files = PlanFiles(Path(options.out), options.picture, formats)
-    _check_folder(files, options)
-    outline = _outline(options)
-    request = Request(
-        areas=_areas(options, read),
-        total_area=options.total_area,
-        outline=outline,
-        tolerance=options.tolerance,
-        variants=options.variants,
-        seed=options.seed,
-    )
-    report = read(options.file)
-    print(report.summary())
-    jobs = request.jobs(report.diagrams, report.places)
-    try:
-        print(summary(files.write(jobs, threads=threads), files))
-    except KeyboardInterrupt:
-        print(f"discrete-diffusion: stopped; {files.left_over()}", file=sys.stderr)
-        raise SystemExit(130) from None
-
-
-def _cores() -> int:
-    """That this process may use, where the system says it."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _formats(names: str) -> tuple[str, ...]:
-    from discrete_diffusion.config.naming import unknown_name
-
-    words = names.strip("[]").replace(" ", "").split(",")
-    formats = tuple(dict.fromkeys(word for word in words if word))
-    for name in formats:
-        if name not in FORMAT_NAMES:
-            raise ValueError(f"formats={names}: {unknown_name('format', name, FORMAT_NAMES)}")
-    return formats
-
-
-def _check_folder(files: Any, options: argparse.Namespace) -> None:
-    from discrete_diffusion.runtime.atomic_files import refuse_overwriting
-
-    refuse_overwriting(files.folder, files.names, "FILE", [options.file])
-    refuse_overwriting(files.folder, files.names, "areas", [options.areas])
-    there = [name for name in files.names if (files.folder / name).exists()]
-    if there and not options.overwrite:
-        raise ValueError(
-            f"out={files.folder} holds an earlier {', '.join(there)}; give overwrite=true to "
-            "replace them, or another out=DIR"
-        )
-
-
-def _outline(options: argparse.Namespace) -> Outline:
-    from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-
-    if options.boundary is None:
-        return Outline(ratio=options.ratio)
-    path = Path(options.boundary)
-    text = options.boundary
-    try:
-        if not text.lstrip().startswith("["):
-            if not path.is_file():
-                raise ValueError(
-                    f"boundary={path}: no such file; expected a JSON file or the corners "
-                    "[[x, y], ...] themselves, in metres"
-                )
-            text = path.read_text()
-        corners = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"boundary={options.boundary}: not JSON ({error}); expected [[x, y], ...] in metres"
-        ) from error
-    return Outline(boundary=corners, ratio=options.ratio)
-
-
-def _areas(options: argparse.Namespace, read: Any) -> RoomAreas:
-    from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import plans_with_boxes
-    from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
-
-    if options.areas is None:
-        return RoomAreas()
-    diagrams = read(options.areas).diagrams
-    plans = plans_with_boxes(diagrams, options.unit)
-    if not plans:
-        raise ValueError(f"areas={options.areas}: none of its plans has boxes to take areas from")
-    if len(plans) < len(diagrams):
-        print(
-            f"areas={options.areas}: {len(diagrams) - len(plans):,} of {len(diagrams):,} "
-            "plans have no boxes and are left out"
-        )
-    return RoomAreas(plans)

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+    FORMATS,
+    write_plan,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.runtime.atomic_files import (
     growing_file,
@@ -104,7 +107,9 @@ class PlanFiles:
         return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
 
     def _draw(self, plans: list[FloorPlan]) -> None:
-        from discrete_diffusion.domains.bubble_diagrams.pictures.plan_drawing import draw_plans
+        from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (
+            draw_plans,
+        )
 
         draw_plans(plans, self.folder / self.picture)
 

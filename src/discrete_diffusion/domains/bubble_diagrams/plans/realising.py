@@ -9,7 +9,7 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
-from discrete_diffusion.domains.bubble_diagrams.plans.doors import find_doors, unreached
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors, unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel

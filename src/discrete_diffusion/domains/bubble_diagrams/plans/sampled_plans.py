@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +13,12 @@ from discrete_diffusion.data.given_objects import place_of_line
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
-    floor_plans,
-    plans_with_boxes,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -32,8 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PICTURE = "floor_plans.svg"
-
-_NUM_GENERATED = 1000
 
 
 def check_realise(request: SampleRequest) -> None:
@@ -68,39 +60,21 @@ def say_earlier(folder: Path) -> None:
 
 
 def realise_samples(
-    request: SampleRequest, trained: TrainedModel, diagrams: Sequence[BubbleDiagram]
+    request: SampleRequest,
+    trained: TrainedModel,
+    diagrams: Sequence[BubbleDiagram],
+    areas: Callable[[], RoomAreas],
 ) -> tuple[dict[str, Any], str]:
     """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say.
-    A stop leaves those that are found."""
+    A stop leaves those that are found. ``areas``: what target areas are drawn from."""
     folder = request.out
     if trained.stop_asked():  # while samples were drawn
         say_earlier(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
-    plans = Request(areas=training_areas(trained.data_config), seed=request.seed)
+    plans = Request(areas=areas(), seed=request.seed)
     files = PlanFiles(folder, picture=PICTURE)
     numbers = files.write(
         plans.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
     )
     return numbers, summary(numbers, files)
-
-
-def training_areas(config: DictConfig) -> RoomAreas:
-    """To draw target areas from: of the plans that ``config``, a ``config.data``, trained on; or,
-    where these have no boxes or are gone, typical ones, as the log then says."""
-    if config.name != "plans":
-        from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
-
-        return RoomAreas(floor_plans(generate_plans(_NUM_GENERATED, config.plan_seed), "pixels"))
-    from discrete_diffusion.domains.bubble_diagrams.build import read_plans
-
-    path = config.path or config.train_path
-    try:
-        diagrams = read_plans(path, config, config.n_max).diagrams
-        plans = plans_with_boxes(diagrams, config.get("unit", "pixels"))
-    except (OSError, ValueError) as error:
-        logger.warning("room areas are typical ones, not those of the training data: %s", error)
-        return RoomAreas()
-    if not plans:
-        logger.info("room areas are typical ones: the plans of %s have no boxes", path)
-    return RoomAreas(plans)

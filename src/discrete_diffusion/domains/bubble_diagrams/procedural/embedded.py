@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from omegaconf import OmegaConf
 
-if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 
 
 def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
     """What they are, in words, and all of them, as the config says."""
-    from omegaconf import OmegaConf
-
-    from discrete_diffusion.config.files import config_dir
-    from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
-
     config = OmegaConf.load(config_dir() / "data" / "bubble_diagrams.yaml")
     plans = cached_plans(config.num_plans, config.plan_seed)
     title = f"the embedded plans: {len(plans):,} of seed {config.plan_seed} (data=bubble_diagrams)"

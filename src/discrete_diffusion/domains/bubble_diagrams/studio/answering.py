@@ -8,26 +8,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import verdict
+from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of
 from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import sentences
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_graphml
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_diagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_all
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_drawing import draw_plan
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import draw_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.domains.bubble_diagrams.studio.drawing import DiagramModel
+from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
 
 _EFFORT = 0.3
@@ -167,7 +168,7 @@ def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
             "complete it first, or take json"
         )
     diagram = BubbleDiagram.from_json(drawn.to_json())
-    return diagram.to_graphml() if format == "graphml" else svg_of(draw_diagram(diagram))
+    return to_graphml(diagram) if format == "graphml" else svg_of(draw_diagram(diagram))
 
 
 def plan_as_text(data: Mapping[str, Any], format: str) -> str:
@@ -178,5 +179,5 @@ def plan_as_text(data: Mapping[str, Any], format: str) -> str:
     if format == "svg":
         return svg_of(draw_plan(plan))
     if format == "graphml":
-        return plan.to_diagram().to_graphml()
+        return to_graphml(plan.to_diagram())
     return FORMATS[format].text_of(plan)

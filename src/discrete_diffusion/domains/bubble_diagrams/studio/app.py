@@ -20,9 +20,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
+from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
-from discrete_diffusion.domains.bubble_diagrams.studio.command import LOCAL
-from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Ask, DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.events import FAILED, LATE, answered, drawn
 from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
     BodyLimit,
@@ -39,6 +38,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
     Refusal,
     SampleBody,
 )
+from discrete_diffusion.domains.bubble_diagrams.studio.sampling import Ask, DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
 from discrete_diffusion.runtime.version import __version__
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from discrete_diffusion.domains.bubble_diagrams.studio.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.studio.sampling import (
     Answer,
     Ask,
     DiagramModel,

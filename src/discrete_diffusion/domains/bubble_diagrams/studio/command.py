@@ -8,10 +8,8 @@ import threading
 import webbrowser
 from importlib.util import find_spec
 
+from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL, url
 from discrete_diffusion.domains.domain import SubCommand
-
-LOCAL = ("127.0.0.1", "localhost", "::1")
-"""Hosts that only this machine reaches."""
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10
@@ -67,8 +65,7 @@ def _run(options: argparse.Namespace) -> None:
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    address = f"http://{host}:{options.port}/"
+    address = url(options.host, options.port)
     print(f"the studio is at {address}; Ctrl-C ends it", flush=True)
     if options.open == "true":
         threading.Timer(1.0, webbrowser.open, [address]).start()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fastapi.responses import StreamingResponse
 
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
-from discrete_diffusion.domains.bubble_diagrams.studio.drawing import Answer, Ask, Revealed
+from discrete_diffusion.domains.bubble_diagrams.studio.sampling import Answer, Ask, Revealed
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher, Errands
-from discrete_diffusion.domains.bubble_diagrams.studio.drawing import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
+from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.runtime.version import __version__
 

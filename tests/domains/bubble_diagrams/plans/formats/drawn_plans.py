@@ -14,9 +14,9 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     BEDROOM,
     with_master_bedroom,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.line_formats import parse_plan
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.line_formats import parse_plan
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, ROOM_TYPES
 
 PIXEL = 18 / 256

@@ -10,11 +10,11 @@ import pytest
 from drawn_plans import GAP, assert_same, by_hand, embedded, measured
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import flipped
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 recover = pytest.importorskip("ezdxf.recover", reason="dimensioned plans take the extra plans")
 ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

@@ -8,10 +8,10 @@ import pytest
 from drawn_plans import GAP, by_hand, embedded, measured
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import flipped
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import geojson_of
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

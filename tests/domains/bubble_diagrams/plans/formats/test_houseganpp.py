@@ -9,9 +9,9 @@ import pytest
 from drawn_plans import PIXEL, assert_same, by_hand, embedded, expected_of
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import houseganpp_of
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

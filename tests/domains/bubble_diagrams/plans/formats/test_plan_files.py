@@ -12,13 +12,16 @@ import pytest
 from drawn_plans import PIXEL, assert_same, by_hand, embedded, expected_of, real
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.commands import DIALECTS
-from discrete_diffusion.domains.bubble_diagrams.conversion import SUFFIXES
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.commands.conversion import SUFFIXES
+from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import DIALECTS
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.command import FORMAT_NAMES
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+    FORMATS,
+    write_plan,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
@@ -152,9 +155,9 @@ def test_without_the_extra_a_sentence_names_it(tmp_path, monkeypatch, module):
     for format in FORMATS:
         paths.append(tmp_path / f"plan{FORMATS[format].suffix}")
         write_plan(paths[-1], by_hand(), format)
-    from discrete_diffusion.domains.bubble_diagrams.plans.formats import drawing
+    from discrete_diffusion.domains.bubble_diagrams.plans.formats import drawn_plan
 
-    monkeypatch.setattr(drawing, "find_spec", lambda name: None if name == module else name)
+    monkeypatch.setattr(drawn_plan, "find_spec", lambda name: None if name == module else name)
     for format, path in zip(FORMATS, paths, strict=True):
         with pytest.raises(ValueError, match=f"{module}, which is not.*discrete-diffusion.plans"):
             write_plan(tmp_path / "new", by_hand(), format)

@@ -10,10 +10,13 @@ import pytest
 from drawn_plans import GAP, assert_same, by_hand, embedded, measured
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import geojson_of
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+    FORMATS,
+    write_plan,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 

@@ -10,8 +10,8 @@ import pytest
 from drawn_plans import GAP, by_hand, embedded, measured, nearest_types
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import rlvr_of
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

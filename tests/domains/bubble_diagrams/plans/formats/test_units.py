@@ -10,10 +10,10 @@ import pytest
 from drawn_plans import embedded
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

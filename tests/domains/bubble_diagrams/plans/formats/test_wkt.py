@@ -7,8 +7,8 @@ import csv
 import pytest
 from drawn_plans import by_hand, embedded
 
-from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import flipped
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import wkt_of
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

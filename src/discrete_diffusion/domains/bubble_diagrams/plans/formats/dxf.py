@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     drawn_floor,
     flipped,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.embedded_json import (
     WRITTEN,
     written_text,
 )

@@ -11,16 +11,16 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import load_json
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
 from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import (
+    DrawnDoor,
+    DrawnRoom,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     Drawing,
     check_installed,
     corners_of,
     flipped,
     rooms_of_labels,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
-    DrawnDoor,
-    DrawnRoom,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
     APP,

@@ -22,7 +22,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     rooms_to_json,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import (
+    DrawnDoor,
+    DrawnRoom,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     Drawing,
     check_installed,
     corners_of,
@@ -31,11 +35,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
     in_stated_unit,
     rooms_of_labels,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
-    DrawnDoor,
-    DrawnRoom,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.embedded_json import (
     WRITTEN,
     written_text,
 )

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR, Box
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import drawn_floor
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import drawn_floor
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

@@ -28,21 +28,21 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     room_code,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Door, FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import (
+    DrawnDoor,
+    DrawnRoom,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     Drawing,
     check_installed,
     drawn_floor,
     in_stated_unit,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
-    DrawnDoor,
-    DrawnRoom,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import nearest_type
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.embedded_json import (
     WRITTEN,
     written_text,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import nearest_type
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 if TYPE_CHECKING:

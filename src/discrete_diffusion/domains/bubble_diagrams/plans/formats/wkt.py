@@ -27,17 +27,17 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
     rooms_to_json,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import (
+    DrawnDoor,
+    DrawnRoom,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     Drawing,
     check_installed,
     corners_of,
     drawn_floor,
     flipped,
     rooms_of_labels,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import (
-    DrawnDoor,
-    DrawnRoom,
 )
 
 if TYPE_CHECKING:

@@ -34,7 +34,6 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import (
     opened,
     read_document,
 )
-from discrete_diffusion.domains.bubble_diagrams.files.line_formats import parse_plan, room_codes
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
 from discrete_diffusion.domains.bubble_diagrams.files.records import (
     Parsed,
@@ -43,8 +42,12 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import (
     wrong_record,
 )
 from discrete_diffusion.domains.bubble_diagrams.geometry import metres_per
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import Drawing
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import Drawing
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_reading import read_dxf
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.line_formats import (
+    parse_plan,
+    room_codes,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import read_wkt
 
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")

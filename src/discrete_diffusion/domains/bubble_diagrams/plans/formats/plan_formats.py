@@ -8,7 +8,7 @@ from pathlib import Path
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import geojson_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import houseganpp_of

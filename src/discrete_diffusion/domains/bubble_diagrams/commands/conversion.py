@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.files import writers
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import check_installed
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.writing import FORMATS, write_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+    FORMATS,
+    write_plan,
+)
 from discrete_diffusion.runtime.atomic_files import check_parent, is_same_file
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 
 SUFFIXES = (".jsonl", ".json", ".graphml", ".dxf", ".geojson", ".wkt", ".svg", ".png")
 PICTURES = (".svg", ".png")
@@ -135,7 +138,10 @@ def _draw(
     diagrams: Sequence[BubbleDiagram], target: Path, write_each: Callable[..., None] | None
 ) -> None:
     """One picture, or one each in a folder by ``write_each``."""
-    from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_diagram, draw_grid
+    from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
+        draw_diagram,
+        draw_grid,
+    )
 
     if write_each is not None:
         write_each(diagrams, lambda path, each: draw_diagram(each, path))

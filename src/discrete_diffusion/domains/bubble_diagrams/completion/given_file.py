@@ -11,37 +11,36 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.given_objects import place_of_line
-from discrete_diffusion.domains.bubble_diagrams import write_diagrams
-from discrete_diffusion.domains.bubble_diagrams.arranging import UnseenError
-from discrete_diffusion.domains.bubble_diagrams.briefs.asked import brief_asked
-from discrete_diffusion.domains.bubble_diagrams.briefs.given import complete_brief
-from discrete_diffusion.domains.bubble_diagrams.completion import (
+from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
+    Choose,
     Completions,
     approximations,
     complete,
 )
+from discrete_diffusion.domains.bubble_diagrams.completion.weighing import UnseenError
 from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
-from discrete_diffusion.domains.bubble_diagrams.files.readers import numbered_partials
-from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
+from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import (
-    MAX_DRAWN,
+from discrete_diffusion.domains.bubble_diagrams.pictures.completion_pictures import (
     CompletedRow,
     draw_completions,
 )
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import MAX_DRAWN
+from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory_files import save_trajectory
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import numbered_partials
 from discrete_diffusion.domains.bubble_diagrams.plans.sampled_plans import (
     check_given,
     check_realise,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way, check_partial
 from discrete_diffusion.domains.bubble_diagrams.sampling import check_directions, sampled
-from discrete_diffusion.domains.bubble_diagrams.trajectory_files import save_trajectory
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -59,9 +58,12 @@ MAX_NAMED = 5
 """Lines that a warning names one by one."""
 
 
-def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def complete_file(
+    request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
+) -> Drawn:
     """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
-    trajectory, if one is asked for.
+    trajectory, if one is asked for. ``choose``: draws completions and takes some of them, such as
+    those that meet a brief; without it all that are drawn are taken.
 
     Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
     model cannot complete.
@@ -72,13 +74,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
             "diagrams, JSON lines (docs/completion.md)"
         )
     check_directions(request, trained, vocab)
-    brief = None if request.brief is None else brief_asked(request, vocab)
-    if brief is not None and brief.told.names:
-        raise ValueError(
-            f"{brief.told.names[0]} of brief={request.brief} does not go with given= yet; leave "
-            "one of them out"
-        )
-    way = Way("", vocab) if brief is not None else Way.asked(request, vocab)
+    way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
     check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
@@ -119,21 +115,21 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
                 place = place_of_line(request.given, error.line)
                 raise ValueError(f"{place}: {error.reason}") from error
 
-        of_brief: dict[str, Any] = {}
-        if brief is None:
+        of_choice: dict[str, Any] = {}
+        if choose is None:
             told = trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_drawn
             completed = draw(trained.sampler, each, (1,), told)
         else:
-            completed, of_brief = complete_brief(
-                request, trained, brief, vocab, list(partials), draw, each, shard
-            )
+            completed, of_choice = choose(list(partials), draw, each, shard)
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
         logger.info("%s", way.said(weights))
     why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
-    if "num_particles" in of_brief:
-        why.append(f"{of_brief['num_particles']} particles of each line stand for all that meet it")
+    if "num_particles" in of_choice:
+        why.append(
+            f"{of_choice['num_particles']} particles of each line stand for all that meet it"
+        )
     if reasons := "; ".join(why):
         logger.info("the completions are approximate: %s", reasons)
 
@@ -143,7 +139,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
             "seconds": seconds,
             **exactness(why),
             **weights,
-            **of_brief,
+            **of_choice,
         }
         return _write_completed(request, trained, partials, completed, facts, vocab)
 

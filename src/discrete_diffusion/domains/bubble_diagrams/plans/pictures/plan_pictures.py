@@ -21,26 +21,27 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 
 from discrete_diffusion.domains.bubble_diagrams.pictures import palette
-from discrete_diffusion.domains.bubble_diagrams.pictures.drawing import draw_on, grid_shape
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_on, grid_shape
 from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
     CAPTION,
     POINTS_PER_INCH,
     text_width,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_all
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_dimensions import SMALL
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_pen import (
-    FRONT_DOOR,
-    WALL,
-    PlanPen,
-)
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_shapes import OUTER_WALL, extent
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     MARGIN,
     Sheet,
     check_positive,
     checked_path,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import draw_dimensions
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pen import (
+    FRONT_DOOR,
+    SMALL,
+    WALL,
+    PlanPen,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import OUTER_WALL, extent
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
@@ -133,8 +134,9 @@ def _draw(
             draw_on(sheet.card(shown * index, placements[index], title), plan.diagram)
             title = ""
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
-        pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}", chained))
+        pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))
         pens[-1].draw()
+        draw_dimensions(pens[-1], chained=chained)
     front = any(pen.shapes.arrows for pen in pens)
     dead = any(pen.shapes.dead.area > _SPECK for pen in pens)
     _draw_footer(sheet, scale, per_metre, front=front, dead=dead)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     DISTANCES,

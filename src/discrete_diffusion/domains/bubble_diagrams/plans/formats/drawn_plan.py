@@ -38,8 +38,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floors import (
     angle_of,
     drawn_floors,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import DrawnDoor, DrawnRoom
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.written import (
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import (
+    DrawnDoor,
+    DrawnRoom,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.embedded_json import (
     are_close,
     boxes_of,
     read_written,

@@ -30,12 +30,6 @@ from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import forei
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import numbered_lines, one_document
 from discrete_diffusion.domains.bubble_diagrams.files.measured_boxes import check_measured
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import read_names
-from discrete_diffusion.domains.bubble_diagrams.files.plan_files import (
-    count_other_files,
-    plan_records,
-    record_of_line,
-    records_of_lines,
-)
 from discrete_diffusion.domains.bubble_diagrams.files.records import (
     Note,
     Plan,
@@ -47,6 +41,12 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
     threshold_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_files import (
+    count_other_files,
+    plan_records,
+    record_of_line,
+    records_of_lines,
+)
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
@@ -106,7 +106,7 @@ def read_report(
     """Read plans and account for every line, record or file.
 
     * ``.json``: one plan, or a list of plans; JSON lines under this name are read too;
-    * ``.graphml``: one plan, as ``BubbleDiagram.to_graphml`` writes it;
+    * ``.graphml``: one plan, as ``to_graphml`` writes it;
     * ``.json`` of CubiGraph5K: an object of plans by id, see ``parse_cubigraph``;
     * a MATLAB file: Graph2Plan's ``data.mat``, see ``graph2plan.plan_of_record``;
     * a folder: its .json, .jsonl and .graphml files in the order of their names;

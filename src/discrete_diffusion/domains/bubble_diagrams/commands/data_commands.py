@@ -7,21 +7,11 @@ Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson, .wkt), or a fo
 from __future__ import annotations
 
 import argparse
-import json
-from dataclasses import asdict
-from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
-from discrete_diffusion.domains.bubble_diagrams.plans.command import (
-    realise_options,
-    run_realise,
-)
+from discrete_diffusion.domains.bubble_diagrams.plans.command import realise_options
 from discrete_diffusion.domains.domain import SubCommand
-
-if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 
 _N_MAX = 8
 """As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""
@@ -120,115 +110,40 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
 
 
-def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
-    from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
-    from discrete_diffusion.domains.bubble_diagrams.files.readers import read_report
-
-    refuse_features(file)
-    return read_report(
-        file,
-        skip_invalid=skip_invalid,
-        n_max=options.n_max,
-        threshold=options.threshold,
-        unit=options.unit,
-        codes=options.code_table,
-        names=options.names,
-    )
-
-
-def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
-    """``ValueError`` for diagrams whose relations do not say how rooms lie to each other."""
-    report = _read(file, options, skip_invalid=options.skip_invalid)
-    if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
-        raise ValueError(
-            f"{file}: its plans say which rooms meet, not how they lie to each other (left-of, "
-            "above, ...), which is what floor plans are found from"
-        )
-    return report
+def _realise_options(parser: argparse.ArgumentParser) -> None:
+    realise_options(parser)
+    _reading_options(parser)
 
 
 def _describe(options: argparse.Namespace) -> None:
     """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
-    from discrete_diffusion.domains.bubble_diagrams.description import describe, print_description
-    from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-    from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
+    from discrete_diffusion.domains.bubble_diagrams.commands.runs import describe_file
 
-    facts: dict[str, Any]
-    if options.file is None:
-        title, diagrams = embedded_plans()
-        facts = {"source": title}
-    else:
-        report = _read(options.file, options, skip_invalid=options.skip_invalid)
-        title, diagrams = report.summary(), list(report.diagrams)
-        facts = {
-            "source": str(report.path),
-            f"num_{report.unit}": report.num_records,
-            "num_invalid": len(report.problems),
-            "num_flagged_duplicates": report.num_duplicates,
-            "left_out": dict(report.left_out),
-            "room_codes": list(report.codes),
-            "num_doubtful": report.num_doubtful,
-            "remarks": {remark.kind: remark.num for remark in report.remarks},
-        }
-    counts, structure = describe(diagrams), structure_metrics(diagrams)
-    if options.json:
-        print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))
-    else:
-        print_description(title, counts, structure)
+    describe_file(options)
 
 
 def _check(options: argparse.Namespace) -> None:
     """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
     those that can be read, but whose relations no arrangement of rooms has."""
-    from discrete_diffusion.domains.bubble_diagrams.files.impossible_plans import (
-        NUM_DECIDED,
-        impossible_plans,
-        without_floor_plan,
-    )
-    from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
+    from discrete_diffusion.domains.bubble_diagrams.commands.runs import check_file
 
-    num = options.plans
-    if num is None:
-        num = NUM_DECIDED if is_installed() else 0
-    elif num < 0:
-        raise ValueError(f"--plans {num}: expected at least 0")
-    elif num:
-        cp_sat()  # before anything is read
-    report = _read(options.file, options, skip_invalid=True)
-    for problem in report.problems:
-        print(problem.sentence())
-    if report.num_records > 1 or not report.problems:  # else the one sentence has said it
-        print(report.counts() + ("" if report.problems else "; all can be read"))
-    for warning in impossible_plans(report):
-        print(f"warning: {warning}")
-    for warning in without_floor_plan(report, num) if num else ():
-        print(f"warning: {warning}")
-    if 0 < num < len(report.diagrams):
-        print(f"floor plans were looked for of the first {num:,} diagrams; --plans N: of N")
-    if report.problems:
-        raise SystemExit(1)
+    check_file(options)
 
 
 def _convert(options: argparse.Namespace) -> None:
     """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    from discrete_diffusion.domains.bubble_diagrams.conversion import check_target, write_target
+    from discrete_diffusion.domains.bubble_diagrams.commands.runs import convert_file
 
-    check_target(options)  # before anything is read
-    report = _read(options.source, options, skip_invalid=options.skip_invalid)
-    print(report.summary())
-    print(write_target(options, report.diagrams))
-
-
-def _realise_options(parser: argparse.ArgumentParser) -> None:
-    realise_options(parser)
-    _reading_options(parser)
+    convert_file(options)
 
 
 def _realise(options: argparse.Namespace) -> None:
     """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
     the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
     diagram in their order, a picture, and numbers."""
-    run_realise(options, partial(_read_with_directions, options=options))
+    from discrete_diffusion.domains.bubble_diagrams.commands.runs import realise_file
+
+    realise_file(options)
 
 
 COMMANDS = {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Examples
-from discrete_diffusion.domains.bubble_diagrams.facts import OF_ROOMS, Facts
+from discrete_diffusion.domains.bubble_diagrams.conditions.facts import OF_ROOMS, Facts
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.table import TableRow, TableSection

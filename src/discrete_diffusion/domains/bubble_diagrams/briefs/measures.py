@@ -1,30 +1,13 @@
-"""What a brief says of the plan and no diagram shows: for a model that is told of plans."""
+"""The measures of a brief, read from its nodes: areas, points and outlines in metres."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Point
     from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
-
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class PlanFacts:
-    """In metres, y downwards: ``area`` of the floor in square metres, the corners of the
-    ``outline`` in order, the middle of the ``front_door``; None where nothing is said."""
-
-    area: float | None = None
-    outline: tuple[Point, ...] | None = None
-    front_door: Point | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of those that are said."""
-        return tuple(name for name, value in vars(self).items() if value is not None)
 
 
 def area_of(node: Node) -> float:

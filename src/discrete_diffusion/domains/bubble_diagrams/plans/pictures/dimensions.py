@@ -13,15 +13,13 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
     POINTS_PER_INCH,
     text_width,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_shapes import extent
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pen import SMALL, PlanPen
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import extent
 from discrete_diffusion.viz.chart_style import MUTED_TEXT
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.pictures.plan_pen import PlanPen
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 
-SMALL = 6.5
-"""Points, of the figures."""
 _TICK = 0.035
 """Inches; half a tick."""
 _FROM_PLAN, _FROM_LINE = 0.22, 0.26

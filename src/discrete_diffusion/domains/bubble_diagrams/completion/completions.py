@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,14 +12,15 @@ from torch import Tensor
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.graph_dataset import NODE_ORDERS
 from discrete_diffusion.data.graph_tokens import relabel
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
-from discrete_diffusion.domains.bubble_diagrams.arranging import (
+from discrete_diffusion.domains.bubble_diagrams.completion.weighing import (
     Arranged,
     Arranger,
     known_and_real,
 )
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
+from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
@@ -60,6 +61,13 @@ class Completions:
     def num_unknown(self) -> Tensor:
         """Int64[M]: how many tokens of each were drawn."""
         return (self.real & ~self.known).sum(dim=1)
+
+
+Draw = Callable[[Any, int, Sequence[int]], Completions]
+"""So many completions of each partial diagram, by a sampler, a function of some numbers."""
+
+Choose = Callable[[Sequence[int], Draw, int, Shard], tuple[Completions, dict[str, Any]]]
+"""So many completions of each of the lines, of those that are drawn, and facts of the choice."""
 
 
 def complete(

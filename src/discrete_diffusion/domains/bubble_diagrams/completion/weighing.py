@@ -11,7 +11,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, thin
-from discrete_diffusion.domains.bubble_diagrams.arrangement import (
+from discrete_diffusion.domains.bubble_diagrams.completion.arrangements import (
     Arrangements,
     ArrangementTree,
     as_numbered,

@@ -19,19 +19,17 @@ from torch import Tensor
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.graph_tokens import EncodedGraphs
-from discrete_diffusion.domains.bubble_diagrams.briefs.brief import GROUPS
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, in_metres, threshold_of
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
 from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_GROUPS, ROOM_TYPES
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
-    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 
 logger = logging.getLogger(__name__)
@@ -83,7 +81,7 @@ class Facts:
         """Room types, and groups of several, by name: the ids of their types."""
         types = self.vocab.node_types
         found: dict[str, tuple[int, ...]] = {name: (k,) for k, name in enumerate(types)}
-        for name, members in GROUPS.items():
+        for name, members in ROOM_GROUPS.items():
             ids = tuple(types.index(each) for each in members if each in types)
             if len(ids) > 1:
                 found[name] = ids
@@ -210,25 +208,34 @@ class Facts:
                     "the %s of %d of %d training plans is not known", name, unknown, len(graphs)
                 )
 
-    def of_brief(self, brief: Brief) -> Tensor:
-        """Float32[1, S]: what a brief says exactly, of facts that the model knows."""
+    def stated(
+        self,
+        *,
+        num_rooms: int | None,
+        counts: Mapping[frozenset[int], int | None],
+        area: float | None,
+        outline: Sequence[Point] | None,
+        front_door: Point | None,
+    ) -> Tensor:
+        """Float32[1, S]: what is said exactly, of facts that the model knows; None is unknown.
+
+        ``counts``: by the codes of the room types that are counted together. ``outline``: its
+        corners.
+        """
         one_hot, parts = self.vocab.n_max + 1, []
         if "num_rooms" in self.names:
-            parts.append(_exactly(brief.num_rooms.exact, one_hot))
+            parts.append(_exactly(num_rooms, one_hot))
         if "counts" in self.names:
-            exact = {rule.kind.types: rule.number.exact for rule in brief.counts}
             for ids in self.kinds.values():
                 codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
                 said = {
                     number
-                    for types, number in exact.items()
+                    for types, number in counts.items()
                     if number is not None and self._in_vocabulary(types) == codes
                 }
                 parts.append(_exactly(min(said, default=None), one_hot))
-        told, outline = brief.told, None
-        if told.outline is not None:
-            outline = _shapely().Polygon(told.outline)
-        parts.append(self._numbers(told.area, outline, told.front_door))
+        inside = None if outline is None else _shapely().Polygon(outline)
+        parts.append(self._numbers(area, inside, front_door))
         return torch.cat(parts).unsqueeze(0)
 
     def _in_vocabulary(self, types: frozenset[int]) -> frozenset[int]:

@@ -13,7 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import check_key
 from discrete_diffusion.domains.bubble_diagrams.plans.door import Box
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.floors import TOLERANCE
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn import DrawnRoom
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import DrawnRoom
 
 WRITTEN = "discrete_diffusion"
 """The key of a file for the JSON of the plan that it was written from."""

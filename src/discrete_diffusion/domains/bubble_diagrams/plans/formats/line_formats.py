@@ -43,7 +43,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
     relations_from_boxes,
     relations_in_metres,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing import Drawing
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import Drawing
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import read_geojson
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import FRAME, read_frame
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import read_rlvr

@@ -23,16 +23,12 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
     POINTS_PER_INCH,
     text_width,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_dimensions import (
-    SMALL,
-    draw_dimensions,
-)
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_labels import (
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.labels import (
     LINE_HEIGHT,
     Label,
     label_of,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.plan_shapes import (
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import (
     PlanShapes,
     extent,
     hatching,
@@ -47,6 +43,8 @@ if TYPE_CHECKING:
 
 WALL = TEXT
 FRONT_DOOR = palette.BROKEN_LINE
+SMALL = 6.5
+"""Points, of figures and captions."""
 LARGEST = 11.0
 """Points, of the names of rooms on a large page."""
 _LIGHT = 0.6
@@ -59,8 +57,7 @@ _HATCH = 0.07
 class PlanPen:
     """Draws a plan in the middle of a card of side ``side`` inches, ``per_metre`` inches a metre.
 
-    ``name``: what shapes are called in an SVG; ``chained``: say the dimensions of the rooms along
-    two sides too.
+    ``name``: what shapes are called in an SVG.
     """
 
     axes: Axes
@@ -70,7 +67,6 @@ class PlanPen:
     plan: FloorPlan
     per_metre: float
     name: str = "plan"
-    chained: bool = False
 
     @cached_property
     def shapes(self) -> PlanShapes:
@@ -99,7 +95,6 @@ class PlanPen:
         self._fill(shapes.walls, "wall", facecolor=WALL, zorder=4)
         self._doors()
         self._labels()
-        draw_dimensions(self, chained=self.chained)
 
     def page(self, points: Sequence[Corner]) -> np.ndarray:
         """Inches on the page."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from discrete_diffusion.data.graph_tokens import edge_positions, inverse_ids
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, encode_partial
-from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
+from discrete_diffusion.domains.bubble_diagrams.type_codes import codes_of
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
 

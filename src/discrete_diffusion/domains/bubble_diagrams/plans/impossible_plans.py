@@ -17,6 +17,8 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import is_acyclic
+from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
+from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
 
@@ -47,9 +49,6 @@ def without_floor_plan(report: ReadReport, num: int) -> list[str]:
 
     Raises ``ValueError`` without OR-Tools.
     """
-    from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
-    from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-
     asked = report.diagrams[:num]
     if not all(diagram.vocabulary.has_directions for diagram in asked):
         return []  # any relations without direction may have a plan

@@ -11,12 +11,20 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data.base import draw_sizes
-from discrete_diffusion.domains.bubble_diagrams.arranging import Arranged, Arranger, known_and_real
-from discrete_diffusion.domains.bubble_diagrams.completion import approximations, numbered_as_given
+from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
+    approximations,
+    numbered_as_given,
+)
+from discrete_diffusion.domains.bubble_diagrams.completion.weighing import (
+    Arranged,
+    Arranger,
+    known_and_real,
+)
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
-from discrete_diffusion.domains.bubble_diagrams.tokens import codes_of
+from discrete_diffusion.domains.bubble_diagrams.type_codes import codes_of
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     INVERSE,
     RELATIONS,
@@ -93,8 +101,6 @@ class DiagramModel:
     """
 
     def __init__(self, algorithm: Any) -> None:
-        from discrete_diffusion.domains import domain_of
-
         self.algorithm: TokenAlgorithm = algorithm
         self.checkpoint: Any = algorithm.sample.checkpoint
         self.path = str(self.checkpoint.path)

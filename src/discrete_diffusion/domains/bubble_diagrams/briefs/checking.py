@@ -1,0 +1,126 @@
+"""``brief check``: what a brief means, whether it can be met, and how rare it is in plans."""
+
+from __future__ import annotations
+
+import argparse
+
+from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+from discrete_diffusion.domains.bubble_diagrams.briefs.command import N_MAX
+from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import (
+    Feasibility,
+    feasibility,
+    has_floor_plan,
+)
+from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
+from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import sentences
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
+    DIRECTIONS,
+    PlanVocabulary,
+    vocabulary_named,
+)
+from discrete_diffusion.runtime import progress
+
+_CONFIDENCE = 0.95
+
+_NUM_DECIDED = 20
+"""Plans that meet a brief of which it is decided whether they can be built."""
+
+
+def check_brief(options: argparse.Namespace) -> None:
+    """Print what the brief of ``file`` means, and whether it can be met.
+
+    Raises ``SystemExit`` if no diagram meets it.
+    """
+    if options.n_max < 1:
+        raise ValueError(f"--n-max {options.n_max}: expected at least 1")
+    vocabulary = vocabulary_named(options.relations)
+    embedded = options.plans is None and vocabulary is DIRECTIONS and options.n_max == N_MAX
+    brief = read_brief(options.file)
+    for sentence in sentences(brief):
+        print(sentence)
+    for wish in brief.left_out:
+        print(f"warning: left out, as a diagram does not say it: {wish}")
+    found = feasibility(brief, options.n_max, vocabulary)
+    print(f"\n{verdict(found, brief, options.n_max, vocabulary, options.file)}")
+    if found.can_be_met is False:
+        raise SystemExit(1)
+    if options.plans not in (None, "none"):
+        plans = read_diagrams(options.plans, n_max=options.n_max, vocabulary=vocabulary)
+        print(rarity(brief, list(plans), options.plans))
+    elif embedded:
+        title, diagrams = embedded_plans()
+        print(rarity(brief, diagrams, title))
+    elif options.plans is None:
+        print("how rare it is was not counted; --plans FILE: in the plans of a file")
+
+
+def verdict(
+    found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
+) -> str:
+    """Whether it can be met, in words; a line for each rule of a contradiction."""
+    scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
+    if found.can_be_met is None:
+        if found.example is None and brief.buildable:
+            return f"Whether any {scope} that can be built meets it was not decided."
+        more = '; pip install "discrete-diffusion[plans]" decides it'
+        return (
+            f"No contradiction was found; whether any {scope} meets it was not decided"
+            f"{'' if is_installed() else more}."
+        )
+    if found.can_be_met:
+        return f"It can be met, as by this diagram: {found.example}"
+    if len(found.contradiction) == 1:
+        head = f"No {scope} meets this:"
+    else:
+        head = f"No {scope} meets these together:"
+    lines = [
+        f"  {file}{f', line {each.line}' if each.line else ''}, key '{each.key}': {each.text}"
+        for each in found.contradiction
+    ]
+    if not found.is_irreducible:
+        lines.append("  (perhaps not all of these are needed)")
+    return "\n".join([head, *lines])
+
+
+def rarity(brief: Brief, plans: list[BubbleDiagram], title: str) -> str:
+    """The share of plans that meet it, with an exact interval; of ``buildable``, how many of the
+    first that meet the rest have a floor plan."""
+    met = [
+        plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)
+    ]
+    low, high = interval(len(met), len(plans))
+    confidence = f"{100 * _CONFIDENCE:.0f} %"
+    aside = ", buildable aside" if brief.buildable else ""
+    if not met:
+        return (
+            f"{title}: none of {len(plans):,} meets it{aside}; their share is at most {high:.2g}, "
+            f"with {confidence} confidence"
+        )
+    said = (
+        f"{title}: {len(met):,} of {len(plans):,} meet it{aside}, a share of "
+        f"{len(met) / len(plans):.2g} ({confidence} interval {low:.2g} to {high:.2g})"
+    )
+    if brief.buildable and is_installed():
+        first = met[:_NUM_DECIDED]
+        built = sum(map(has_floor_plan, first))
+        said += f"; of the first {len(first)} of them {built} have a floor plan"
+        said += ", so that it can be met" if built else ""
+    return said
+
+
+def interval(hits: int, num: int) -> tuple[float, float]:
+    """Of the share of which ``hits`` of ``num`` were found, both ends exact (Clopper and Pearson
+    1934); of none, the end above alone."""
+    from scipy.special import betaincinv
+
+    if num == 0:
+        return 0.0, 1.0
+    rest = 1 - _CONFIDENCE
+    tail = rest if hits in (0, num) else rest / 2
+    low = 0.0 if hits == 0 else float(betaincinv(hits, num - hits + 1, tail))
+    high = 1.0 if hits == num else float(betaincinv(hits + 1, num - hits, 1 - tail))
+    return low, high

@@ -1,0 +1,1 @@
+"""``discrete-diffusion data``: check, describe, convert."""

@@ -1,0 +1,120 @@
+"""What ``discrete-diffusion data`` and ``plans realise`` do with their options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.commands.conversion import (
+    check_target,
+    write_target,
+)
+from discrete_diffusion.domains.bubble_diagrams.commands.description import (
+    describe,
+    print_description,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
+from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
+    NUM_DECIDED,
+    impossible_plans,
+    without_floor_plan,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import run_realise
+from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
+
+
+def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
+    refuse_features(file)
+    return read_report(
+        file,
+        skip_invalid=skip_invalid,
+        n_max=options.n_max,
+        threshold=options.threshold,
+        unit=options.unit,
+        codes=options.code_table,
+        names=options.names,
+    )
+
+
+def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
+    """``ValueError`` for diagrams whose relations do not say how rooms lie to each other."""
+    report = _read(file, options, skip_invalid=options.skip_invalid)
+    if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
+        raise ValueError(
+            f"{file}: its plans say which rooms meet, not how they lie to each other (left-of, "
+            "above, ...), which is what floor plans are found from"
+        )
+    return report
+
+
+def describe_file(options: argparse.Namespace) -> None:
+    """Print what is in ``file``, or in the embedded plans: as tables, or as JSON."""
+    facts: dict[str, Any]
+    if options.file is None:
+        title, diagrams = embedded_plans()
+        facts = {"source": title}
+    else:
+        report = _read(options.file, options, skip_invalid=options.skip_invalid)
+        title, diagrams = report.summary(), list(report.diagrams)
+        facts = {
+            "source": str(report.path),
+            f"num_{report.unit}": report.num_records,
+            "num_invalid": len(report.problems),
+            "num_flagged_duplicates": report.num_duplicates,
+            "left_out": dict(report.left_out),
+            "room_codes": list(report.codes),
+            "num_doubtful": report.num_doubtful,
+            "remarks": {remark.kind: remark.num for remark in report.remarks},
+        }
+    counts, structure = describe(diagrams), structure_metrics(diagrams)
+    if options.json:
+        print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))
+    else:
+        print_description(title, counts, structure)
+
+
+def check_file(options: argparse.Namespace) -> None:
+    """Print every plan of ``file`` that cannot be read, and of the others what cannot be built.
+
+    Raises ``SystemExit`` if some are invalid.
+    """
+    num = options.plans
+    if num is None:
+        num = NUM_DECIDED if is_installed() else 0
+    elif num < 0:
+        raise ValueError(f"--plans {num}: expected at least 0")
+    elif num:
+        cp_sat()  # before anything is read
+    report = _read(options.file, options, skip_invalid=True)
+    for problem in report.problems:
+        print(problem.sentence())
+    if report.num_records > 1 or not report.problems:  # else the one sentence has said it
+        print(report.counts() + ("" if report.problems else "; all can be read"))
+    for warning in impossible_plans(report):
+        print(f"warning: {warning}")
+    for warning in without_floor_plan(report, num) if num else ():
+        print(f"warning: {warning}")
+    if 0 < num < len(report.diagrams):
+        print(f"floor plans were looked for of the first {num:,} diagrams; --plans N: of N")
+    if report.problems:
+        raise SystemExit(1)
+
+
+def convert_file(options: argparse.Namespace) -> None:
+    """Write the plans of ``source`` as ``target``."""
+    check_target(options)  # before anything is read
+    report = _read(options.source, options, skip_invalid=options.skip_invalid)
+    print(report.summary())
+    print(write_target(options, report.diagrams))
+
+
+def realise_file(options: argparse.Namespace) -> None:
+    """Find a floor plan for every diagram of ``file``."""
+    run_realise(options, partial(_read_with_directions, options=options))

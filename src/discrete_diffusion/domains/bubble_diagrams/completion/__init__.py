@@ -1,0 +1,1 @@
+"""Completions of partial diagrams: arranged in slots, weighed, sampled, written."""
