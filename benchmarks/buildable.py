@@ -22,9 +22,10 @@ import numpy as np
 import torch
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.computing import where_to_compute
-from discrete_diffusion.cli.sample_source import open_trained_model
+from discrete_diffusion.cli.computing import opened_model, where_to_compute
+from discrete_diffusion.cli.request_options import evaluate_request
 from discrete_diffusion.data.cache import CACHE_VARIABLE
+from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import coverage_metrics
@@ -41,6 +42,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
 from discrete_diffusion.domains.bubble_diagrams.real_data import real_data_for_model
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
+from discrete_diffusion.domains.request_checks import evaluate_request_of
 from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.runtime.shards import Shard
@@ -165,8 +167,10 @@ class Drawing:
 def measured(checkpoint: str, num: int, seed: int, ways: Sequence[str]) -> dict[str, Any]:
     """The ways, and what they are measured against."""
     config = compose("evaluate", [f"checkpoint={checkpoint}", "threads=1"])
-    trained = open_trained_model(config, where_to_compute(config))
-    real = real_data_for_model(config, trained, trained.domain.graph(trained.data_config))
+    request = evaluate_request(config)
+    trained = opened_model(config, request, where_to_compute(config))
+    request = evaluate_request_of(domain_of(trained.data_config), request, trained.path)
+    real = real_data_for_model(request, trained, trained.domain.graph(trained.data_config))
     held_out = real.reference[: REFERENCE + num]
     enough = len(held_out) == REFERENCE + num
     fit = buildable(held_out)

@@ -37,7 +37,7 @@ import torch
 
 import discrete_diffusion
 import speed_cost
-from discrete_diffusion.cli.precision import multiplies_bfloat16
+from discrete_diffusion.runtime.precision import multiplies_bfloat16
 from record import RESULTS, Page, Record, Sections, hardware, publish
 from sampler_cells import FLAT, trained
 from speed_cost import cost_table, networks, networks_table

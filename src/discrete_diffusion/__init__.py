@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.runtime.version import __version__
 
 if TYPE_CHECKING:
-    from discrete_diffusion.loading import load
-    from discrete_diffusion.loading import load as from_pretrained
+    from discrete_diffusion.api.loading import evaluate, load
+    from discrete_diffusion.api.loading import load as from_pretrained
+    from discrete_diffusion.runs import compare, train
 
-__all__ = ["__version__", "from_pretrained", "load"]
+__all__ = ["__version__", "compare", "evaluate", "from_pretrained", "load", "train"]
+
+
+_MODULES = {
+    "compare": "discrete_diffusion.runs",
+    "evaluate": "discrete_diffusion.api.loading",
+    "from_pretrained": "discrete_diffusion.api.loading",
+    "load": "discrete_diffusion.api.loading",
+    "train": "discrete_diffusion.runs",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """``load`` brings torch with it, so it is imported when first asked for; ``from_pretrained`` is
-    the name that the Hub's users know it by."""
-    if name in ("load", "from_pretrained"):
-        from discrete_diffusion.loading import load
-
-        return load
+    """These bring torch with them, so they are imported when first asked for; ``from_pretrained``
+    is the name that the Hub's users know ``load`` by."""
+    if name in _MODULES:
+        attribute = "load" if name == "from_pretrained" else name
+        return getattr(import_module(_MODULES[name]), attribute)
     raise AttributeError(f"module 'discrete_diffusion' has no attribute {name!r}")

@@ -9,8 +9,9 @@ from types import MappingProxyType
 import pytest
 import torch
 
-from discrete_diffusion.cli import main, precision
-from discrete_diffusion.cli.precision import check_units, multiplies_bfloat16
+from discrete_diffusion.cli import main
+from discrete_diffusion.runtime import precision
+from discrete_diffusion.runtime.precision import check_units, multiplies_bfloat16
 
 ZEN3 = {"architecture": "x86_64", "avx2": True, "avx512_f": False}
 ICE_LAKE = {"architecture": "x86_64", "avx2": True, "avx512_f": True, "avx512_vnni": True}

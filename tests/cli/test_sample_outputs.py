@@ -14,10 +14,11 @@ from PIL import Image
 
 from checkpoints.made_checkpoints import training_state
 from composed import composed
+from discrete_diffusion.api.sampler_settings import check_sampling, sampling_of
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.computing import where_to_compute
+from discrete_diffusion.cli.computing import opened_model, where_to_compute
+from discrete_diffusion.cli.request_options import evaluate_request, sample_request
 from discrete_diffusion.cli.sample import run
-from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, sampling_of
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures import trajectory_files as films
@@ -28,8 +29,9 @@ SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
 
 
 def opened(config):
-    check_sampling(config)
-    return open_trained_model(config, where_to_compute(config))
+    request = (sample_request if "picture" in config else evaluate_request)(config)
+    check_sampling(request.sampling)
+    return opened_model(config, request, where_to_compute(config))
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,7 @@ def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, fai
 def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
     trained = compose("train", ["sampling.temperature=0.7", "sampling.tokens_per_call=2"])
     config = compose("sample", ["+sampling.tokens_per_call=4"])
-    merged = sampling_of(config, trained)
+    merged = sampling_of(config.sampling, trained)
     assert merged == {
         "name": "first-hitting",
         "tokens_per_call": 4,

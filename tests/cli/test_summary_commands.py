@@ -13,8 +13,8 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
-from discrete_diffusion.cli.computing import where_to_compute
-from discrete_diffusion.cli.sample_source import open_trained_model
+from discrete_diffusion.cli.computing import opened_model, where_to_compute
+from discrete_diffusion.cli.request_options import evaluate_request, sample_request
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains.dialogue.grammar import SLOTS, DialoguePair, draw_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
@@ -34,7 +34,8 @@ LATENTS = ["algo=latent-seq2seq", *RUN[:-3], "model.num_layers=1"]
 
 
 def opened(config):
-    return open_trained_model(config, where_to_compute(config))
+    asked = sample_request if "picture" in config else evaluate_request
+    return opened_model(config, asked(config), where_to_compute(config))
 
 
 def write(path: Path, pairs: list[DialoguePair]) -> Path:

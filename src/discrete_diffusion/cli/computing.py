@@ -11,12 +11,20 @@ from discrete_diffusion.cli.child_processes import connected
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import num_processes
 from discrete_diffusion.cli.launch_environment import local_rank
-from discrete_diffusion.cli.precision import PRECISIONS, check_precision, check_units
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.runtime.precision import (
+    PRECISIONS,
+    check_precision,
+    check_units,
+    computed_in,
+)
 from discrete_diffusion.runtime.shards import Shard
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+    from discrete_diffusion.evaluation.requests import Request
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
@@ -46,15 +54,27 @@ class Computing:
     def shared(self) -> Iterator[Shard]:
         """Inside, all processes run, and matrix products in float32, which are those of the
         network, are computed in ``precision``; after it only the first process goes on."""
-        import torch
-
-        kind, low = torch.device(self.device).type, self.precision == "bf16-mixed"
         with ExitStack() as stack:
             shard = Shard()
             if self.per_node * self.num_nodes > 1:
                 shard = stack.enter_context(connected(self.per_node, self.num_nodes, self.threads))
-            stack.enter_context(torch.autocast(kind, torch.bfloat16, enabled=low))
+            stack.enter_context(computed_in(self.precision, self.device))
             yield shard
+
+
+def opened_model(config: DictConfig, request: Request, here: Computing) -> TrainedModel:
+    """The model of ``config.checkpoint`` with the sampler of the request, on the device of
+    ``here``; the ``ValueError`` of ``open_trained_model``."""
+    from discrete_diffusion.api.opening import open_trained_model
+
+    return open_trained_model(
+        str(config.checkpoint),
+        request,
+        ema=config.ema,
+        compiled=config.compile,
+        device=here.device,
+        sharing=here.shared,
+    )
 
 
 def where_to_compute(config: DictConfig) -> Computing:

@@ -12,7 +12,7 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy
 from discrete_diffusion.cli.precision import check_trainer_precision
 from discrete_diffusion.config.files import check_exists
-from discrete_diffusion.config.options import check_share, is_number
+from discrete_diffusion.config.options import is_number
 from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.hub.published import check_model
@@ -43,12 +43,10 @@ def check_values(config: DictConfig) -> None:
         eval__num_samples=0,
         eval__bound_samples=1,
         eval__bound_draws=1,
-        eval__draws=1,
-        eval__verdicts=0,
     )
     check_training_values(config)
-    if (mask_rate := OmegaConf.select(config, "eval.mask_rate")) is not None:
-        check_share("eval.mask_rate", mask_rate)
+    for name, option in domain_of(config.data).options("train").items():
+        option.check(OmegaConf.select(config, f"eval.{name}"), f"eval.{name}")
     check_states(config)
     check_sizes(config)
 

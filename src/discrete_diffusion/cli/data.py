@@ -14,7 +14,6 @@ from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import refuse_taken
 from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.domains.domain import SubCommand
-from discrete_diffusion.loading import load
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,7 +68,7 @@ def _run_one(name: str, command: SubCommand, arguments: list[str]) -> None:
         if argument.startswith("-"):
             raise ValueError(unknown_name(f"option of {name}", argument, known))
         raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
-    options.load = load
+    options.load = _load
     with _claimed(command, options):
         command.run(options)
 
@@ -167,3 +166,10 @@ def _cache(options: argparse.Namespace) -> None:
     verb = "deleted" if options.clear else "cached"
     files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
     print(f"{files}, {sum(sizes.values()):.1f} MB {verb}")
+
+
+def _load(path: str) -> object:
+    """``load``, whose module imports torch."""
+    from discrete_diffusion.api.loading import load
+
+    return load(path)

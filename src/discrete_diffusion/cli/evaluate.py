@@ -9,28 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.api.sampler_settings import check_sampling
 from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.computing import check_computing, where_to_compute
+from discrete_diffusion.cli.computing import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.launch_environment import end_stopped, hush_other_ranks, started
 from discrete_diffusion.cli.output_folder import claimed_outputs
 from discrete_diffusion.cli.request_options import (
     check_inputs,
     check_request,
+    evaluate_request,
     input_files,
-    refuse_meaningless,
-    refuse_meaningless_for_files,
     sample_files,
 )
-from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model
 from discrete_diffusion.config.files import as_list
-from discrete_diffusion.domains import domain_of, get_domain
+from discrete_diffusion.domains import get_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
 from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.domain import Domain
     from discrete_diffusion.evaluation.report import Evaluation
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
@@ -55,16 +54,8 @@ def run(config: DictConfig) -> None:
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
             f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
         )
-    check_counts(
-        config,
-        num_samples=1,
-        num_held_out=1,
-        steps=1,
-        bound_draws=1,
-        batch_size=1,
-        seed=0,
-        threads=1,
-    )
+    check_counts(config, threads=1)
+    request = evaluate_request(config)
     check_request(config, "evaluate")
     check_computing(config)
     folder, written = Path(config.out), _written()
@@ -72,20 +63,22 @@ def run(config: DictConfig) -> None:
     for key, files in ({"samples": as_list(config.samples)} | inputs).items():
         refuse_overwriting(folder, written, key, files)
     if config.checkpoint is not None:
-        check_sampling(config)
+        check_sampling(request.sampling)
     check_inputs(config, "evaluate")
     before = states_of(folder, written)
     try:
-        _measure(config, folder, written)
+        _measure(request, config, folder, written)
     except Stop as stop:
         kept = " and ".join(str(folder / name) for name in sorted(written_since(before, folder)))
         end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
 
 
-def _measure(config: DictConfig, folder: Path, written: list[str]) -> None:
+def _measure(
+    request: EvaluateRequest, config: DictConfig, folder: Path, written: list[str]
+) -> None:
     """Measure, write into the folder, and print the table."""
     with claimed_outputs(config, written):
-        done, quickly = _evaluate(config)
+        done, quickly = _evaluate(request, config, written)
         head = _how_much(done.metrics(), quickly)
         done.write(folder, {"quick": quickly} if quickly else {}, head)
         if config.pictures:
@@ -119,49 +112,22 @@ def _how_much(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
     return f"num_held_out={found[0]}: {parts[0]}." if parts and found[0] != found[1] else ""
 
 
-def _quick(config: DictConfig, domain: Domain) -> tuple[DictConfig, dict[str, int]]:
-    """The config with the values of ``Domain.quick`` for keys that are null, and all their values;
-    both as they are without ``quick``.
-
-    Raises ``ValueError`` if the kind of data has none."""
-    if not config.quick:
-        return config, {}
-    own = domain.options("evaluate")
-    keys = [
-        key
-        for key in domain.quick
-        if config.checkpoint is not None
-        or key == "num_held_out"
-        or (key in own and own[key].of_files)
-    ]
-    if not keys:
-        raise ValueError(
-            f"quick=true: there is no quick evaluation of {domain.title}; leave it out, and choose "
-            "how much is measured by num_samples=, bound_draws= and the like"
-        )
-    chosen = config.copy()
-    for key in keys:
-        if chosen[key] is None:
-            chosen[key] = domain.quick[key]
-    return chosen, {key: chosen[key] for key in keys}
-
-
-def _evaluate(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:
+def _evaluate(
+    request: EvaluateRequest, config: DictConfig, written: list[str]
+) -> tuple[Evaluation, dict[str, int]]:
     """Files of samples, or a checkpoint with the samples of its model; and what ``quick`` chose."""
+    from discrete_diffusion.api.evaluating import evaluate_files, evaluate_model
+
     if config.checkpoint is None:
-        return _evaluate_files(config)
-    trained = open_trained_model(config, where_to_compute(config))
-    refuse_meaningless(config, trained, "evaluate")
-    trained.refuse_overwriting_data(config, _written())
-    domain = domain_of(trained.data_config)
-    config, quickly = _quick(config, domain)
-    return domain.evaluate(config, trained), quickly
+        _alone(config)
+        return evaluate_files(request, get_domain(config.domain))
+    trained = opened_model(config, request, where_to_compute(config))
+    trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
+    return evaluate_model(request, trained)
 
 
-def _evaluate_files(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:
-    """The work of one process."""
-    domain = get_domain(config.domain)
-    refuse_meaningless_for_files(config, domain)
+def _alone(config: DictConfig) -> None:
+    """Files are the work of one process: ``ValueError`` for ``devices``, others end here."""
     if config.devices not in (None, 1):
         raise ValueError(
             f"devices={config.devices}: samples=FILE is measured by one process; leave devices out"
@@ -169,8 +135,6 @@ def _evaluate_files(config: DictConfig) -> tuple[Evaluation, dict[str, int]]:
     found = started()
     if found is not None and found.rank > 0:
         raise SystemExit(0)
-    config, quickly = _quick(config, domain)
-    return domain.evaluate_files(config), quickly
 
 
 def _print_table(sections: list[TableSection]) -> None:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
 from discrete_diffusion.cli.parts import all_choices
-from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
+from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config.files import config_dir, plain
+from discrete_diffusion.domains.request_checks import options_by_title
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from rich.table import Table
+
+    from discrete_diffusion.domains.option import Option
 
 _NO_SETTINGS = (
     *("name", "domain", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
@@ -63,7 +66,7 @@ def print_help(
         if choice is not None:
             meanings |= _comments_of_choice(group, choice, user_config_dir)
     table = _table("Keys, each with its default")
-    options = options_by_title(command)
+    options = _options(command)
     for key, value in _leaves(_container(config)):
         section, _, name = key.rpartition(".")
         if key.startswith("logger.") or key in options:
@@ -72,13 +75,22 @@ def print_help(
             continue
         table.add_row(f"{key}={_shown(value)}", meanings.get(key, ""))
     console.print(table, "")
-    if command in COMMANDS:
-        table = _table("Keys that mean something for one kind of data")
+    for title in dict.fromkeys(title for by_title in options.values() for title in by_title):
+        table = _table(f"Keys for {title} alone")
         for key, by_title in options.items():
-            for title, option in by_title.items():
-                table.add_row(f"{key}={_shown(option.default)}", f"({title}) {option.meaning}")
+            if option := by_title.get(title):
+                table.add_row(f"{key}={_shown(option.default)}", option.meaning)
         console.print(table, "")
     console.print(_FLAGS, end="")
+
+
+def _options(command: str) -> dict[str, dict[str, Option]]:
+    """Those of a command by key, then by the title of the kind of data."""
+    if command in COMMANDS:
+        return options_by_title(command)
+    if command not in ("train", "compare"):
+        return {}
+    return {f"eval.{name}": by_title for name, by_title in options_by_title("train").items()}
 
 
 def header(text: str) -> str:

@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.files import as_list, check_exists, plain
-from discrete_diffusion.domains import available_domains, domain_of, get_domain
+from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.domains.request_checks import options_by_title
+from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.runtime.atomic_files import growing_name
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.domains.domain import Domain
     from discrete_diffusion.domains.option import Option
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 COMMANDS = ("sample", "evaluate")
 
-_OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
-"""Further keys that say nothing of a file of samples."""
-
 
 def offer_options(command: str) -> None:
-    """Let Hydra know the options of all kinds of data: ``sample.yaml`` and ``evaluate.yaml`` take
-    them in as defaults. Other commands have none."""
-    if command not in COMMANDS:
+    """Let Hydra know the options of all kinds of data: ``sample.yaml``, ``evaluate.yaml`` and,
+    under ``eval``, ``train.yaml``, which ``compare.yaml`` begins with, take them in as
+    defaults. Other commands have none."""
+    command = "train" if command == "compare" else command
+    if command not in (*COMMANDS, "train"):
         return
     from hydra.core.config_store import ConfigStore
 
     node = {name: next(iter(o.values())).default for name, o in options_by_title(command).items()}
+    if command == "train":
+        node = {"eval": node}
     ConfigStore.instance().store(f"{command}_options", node, package="_global_")
-
-
-def options_by_title(command: str) -> dict[str, dict[str, Option]]:
-    """Of ``sample`` or ``evaluate``, by key, then by what the samples of the domain are called; of
-    other commands none."""
-    if command not in COMMANDS:
-        return {}
-    found: dict[str, dict[str, Option]] = {}
-    for domain in map(get_domain, available_domains()):
-        for name, option in domain.options(command).items():
-            found.setdefault(name, {})[domain.title] = option
-    return found
 
 
 def sample_files() -> list[str]:
@@ -92,76 +80,36 @@ def input_files(config: DictConfig, command: str) -> dict[str, str]:
     return {name: str(config[name]) for name in files if config[name] is not None}
 
 
-def refuse_meaningless(config: DictConfig, trained: TrainedModel, command: str) -> None:
-    """``ValueError`` for the first option that no sample of this model has a use for."""
-    domain = domain_of(trained.data_config)
-    own = domain.options(command)
-    found = _given(config, command)
-    for key, value, options in found:
-        name = key.partition(".")[0]
-        if name not in own:
-            remedy = f"; {domain.remedies[name]}" if name in domain.remedies else ""
-            raise ValueError(
-                f"{key}={value}: {trained.path} was not trained on {' or '.join(options)}; leave "
-                f"it out{remedy}"
-            )
-        own[name].check(value)
-    read = [name for name, each in own.items() if each.is_file and each.of_files]
-    for key, value, _ in [] if any(config[name] is not None for name in read) else found:
-        if key in own and own[key].reading:
-            files = " or ".join(f"{name}=FILE" for name in read)
-            raise ValueError(
-                f"{key}={value} is for the files of {files}; the data of the checkpoint are read "
-                "as in training; leave it out"
-            )
+def sample_request(config: DictConfig) -> SampleRequest:
+    """What the config of ``sample`` asks for; ``ValueError`` for a number out of its range."""
+    return SampleRequest(
+        **_fields(config, "sample"), out=Path(str(config.out)), picture=str(config.picture)
+    )
 
 
-def refuse_meaningless_for_files(config: DictConfig, domain: Domain) -> None:
-    """The same where ``evaluate`` measures files of samples and there is no model."""
-    own = domain.options("evaluate")
-    found = _given(config, "evaluate")
-    found += [(k, config[k], {}) for k in _OF_CHECKPOINTS if config[k] is not None]
-    for key, value, options in found:
-        name = key.partition(".")[0]
-        if name not in own or not own[name].of_files:
-            of = f" of {' or '.join(options)}" if options else ""
-            instead = "; samples are compared with reference=FILE" if name == "data" else ""
-            raise ValueError(
-                f"{key}={value} is for checkpoint=FILE of a model{of}; leave it out with "
-                f"samples=FILE{instead}"
-            )
+def evaluate_request(config: DictConfig) -> EvaluateRequest:
+    """What the config of ``evaluate`` asks for; the same ``ValueError``."""
+    return EvaluateRequest(
+        **_fields(config, "evaluate"),
+        samples=tuple(as_list(config.samples)),
+        split=config.split,
+        num_held_out=config.num_held_out,
+        bound_draws=config.bound_draws,
+        quick=config.quick,
+        ema=config.ema,
+        out=Path(str(config.out)),
+    )
 
 
-def check_given(config: DictConfig, domain: Domain) -> None:
-    """``ValueError`` for an option that does not go with ``given=FILE``, or needs it."""
-    for name, option in domain.options("sample").items():
-        said = f"{name}={config[name]}"
-        if config.given is None and option.with_given and config[name] != option.default:
-            instead = f"did you mean {option.instead_of}={config[name]}?"
-            raise ValueError(
-                f"{said} is for given=FILE; {instead if option.instead_of else 'leave it out'}"
-            )
-        if config.given is None or not (option.instead_of or option.without_given):
-            continue
-        if option.without_given and config[name] != option.default:
-            raise ValueError(
-                f"{said} does not go with given=: {option.without_given}; leave it out"
-            )
-        if option.instead_of and (asked := config[option.instead_of]) is not None:
-            raise ValueError(
-                f"{option.instead_of}={asked} does not go with given=: did you mean {name}={asked} "
-                f"({option.meaning})?"
-            )
-
-
-def _given(config: DictConfig, command: str) -> list[tuple[str, Any, Mapping[str, Option]]]:
-    """(key, value, options by kind of data) of all that were given; what stands under a key by
-    itself, with its dotted key."""
-    found: list[tuple[str, Any, Mapping[str, Option]]] = []
-    for name, options in options_by_title(command).items():
-        value = config[name]
-        if all(value != option.default for option in options.values()):
-            parts = plain(value) if isinstance(value, Mapping) else {}
-            found += [(f"{name}.{key}", part, options) for key, part in parts.items()]
-            found += [] if parts else [(name, value, options)]
-    return found
+def _fields(config: DictConfig, command: str) -> dict[str, Any]:
+    """Those of ``Request``."""
+    given, by_title = plain(config), options_by_title(command)
+    files = [name for name, each in by_title.items() if any(o.is_file for o in each.values())]
+    options = {name: given[name] for name in by_title}
+    options |= {name: str(given[name]) for name in files if given[name] is not None}
+    keys = ("num_samples", "seed", "steps", "sampling", "batch_size")
+    return {
+        **{key: given[key] for key in keys},
+        "precision": str(config.precision),
+        "options": options,
+    }

@@ -12,27 +12,24 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.api.sampler_settings import check_sampling
 from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
+from discrete_diffusion.cli.computing import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.launch_environment import end_stopped, hush_other_ranks, stop_signals
 from discrete_diffusion.cli.output_folder import claimed_outputs
-from discrete_diffusion.cli.precision import check_units
 from discrete_diffusion.cli.request_options import (
-    check_given,
     check_inputs,
     check_request,
     input_files,
-    refuse_meaningless,
     sample_files,
+    sample_request,
 )
-from discrete_diffusion.cli.sample_source import check_sampling, open_trained_model, with_sampler
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
-    from discrete_diffusion.checkpoints.contents import Checkpoint
-    from discrete_diffusion.evaluation.report import Drawn
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.shards import Shard
 
@@ -43,27 +40,30 @@ def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
     Several processes share the sampling, the first one does the rest."""
     hush_other_ranks()
-    _check(config)
+    check_counts(config, threads=1)
+    request = sample_request(config)
+    check_request(config, "sample")
+    check_computing(config)
     check_outputs(config)
-    check_sampling(config)
+    check_sampling(request.sampling)
     check_inputs(config, "sample")
-    with claimed_outputs(config, [*_outputs(), str(config.picture)]):
-        _sample(config)
+    with claimed_outputs(config, [*_outputs(), request.picture]):
+        _sample(request, config)
 
 
-def _sample(config: DictConfig) -> None:
-    here = where_to_compute(config)
-    trained = open_trained_model(config, here)
-    trained.refuse_overwriting_data(config, _outputs())
+def _sample(request: SampleRequest, config: DictConfig) -> None:
+    from discrete_diffusion.api.sampling import sample
     from discrete_diffusion.evaluation.json_values import write_metrics
     from discrete_diffusion.sampling.exactness import exactness
 
-    folder = Path(str(config.out))
-    facts = {"checkpoint": trained.path, "seed": config.seed, "precision": str(config.precision)}
+    here, folder = where_to_compute(config), request.out
+    trained = opened_model(config, request, here)
+    trained.refuse_overwriting_data(folder, _outputs(), request.get("data"))
+    facts = {"checkpoint": trained.path, "seed": request.seed, "precision": request.precision}
     facts |= exactness(trained.approximations())  # a domain that knows more says so
     try:
         with stop_signals() as signals, _unfinished(folder, trained) as append:
-            done = _drawn(config, _written_if_stopped(trained, signals, append)).write()
+            done = sample(request, _written_if_stopped(trained, signals, append)).write()
     except Stop as stop:
         left = [str(path) for path in folder.glob("samples.partial.*")]
         several = here.per_node * here.num_nodes > 1
@@ -110,33 +110,9 @@ def _written_if_stopped(
     )
 
 
-def draw(config: DictConfig, checkpoint: Checkpoint) -> Drawn:
-    """The same samples of a checkpoint that has been read, by this process, where its weights are;
-    nothing is written."""
-    _check(config)
-    device = next(checkpoint.algorithm.parameters()).device
-    check_units("precision", str(config.precision), on_gpu=device.type == "cuda")
-    here = Computing(str(device), 1, 1, str(config.precision), None)
-    return _drawn(config, with_sampler(config, checkpoint, here))
-
-
 def _outputs() -> list[str]:
     """What ``out`` may receive beside ``picture``."""
     return ["metrics.json", *sample_files()]
-
-
-def _check(config: DictConfig) -> None:
-    check_counts(config, num_samples=1, steps=1, batch_size=1, seed=0, threads=1)
-    check_request(config, "sample")
-    check_computing(config)
-
-
-def _drawn(config: DictConfig, trained: TrainedModel) -> Drawn:
-    refuse_meaningless(config, trained, "sample")
-    domain = domain_of(trained.data_config)
-    check_given(config, domain)
-    trained.check_weights()
-    return domain.sample(config, trained)
 
 
 def check_outputs(config: DictConfig) -> None:

@@ -6,6 +6,7 @@ import logging
 import math
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class TrainRequest:
+    """A training run: the whole ``config``, which its checkpoints keep, and the ``folder`` that
+    receives everything.
+
+    Raises ``ValueError`` naming the key for a value that cannot be."""
+
+    config: DictConfig
+    folder: Path
+
+    def __post_init__(self) -> None:
+        check_values(self.config)
+
+
 def run(config: DictConfig) -> None:
     """Train in the folder that Hydra made for this run.
 
@@ -49,10 +64,10 @@ def run(config: DictConfig) -> None:
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     hush_other_ranks()
-    check_values(config)
+    request = TrainRequest(config, folder)
     try:
         with claimed_run(folder, config) if is_first() else nullcontext():
-            _watched(config, folder)
+            run_training(request)
     except Stop as stop:
         if not is_first():  # only the first one's exit status tells how the run ended
             raise SystemExit(0) from None
@@ -68,14 +83,13 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
     Returns what ``metrics.json`` holds; in the first process, where there are several.
     Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
-    check_values(config)
-    return _watched(config, folder)
+    return run_training(TrainRequest(config, folder))
 
 
-def _watched(config: DictConfig, folder: Path) -> dict[str, Any]:
-    """``train`` of a checked config."""
+def run_training(request: TrainRequest) -> dict[str, Any]:
+    """``train``, as asked for."""
     with stop_signals() as signals:
-        return _train(config, folder, signals)
+        return _train(request.config, request.folder, signals)
 
 
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:

@@ -25,12 +25,13 @@ def plain(config: Any) -> dict[str, Any]:
 
 
 def as_list(value: Any) -> list[str]:
-    """``FILE`` or ``[A,B]`` of a config as a list; empty for null."""
+    """``FILE`` or ``[A,B]`` of a config, or of Python, as a list; empty for null."""
     from omegaconf import ListConfig
 
     if value is None:
         return []
-    return [str(each) for each in value] if isinstance(value, ListConfig) else [str(value)]
+    several = isinstance(value, ListConfig | list | tuple)
+    return [str(each) for each in value] if several else [str(value)]
 
 
 def check_exists(key: str, path: Any, noun: str = "file or folder") -> None:

@@ -192,12 +192,18 @@ def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
         wanted, got = _kind(default), _kind(value)
         off = got == "null" and key.startswith(_MAY_BE_NULL)
         off |= (wanted, got) == ("a number", "null") and key.startswith(_OF_CONSTRUCTORS)
-        known = key in _OF_SEVERAL_KINDS or (wanted, got) == ("text", "a number")
-        if got == wanted or off or known:
-            continue
-        shown = "null" if value is None else value
-        usual = str(default).lower() if isinstance(default, bool) else default
-        raise ValueError(f"{key}={shown}: expected {wanted}, as in the default {key}={usual}")
+        if not off and key not in _OF_SEVERAL_KINDS:
+            check_kind(key, value, default)
+
+
+def check_kind(key: str, value: Any, default: Any) -> None:
+    """Raise ``ValueError`` unless a value is of the kind of its default, which may be null."""
+    wanted, got = _kind(default), _kind(value)
+    if default is None or got == wanted or (wanted, got) == ("text", "a number"):
+        return
+    shown = "null" if value is None else value
+    usual = str(default).lower() if isinstance(default, bool) else default
+    raise ValueError(f"{key}={shown}: expected {wanted}, as in the default {key}={usual}")
 
 
 def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from discrete_diffusion.data.given_objects import GivenObjects, place_of_line
+
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -48,18 +50,26 @@ def suffix_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class TextSource:
-    """``text``, and the ``name`` of where it was found: a path, or the embedded text."""
+    """``text``, and the ``name`` of where it was found: a path, the embedded text, or objects."""
 
     name: str
     text: str
+    given: GivenObjects | None = None
+
+    def place(self, line: int) -> str:
+        """Where a line is, for errors."""
+        return place_of_line(self.name if self.given is None else self.given, line)
 
 
-def read_text(path: str | Path) -> TextSource:
-    """The text of a UTF-8 file, line ends as they are; gzip is recognised by its first bytes.
+def read_text(path: str | Path | GivenObjects) -> TextSource:
+    """The text of objects, or of a UTF-8 file, line ends as they are; gzip is recognised by its
+    first bytes.
 
     A byte order mark at the start is left out. Raises ``FileNotFoundError`` or ``ValueError`` with
     one sentence: no such file, damaged gzip, no text in it, not UTF-8 (and at which byte).
     """
+    if isinstance(path, GivenObjects):
+        return TextSource(str(path), path.text, path)
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give one text file")

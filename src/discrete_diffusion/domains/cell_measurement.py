@@ -28,13 +28,12 @@ class CellMeasurement(ABC):
 
     ``measures``: numbers of every held-out sample, in the order of the table; ``nelbo`` is the
     bound. ``columns``: metrics of the table. ``axes``: the figure shows the first of these metrics
-    or measures that there is. ``draws_several``: ``eval.draws`` samples of each held-out one.
+    or measures that there is.
     """
 
     measures: ClassVar[Mapping[str, Measure]] = {"nelbo": BOUND}
     columns: tuple[Column, ...] = ()
     axes: tuple[Column, ...] = ()
-    draws_several: ClassVar[bool] = False
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         """Why nothing that compares can be measured of an algorithm with so many samples; None if
@@ -63,6 +62,10 @@ class CellMeasurement(ABC):
         """Metrics of real data in the place of ``num_samples`` samples of a model; the slow ones in
         the place of ``verdicts``."""
         return {}
+
+    def num_draws(self, config: DictConfig) -> int:
+        """Samples of each held-out one, by the config of a cell; 0 where they are drawn freely."""
+        return 0
 
     def num_verdicts(self, config: DictConfig) -> int:
         """Samples of which slow metrics are measured, by the config of a cell; 0 without such."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.domains.option import Option
     from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -46,7 +47,9 @@ class Domain(ABC):
     that name a file or folder to read, or null; one that is missing is refused at once.
 
     ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its
-    models, beside those that do for all; ``remedies``: by key, what to do where one means nothing.
+    models, beside those that do for all; ``train_options``: keys under ``eval`` of ``train`` and
+    ``compare``, how they measure its samples; ``remedies``: by key, what to do where one means
+    nothing.
 
     ``sample_files``: what ``sample`` may write into ``out`` beside ``metrics.json`` and the
     picture; nothing of that is replaced unasked. ``growing``: the one of lines, if any, of which it
@@ -72,6 +75,7 @@ class Domain(ABC):
     fixed_keys: ClassVar[tuple[str, ...]] = ()
     sample_options: ClassVar[tuple[Option, ...]] = ()
     evaluate_options: ClassVar[tuple[Option, ...]] = ()
+    train_options: ClassVar[tuple[Option, ...]] = ()
     remedies: ClassVar[Mapping[str, str]] = {}
     quick: ClassVar[Mapping[str, int]] = {}
     group_titles: ClassVar[Mapping[str, str]] = {}
@@ -80,9 +84,13 @@ class Domain(ABC):
     token_steps: ClassVar[int | None] = None
 
     def options(self, command: str) -> dict[str, Option]:
-        """Those of ``sample`` or ``evaluate``, by key."""
-        options = self.sample_options if command == "sample" else self.evaluate_options
-        return {option.name: option for option in options}
+        """Those of ``sample``, ``evaluate`` or ``train``, by key."""
+        options = {
+            "sample": self.sample_options,
+            "evaluate": self.evaluate_options,
+            "train": self.train_options,
+        }
+        return {option.name: option for option in options[command]}
 
     # -- config
 
@@ -171,23 +179,23 @@ class Domain(ABC):
         """Samples beside a split. ``config``: of ``train``; its ``eval`` says how to measure."""
 
     @abstractmethod
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
-        """Draw samples as the config of ``sample`` says. Nothing is written until ``Drawn.write``
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+        """Draw samples as the request of ``sample`` says. Nothing is written until ``Drawn.write``
         is called, which only the command does."""
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
-        """Measure a model and its samples as the config of ``evaluate`` says; a model of tokens by
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+        """Measure a model and its samples as the request of ``evaluate`` says; a model of tokens by
         itself, without samples, unless overridden."""
         from discrete_diffusion.evaluation.model_evaluation import evaluate_token_model
 
         if self.state(trained.data_config) != "tokens":
             raise ValueError(f"evaluate cannot measure models of {self.title} yet")
-        return evaluate_token_model(config, trained)
+        return evaluate_token_model(request, trained)
 
-    def evaluate_files(self, config: DictConfig) -> Evaluation:
-        """Measure the samples in the files of ``config.samples``."""
+    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
+        """Measure the samples in the files of ``request.samples``."""
         raise ValueError(
-            f"samples={config.samples}: files of {self.title} cannot be measured; give "
+            f"samples={request.samples}: files of {self.title} cannot be measured; give "
             "checkpoint=FILE"
         )
 

@@ -1,4 +1,4 @@
-"""``Option``: a key of ``sample`` or ``evaluate`` that one kind of data has a use for."""
+"""``Option``: a key of a command that one kind of data has a use for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.config.options import are_whole_numbers, check_share, check_whole_number
+from discrete_diffusion.data.given_objects import GivenObjects
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Option:
 
     ``listed``: a list of such whole numbers is taken too, as in ``num_rooms=[5,6]``.
 
-    ``is_file``: names one file that is read, so that no output may take its place.
+    ``is_file``: names one file that is read, so that no output may take its place; or objects.
     ``with_given``: means nothing without ``given=FILE``; ``instead_of`` names the key whose place
     it takes then. ``without_given``: why it means nothing with ``given=FILE``.
     ``written``: says what is written beside the samples, nothing where none is.
@@ -43,23 +44,25 @@ class Option:
     of_files: bool = False
     reading: bool = False
 
-    def check(self, value: Any) -> None:
-        """``ValueError`` naming the key for a value out of its bounds."""
+    def check(self, value: Any, key: str | None = None) -> None:
+        """``ValueError`` naming the key, the name unless it is given, for a value out of its
+        bounds."""
         if value is None:
             return
+        key = key or self.name
         if self.words and (type(value), value) not in [(type(word), word) for word in self.words]:
             known = ", ".join(str(word).lower() for word in self.words)
-            raise ValueError(f"{self.name}={value}: expected one of {known}")
+            raise ValueError(f"{key}={value}: expected one of {known}")
         if self.share:
-            check_share(self.name, value)
-        if self.is_file and not isinstance(value, str | int):
+            check_share(key, value)
+        if self.is_file and not isinstance(value, str | int | GivenObjects):
             raise ValueError(
-                f"{self.name}={value}: expected one file; put the lines of several into one, or "
+                f"{key}={value}: expected one file; put the lines of several into one, or "
                 "run the command for each"
             )
         if self.least is not None:
             for number in value if self.listed and value and are_whole_numbers(value) else [value]:
-                check_whole_number(self.name, number, least=self.least, most=self.most)
+                check_whole_number(key, number, least=self.least, most=self.most)
 
 
 DATA = Option(

@@ -20,8 +20,7 @@ from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, Request
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -79,25 +78,25 @@ def readable_data(trained: TrainedModel, remedy: str = "put it back where the ru
         raise ValueError(f"{error}; {remedy}") from error
 
 
-def own_data(config: DictConfig, trained: TrainedModel) -> Any:
-    """``checkpoint_data``; None if it cannot be read and ``config.reference`` is a file to compare
+def own_data(request: EvaluateRequest, trained: TrainedModel) -> Any:
+    """``checkpoint_data``; None if it cannot be read and ``request.reference`` is a file to compare
     with instead, else ``ValueError`` says to give one."""
     try:
         return checkpoint_data(trained)
     except UnreadableDataError as error:
-        if config.reference is None:
+        if request.reference is None:
             raise ValueError(f"{error}; give reference=FILE") from error
         logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
         return None
 
 
-def refuse_split(config: DictConfig, *, of_files: bool) -> None:
+def refuse_split(request: EvaluateRequest, *, of_files: bool) -> None:
     """``ValueError`` for ``split``, where a file is compared with: of samples in files, or those of
     a model beside ``reference=FILE``."""
-    if config.split is not None:
+    if request.split is not None:
         whose, key = ("a checkpoint", "samples") if of_files else ("this checkpoint", "reference")
         raise ValueError(
-            f"split={config.split} chooses among the data of {whose}; leave it out with {key}=FILE"
+            f"split={request.split} chooses among the data of {whose}; leave it out with {key}=FILE"
         )
 
 
@@ -127,22 +126,22 @@ def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
     return f"{name}, which has changed since it was trained, so it may have been trained on"
 
 
-def held_out_rows(config: DictConfig, available: int) -> Tensor:
+def held_out_rows(request: EvaluateRequest, available: int) -> Tensor:
     """Int[num], ascending: which of the ``available`` samples are measured: all, or
     ``num_held_out``, the same ones every time."""
     order = torch.randperm(available, generator=make_generator(0, *_CHOICE))
-    return order[: config.num_held_out].sort().values
+    return order[: request.num_held_out].sort().values
 
 
-def num_held_out(config: DictConfig, data: Dataset, split: str) -> int:
+def num_held_out(request: EvaluateRequest, data: Dataset, split: str) -> int:
     """How many samples of a split are measured."""
-    return len(held_out_rows(config, len(data.splits[split])))
+    return len(held_out_rows(request, len(data.splits[split])))
 
 
-def some_held_out(config: DictConfig, data: D, split: str) -> D:
+def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
     """The data with the ``held_out_rows`` alone of a split."""
     examples = data.splits[split]
-    rows = held_out_rows(config, len(examples))
+    rows = held_out_rows(request, len(examples))
     if len(rows) == len(examples):
         return data
     some = copy(data)
@@ -150,50 +149,54 @@ def some_held_out(config: DictConfig, data: D, split: str) -> D:
     return some
 
 
-def held_out_facts(config: DictConfig, data: Dataset, split: str) -> dict[str, int]:
+def held_out_facts(request: EvaluateRequest, data: Dataset, split: str) -> dict[str, int]:
     """What ``metrics.json`` says of the held-out samples: how many were measured, of how many."""
-    num, available = num_held_out(config, data, split), len(data.splits[split])
+    num, available = num_held_out(request, data, split), len(data.splits[split])
     return {"num_held_out": num, "num_held_out_available": available}
 
 
-def held_out_bound(config: DictConfig, model: Model, data: Dataset, split: str) -> BoundEstimate:
+def held_out_bound(
+    request: EvaluateRequest, model: Model, data: Dataset, split: str
+) -> BoundEstimate:
     """The bound of a model on ``num_held_out`` samples of a split, whatever ``num_samples``."""
-    algorithm, data = model.algorithm, some_held_out(config, data, split)
+    algorithm, data = model.algorithm, some_held_out(request, data, split)
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     return estimate_bound(
         algorithm,
-        SplitBatches(data, split, batch_size=model.rows_at_once, seed=config.seed),
+        SplitBatches(data, split, batch_size=model.rows_at_once, seed=request.seed),
         quantity=algorithm.bound or data.bound,
-        draws=BOUND_DRAWS if config.bound_draws is None else config.bound_draws,
-        seed=config.seed,
+        draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
+        seed=request.seed,
         stream=_BOUND,
         device=model.device,
         shard=model.shard,
     )
 
 
-def sampling_seeds(config: DictConfig) -> list[int]:
+def sampling_seeds(request: EvaluateRequest) -> list[int]:
     """``seed`` and the next ones, ``seeds`` in all."""
-    return list(range(config.seed, config.seed + (config.seeds or SEEDS)))
+    return list(range(request.seed, request.seed + (request.seeds or SEEDS)))
 
 
-def checkpoint_facts(config: DictConfig, trained: TrainedModel, data: Dataset) -> dict[str, Any]:
+def checkpoint_facts(
+    request: EvaluateRequest, trained: TrainedModel, data: Dataset
+) -> dict[str, Any]:
     """What ``metrics.json`` says of the model measured and of the data it was measured on."""
     return {
         "checkpoint": trained.path,
         "step": trained.step,
         "data_fingerprint": data.fingerprint(),
         "trained_on_fingerprint": trained.data_fingerprint,
-        "seed": config.seed,
-        "precision": str(config.precision),
-        "ema": config.ema,
+        "seed": request.seed,
+        "precision": str(request.precision),
+        "ema": request.ema,
     }
 
 
-def sampling_facts(config: DictConfig, trained: TrainedModel) -> dict[str, Any]:
+def sampling_facts(request: Request, trained: TrainedModel) -> dict[str, Any]:
     """What ``metrics.json`` says of how samples were drawn."""
     return {
         "sampling": trained.sampling,
-        "sampling_steps": config.steps,
+        "sampling_steps": request.steps,
         **exactness(trained.approximations()),
     }

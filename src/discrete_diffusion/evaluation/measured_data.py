@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.config.files import config_dir, plain
+from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.evaluation.held_out import (
@@ -22,6 +22,7 @@ from discrete_diffusion.evaluation.held_out import (
     name_of_split,
     readable_data,
 )
+from discrete_diffusion.evaluation.requests import EvaluateRequest, Request
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -58,13 +59,15 @@ class MeasuredData:
     found: dict[str, Any] = field(default_factory=dict)
     trained_on: Any = None
 
-    def facts(self, config: DictConfig) -> dict[str, Any]:
+    def facts(self, request: Request) -> dict[str, Any]:
         """What ``metrics.json`` says of what was measured: which data, how many samples of it."""
-        some = "num_held_out" in config  # else all of it is there to be drawn
+        some = {}
+        if isinstance(request, EvaluateRequest):  # else all of it is there to be drawn
+            some = held_out_facts(request, self.data, self.split)
         return {
             "reference": self.name,
             "num_reference": len(self.data.splits[self.split]),
-            **(held_out_facts(config, self.data, self.split) if some else {}),
+            **some,
             **self.found,
         }
 
@@ -88,13 +91,13 @@ class MeasuredData:
 
 
 def measured_data(
-    config: DictConfig,
+    request: Request,
     trained: TrainedModel,
     *,
     remedy: str = "put it back where the run found it",
     needs_training: bool = False,
 ) -> MeasuredData:
-    """The data of a checkpoint, or, with keys under ``config.data``, other data.
+    """The data of a checkpoint, or, with keys under ``request.data``, other data.
 
     ``data.path=FILE`` (``data.test_path=FILE`` means the same): all of the file is measured, unless
     ``data.split`` is given too; other keys replace those of the checkpoint's data, of which the
@@ -105,8 +108,8 @@ def measured_data(
     Raises ``ValueError`` for a key that the data set does not have, one that the model has fixed, a
     value that cannot be, samples that the model does not know, and data that cannot be read.
     """
-    changes = plain(config.data) if config.get("data") else {}
-    asked = config.get("split")
+    changes = dict(request.get("data") or {})
+    asked = request.get("split")
     if not changes:
         data = readable_data(trained, remedy)
         split = held_out_split(data, asked)
@@ -142,18 +145,18 @@ def measured_data(
     return MeasuredData(data, split, name, changes, found, trained_on)
 
 
-def other_data(config: DictConfig, trained: TrainedModel) -> MeasuredData | None:
-    """``measured_data`` of keys under ``config.data``; None without any. ``ValueError`` if there is
-    a ``reference`` too."""
-    if not config.data:
+def other_data(request: EvaluateRequest, trained: TrainedModel) -> MeasuredData | None:
+    """``measured_data`` of keys under ``request.data``; None without any. ``ValueError`` if there
+    is a ``reference`` too."""
+    if not request.data:
         return None
-    if config.reference is not None:
-        key, value = next(iter(plain(config.data).items()))
+    if request.reference is not None:
+        key, value = next(iter(request.data.items()))
         raise ValueError(
-            f"data.{key}={value} and reference={config.reference} both say what is measured; leave "
-            "one of them out"
+            f"data.{key}={value} and reference={request.reference} both say what is measured; "
+            "leave one of them out"
         )
-    return measured_data(config, trained)
+    return measured_data(request, trained)
 
 
 def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[DictConfig, str | None]:

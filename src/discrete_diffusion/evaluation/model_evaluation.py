@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import TokenDataset
     from discrete_diffusion.evaluation.report import Report
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -103,38 +104,40 @@ class ModelEvaluation(Evaluation):
         draw_model_pictures(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
 
 
-def num_passes(config: DictConfig) -> int:
+def num_passes(request: EvaluateRequest) -> int:
     """How often the network sees each held-out sample in ``measure_model``, at most."""
-    bound_draws = BOUND_DRAWS if config.bound_draws is None else config.bound_draws
-    time_bins = TIME_BINS if config.time_bins is None else config.time_bins
+    bound_draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
+    time_bins = TIME_BINS if request.time_bins is None else request.time_bins
     return int(bound_draws + time_bins + len(MASKED_SHARES))
 
 
-def measure_model(config: DictConfig, model: Model, data: TokenDataset, split: str) -> ModelScores:
-    """As ``config`` says: ``bound_draws``, ``time_bins``, ``seed``."""
+def measure_model(
+    request: EvaluateRequest, model: Model, data: TokenDataset, split: str
+) -> ModelScores:
+    """As ``request`` says: ``bound_draws``, ``time_bins``, ``seed``."""
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     return score_model(
         model.algorithm,
         data,
         split,
-        bound_draws=BOUND_DRAWS if config.bound_draws is None else config.bound_draws,
-        time_bins=TIME_BINS if config.time_bins is None else config.time_bins,
+        bound_draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
+        time_bins=TIME_BINS if request.time_bins is None else request.time_bins,
         batch_size=model.rows_at_once,
-        seed=config.seed,
+        seed=request.seed,
         device=model.device,
         shard=model.shard,
     )
 
 
 def evaluate_token_model(
-    config: DictConfig,
+    request: EvaluateRequest,
     trained: TrainedModel,
     report: Callable[[Any, str, DictConfig], Report] | None = None,
 ) -> ModelEvaluation:
     """A model of tokens on the split that its checkpoint held out, or on other data, and
     ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without it the model
     by itself."""
-    measured_on = measured_data(config, trained)
+    measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
     if report is None:
         name = trained.data_config.name
@@ -142,18 +145,18 @@ def evaluate_token_model(
     made = None if report is None else report(data, split, trained.config)
     with trained.sharing() as shard:
         model = trained.on(shard)
-        tokens = None if made is None else draw_samples(config, model, made)
-        if made is not None and tokens is not None and shard.rank == 0:
-            made.save(tokens, Path(config.out))  # kept if what follows is stopped
-        scores = measure_model(config, model, some_held_out(config, data, split), split)
+        tokens = None if made is None else draw_samples(request, model, made)
+        if made is not None and tokens is not None and request.out and shard.rank == 0:
+            made.save(tokens, request.out)  # kept if what follows is stopped
+        scores = measure_model(request, model, some_held_out(request, data, split), split)
     samples = None
     if made is not None and tokens is not None:
         real = made.measure(data.splits[split].x0)
         samples = MeasuredSamples(tokens, made, made.measure(tokens), real)
     facts = {
-        **checkpoint_facts(config, trained, data),
-        **measured_on.facts(config),
-        **({} if samples is None else sampling_facts(config, trained)),
+        **checkpoint_facts(request, trained, data),
+        **measured_on.facts(request),
+        **({} if samples is None else sampling_facts(request, trained)),
     }
     absorbing = trained.algorithm.process.absorbing
     titles = trained.domain.group_titles
@@ -161,8 +164,8 @@ def evaluate_token_model(
     return ModelEvaluation(facts, name, scores, absorbing, titles, samples, measured_on)
 
 
-def draw_samples(config: DictConfig, model: Model, report: Report) -> Tensor:
-    """As ``config`` says: ``num_samples``, ``seed``. Int[num, L]."""
-    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+def draw_samples(request: EvaluateRequest, model: Model, report: Report) -> Tensor:
+    """As ``request`` says: ``num_samples``, ``seed``. Int[num, L]."""
+    num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     logger.info("drawing %s samples", f"{num:,}")
-    return report.sample(model, num, config.seed)
+    return report.sample(model, num, request.seed)

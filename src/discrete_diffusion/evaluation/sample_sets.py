@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.evaluation.held_out import (
@@ -23,10 +24,10 @@ from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_fresh
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.data.base import TokenDataset
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
     from discrete_diffusion.types import SampleOutput
 
@@ -45,7 +46,7 @@ def model_parts(num: int, seeds: Sequence[int], num_held_out: int) -> tuple[str,
 
 
 def draw_and_measure(
-    config: DictConfig,
+    request: EvaluateRequest,
     trained: TrainedModel,
     data: TokenDataset,
     split: str,
@@ -54,30 +55,31 @@ def draw_and_measure(
     num: int,
     seeds: Sequence[int],
     parts: Parts,
-    save: Callable[[Tensor], object],
+    save: Callable[[Tensor, Path], object],
     also: Callable[[Model], None] | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
     """``num`` samples of a model for each of ``seeds``, Int[num, L]; what ``metrics.json`` says of
     how they were drawn; and the model on the held-out samples of ``split``, ``name`` in words.
 
-    ``parts``: begins with two for ``model_parts``. ``save``: writes the samples of the first seed;
-    called as soon as they are drawn, so that they are kept if what follows is stopped. ``also``:
-    measures something else of the model while processes share the work, which they do once."""
-    measured = some_held_out(config, data, split)
+    ``parts``: begins with two for ``model_parts``. ``save``: writes the samples of the first seed
+    into ``request.out``, if there is one; called as soon as they are drawn, so that they are kept
+    if what follows is stopped. ``also``: measures something else of the model while processes share
+    the work, which they do once."""
+    measured = some_held_out(request, data, split)
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            drawn = _drawn(config, trained, model, num, seeds, len(measured.splits[split]), save)
+            drawn = _drawn(request, trained, model, num, seeds, len(measured.splits[split]), save)
         with next(parts):
-            scores = measure_model(config, model, measured, split)
+            scores = measure_model(request, model, measured, split)
             if also is not None:
                 also(model)
     absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
     facts = {
-        **checkpoint_facts(config, trained, data),
+        **checkpoint_facts(request, trained, data),
         "seeds": list(seeds),
         "num_samples": num,
-        **sampling_facts(config, trained),
+        **sampling_facts(request, trained),
         "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
         "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
     }
@@ -86,13 +88,13 @@ def draw_and_measure(
 
 
 def _drawn(
-    config: DictConfig,
+    request: EvaluateRequest,
     trained: TrainedModel,
     model: Model,
     num: int,
     seeds: Sequence[int],
     num_held_out: int,
-    save: Callable[[Tensor], object],
+    save: Callable[[Tensor, Path], object],
 ) -> list[TokenSamples]:
     """The first batch tells how long drawing them and measuring the model will take."""
     start, told = time.perf_counter(), False
@@ -102,7 +104,7 @@ def _drawn(
         if not told:
             seconds = time.perf_counter() - start
             drawing = seconds / len(rows) * num * len(seeds)
-            measuring = seconds / float(output.nfe.sum()) * num_passes(config) * num_held_out
+            measuring = seconds / float(output.nfe.sum()) * num_passes(request) * num_held_out
             logger.info(
                 "about %.0f s to draw the samples and %.0f s to measure the model",
                 *(drawing, measuring),
@@ -115,8 +117,8 @@ def _drawn(
     for seed in progress.track(seeds, "samples", "sets"):
         drawn.append(samples := draw_fresh(trained, model, num, seed))
         logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
-        if len(drawn) == 1 and model.shard.rank == 0:
-            save(samples.tokens)
+        if len(drawn) == 1 and model.shard.rank == 0 and request.out is not None:
+            save(samples.tokens, request.out)
     return drawn
 
 

@@ -145,14 +145,16 @@ class TrainedModel:
 
         return approximations(self.sampler, self.algorithm, steps=self.steps, **request)
 
-    def refuse_overwriting_data(self, config: DictConfig, names: Iterable[str]) -> None:
-        """``ValueError`` if one of the ``names``, written into ``config.out``, is a file that the
-        model was trained on, or one under ``config.data``."""
+    def refuse_overwriting_data(
+        self, folder: Path, names: Iterable[str], other: Mapping[str, Any] | None
+    ) -> None:
+        """``ValueError`` if one of the ``names``, written into a folder, is a file that the model
+        was trained on, or one of ``other`` data."""
         names = list(names)
-        for data in (self.data_config, config.data):
+        for data in (self.data_config, other or {}):
             for key, value in data.items():
                 if str(key).endswith("path") and isinstance(value, str):
-                    refuse_overwriting(Path(str(config.out)), names, f"data.{key!s}", [value])
+                    refuse_overwriting(folder, names, f"data.{key!s}", [value])
 
     def check_weights(self) -> None:
         """``ValueError`` for a model that has diverged."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
@@ -28,6 +29,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class CompareRequest:
+    """A comparison.
+
+    ``overrides``: of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``; ``config``: what
+    they compose, if the caller has it; ``launcher``: overrides that choose Hydra's launcher;
+    ``user_config_dir``: a folder of further YAML files.
+    """
+
+    overrides: Sequence[str]
+    config: DictConfig | None = None
+    launcher: Sequence[str] = ()
+    user_config_dir: str | None = None
+
+
 def run(config: DictConfig) -> None:
     """Compare as the command line says. Ctrl-C and SIGTERM end it with exit status 130 or 143; the
     same command goes on from there."""
@@ -37,12 +53,13 @@ def run(config: DictConfig) -> None:
     user_dirs = [s.path for s in hydra.runtime.config_sources if s.provider == "command-line"]
     chosen = ("hydra/launcher", "hydra.launcher")
     try:
-        compare(
+        request = CompareRequest(
             [*hydra.overrides.task, *filter(is_search_path, hydra.overrides.hydra)],
             config=config,
             launcher=[o for o in hydra.overrides.hydra if o.lstrip("+").startswith(chosen)],
             user_config_dir=user_dirs[0].removeprefix("file://") if user_dirs else None,
         )
+        run_comparison(request)
     except Stop as stop:
         end_stopped(stop, "the same command goes on from there, finished cells are kept")
 
@@ -54,17 +71,22 @@ def compare(
     launcher: Sequence[str] = (),
     user_config_dir: str | None = None,
 ) -> dict[str, Any]:
+    """``run_comparison`` of what ``CompareRequest`` takes."""
+    return run_comparison(CompareRequest(overrides, config, launcher, user_config_dir))
+
+
+def run_comparison(request: CompareRequest) -> dict[str, Any]:
     """Train and measure every cell, write the comparison into ``out``, print its table.
 
-    ``overrides``: of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``; ``config``: what
-    they compose, if the caller has it; ``launcher``: overrides that choose Hydra's launcher.
     Returns what ``results.json`` holds.
 
     Raises ``ValueError`` before the first run that lists all cells that cannot be, or whose folder
     holds another run, and for a precision that the device has no units for; after the last one if
     any failed, the others being kept.
     """
-    overrides = read_words(paths_as_typed(overrides))
+    overrides = read_words(paths_as_typed(request.overrides))
+    launcher, user_config_dir = request.launcher, request.user_config_dir
+    config = request.config
     if config is None:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, overrides, user_config_dir)
@@ -92,7 +114,7 @@ def _compare(
         bound_samples=config.bound_samples,
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
-        draws=config.eval.draws if cells[0].measurement.draws_several else 0,
+        draws=cells[0].measurement.num_draws(config),
         verdicts=cells[0].measurement.num_verdicts(config),
     )
     replaced = [

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
 logger = logging.getLogger(__name__)
@@ -167,7 +168,10 @@ def _read(path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None
 
 
 def read_plans(
-    path: str, config: DictConfig, n_max: int, vocabulary: PlanVocabulary | None = None
+    path: str,
+    config: DictConfig | EvaluateRequest,
+    n_max: int,
+    vocabulary: PlanVocabulary | None = None,
 ) -> ReadReport:
     """The plans of a file, of at most ``n_max`` rooms, in any format the readers take; counted in
     the log. ``config``: says how to read them, as of ``data=plans`` or ``evaluate``.

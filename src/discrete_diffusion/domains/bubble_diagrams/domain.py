@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -192,6 +193,14 @@ _EVALUATE = (
         reading=True,
     ),
 )
+_TRAIN = (
+    Option(
+        "verdicts",
+        "samples of which a solver decides whether they can be built, if OR-Tools is there (the "
+        "extra plans); null is a fifth of eval.num_samples",
+        least=0,
+    ),
+)
 
 
 @register_domain
@@ -203,7 +212,7 @@ class BubbleDiagrams(Domain):
     data_files = ("path", "train_path", "val_path", "test_path", "names")
     data_sets_of_files = {"bubble_diagrams": "plans"}
     fixed_keys = ("n_max", "relations", "condition", "node_order")
-    sample_options, evaluate_options = _SAMPLE, _EVALUATE
+    sample_options, evaluate_options, train_options = _SAMPLE, _EVALUATE, _TRAIN
     group_titles = {"node": "rooms", "edge": "relations"}
     growing = "samples.jsonl"
     sample_files = (
@@ -259,36 +268,36 @@ class BubbleDiagrams(Domain):
         of = DiagramReport if data.vocab.edge_directions else AdjacencyReport
         return of(data, split, num_verdicts=config.eval.verdicts)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
         from discrete_diffusion.domains.bubble_diagrams.briefs.given import chosen_by_brief
         from discrete_diffusion.domains.bubble_diagrams.completion.given_file import complete_file
         from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 
         vocab = self.graph(trained.data_config)
-        if config.given is not None:
-            choose = None if config.brief is None else chosen_by_brief(config, trained, vocab)
-            return complete_file(config, trained, vocab, choose)
-        if config.brief is not None:
-            return answer_brief(config, trained, vocab)
-        return sample_diagrams(config, trained, vocab)
+        if request.given is not None:
+            choose = None if request.brief is None else chosen_by_brief(request, trained, vocab)
+            return complete_file(request, trained, vocab, choose)
+        if request.brief is not None:
+            return answer_brief(request, trained, vocab)
+        return sample_diagrams(request, trained, vocab)
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.briefs.evaluating import (
             evaluate_brief,
             refuse_options,
         )
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_model
 
-        refuse_options(config)
-        if config.brief is not None:
-            return evaluate_brief(config, trained, self.graph(trained.data_config))
-        return evaluate_model(config, trained, self.graph(trained.data_config))
+        refuse_options(request)
+        if request.brief is not None:
+            return evaluate_brief(request, trained, self.graph(trained.data_config))
+        return evaluate_model(request, trained, self.graph(trained.data_config))
 
-    def evaluate_files(self, config: DictConfig) -> Evaluation:
+    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
         from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files
 
-        return evaluate_files(config)
+        return evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells

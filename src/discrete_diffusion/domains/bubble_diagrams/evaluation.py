@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.bubble_diagrams.conditions.conditioning_scores import (
     ToldScores,
     measure_told,
@@ -50,9 +49,8 @@ from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -116,60 +114,59 @@ class DiagramEvaluation(Evaluation):
             self.model.draw(folder)
 
 
-def evaluate_files(config: DictConfig) -> DiagramEvaluation:
+def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
     """``samples=FILE`` or ``samples=[A,B]``; warns if they differ in size.
 
     Raises ``ValueError`` for an empty list.
     """
-    names = as_list(config.samples)
+    names = request.samples
     if not names:
         raise ValueError("samples=[]: give at least one file")
-    reports = [read_measured(name, config) for name in names]
+    reports = [read_measured(name, request) for name in names]
     sets = [list(report.diagrams) for report in reports]
     unreadable = [len(report.problems) for report in reports]
     facts = facts_of_files(names, [len(diagrams) for diagrams in sets], unreadable)
-    real = real_data_for_samples(config, sets[0])
-    return _scored(config, facts, real, sets, num_unreadable=sum(unreadable))
+    real = real_data_for_samples(request, sets[0])
+    return _scored(request, facts, real, sets, num_unreadable=sum(unreadable))
 
 
 def evaluate_model(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> DiagramEvaluation:
     """The samples of a model, and the model itself."""
-    real = real_data_for_model(config, trained, vocab)
+    real = real_data_for_model(request, trained, vocab)
     assert real.data is not None
     trained.check_weights()
-    num, seeds = _num_samples(config), sampling_seeds(config)
+    num, seeds = _num_samples(request), sampling_seeds(request)
     parts = progress.parts(
         *model_parts(num, seeds, len(real.reference)),
-        f"scoring the samples, with {_floor_draws(config)} draws for the floors",
+        f"scoring the samples, with {_floor_draws(request)} draws for the floors",
     )
     data, told = real.data, list[ToldScores | None]()
-    written = Path(config.out) / "samples.jsonl"
     tokens, facts, measured = draw_and_measure(
-        *(config, trained, data, real.split),
+        *(request, trained, data, real.split),
         name=real.name,
         num=num,
         seeds=seeds,
         parts=parts,
-        save=lambda drawn: write_diagrams(written, decode(drawn, vocab)),
-        also=lambda model: told.append(measure_told(model, data, real.split, config.seed)),
+        save=lambda drawn, folder: write_diagrams(folder / "samples.jsonl", decode(drawn, vocab)),
+        also=lambda model: told.append(measure_told(model, data, real.split, request.seed)),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
     with next(parts):
-        return replace(_scored(config, facts, real, sets, measured), told=told[0])
+        return replace(_scored(request, facts, real, sets, measured), told=told[0])
 
 
-def _num_samples(config: DictConfig) -> int:
-    return NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
+def _num_samples(request: EvaluateRequest) -> int:
+    return NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
 
 
-def _floor_draws(config: DictConfig) -> int:
-    return FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws)
+def _floor_draws(request: EvaluateRequest) -> int:
+    return FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
 
 
 def _scored(
-    config: DictConfig,
+    request: EvaluateRequest,
     facts: dict[str, Any],
     real: RealData,
     sets: list[list[BubbleDiagram]],
@@ -186,8 +183,8 @@ def _scored(
         real.reference,
         training=real.training,
         known=real.known,
-        floor_draws=_floor_draws(config),
-        seed=config.seed,
+        floor_draws=_floor_draws(request),
+        seed=request.seed,
     )
     facts = {
         **facts,
@@ -199,7 +196,7 @@ def _scored(
     }
     is_large = any(diagram.num_rooms > RPLAN_VOCAB_CONFIG.n_max for diagram in real.reference)
     usual = NUM_LARGE_VERDICTS if is_large else NUM_VERDICTS
-    asked = usual if config.verdicts is None else int(config.verdicts)
+    asked = usual if request.verdicts is None else int(request.verdicts)
     if not scores.has_directions:
         asked = 0  # there is nothing to contradict
     plans = score_plans(sets, real.reference, asked)

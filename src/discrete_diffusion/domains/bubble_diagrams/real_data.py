@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS
@@ -32,6 +31,7 @@ from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConf
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -64,16 +64,16 @@ class RealData:
 
 
 def read_measured(
-    path: str, config: DictConfig, *, trained_for: VocabConfig | None = None
+    path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
 ) -> ReadReport:
     """``read_plans`` of what is measured or compared with. A plan may have as many rooms as the
     model was ``trained_for``, of the same types; without a model ``n_max``."""
     refuse_features(path)
-    n_max, words = config.n_max, None
+    n_max, words = request.n_max, None
     if trained_for is not None:
         n_max, words = trained_for.n_max, vocabulary_of_graph(trained_for)
     try:
-        return read_plans(path, config, n_max, words)
+        return read_plans(path, request, n_max, words)
     except ValueError as error:
         if not isinstance(error.__cause__, SizeError):
             raise
@@ -81,21 +81,20 @@ def read_measured(
             error,
             f"; allow more with n_max={error.__cause__.num_rooms}"
             if trained_for is None
-            else f", which {config.checkpoint} was trained for; leave such plans out with "
-            "skip_invalid=true",
+            else ", which the model was trained for; leave such plans out with skip_invalid=true",
         ) from error
 
 
-def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) -> RealData:
+def real_data_for_samples(request: EvaluateRequest, samples: Sequence[BubbleDiagram]) -> RealData:
     """``reference=FILE``, or plans that the embedded generator draws for nothing else.
 
     Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
-    refuse_split(config, of_files=True)
-    training = None if config.training is None else _plans(config.training, config)
-    if config.reference is not None:
-        reference = _plans(config.reference, config)
-        measured = [reference[row] for row in held_out_rows(config, len(reference)).tolist()]
-        return RealData(str(config.reference), measured, training, reference, len(reference))
+    refuse_split(request, of_files=True)
+    training = None if request.training is None else _plans(request.training, request)
+    if request.reference is not None:
+        reference = _plans(request.reference, request)
+        measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
+        return RealData(str(request.reference), measured, training, reference, len(reference))
     if not all(diagram.vocabulary.has_directions for diagram in samples):
         raise ValueError(
             "the samples say which rooms meet, not how they lie to each other, as the embedded "
@@ -110,18 +109,20 @@ def real_data_for_samples(config: DictConfig, samples: Sequence[BubbleDiagram]) 
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
     logger.info("no reference=FILE: comparing with %s", name)
-    num = min(NUM_REFERENCE, config.num_held_out or NUM_REFERENCE)
+    num = min(NUM_REFERENCE, request.num_held_out or NUM_REFERENCE)
     return RealData(name, known[:num], training, known, NUM_REFERENCE)
 
 
-def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
+def real_data_for_model(
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
+) -> RealData:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
     is ``training=FILE`` or the checkpoint's own, if it can still be read."""
-    measured_on = other_data(config, trained)
-    own = own_data(config, trained) if measured_on is None else measured_on.data
-    if config.reference is not None:
-        refuse_split(config, of_files=False)
-        reference = known = _plans(config.reference, config, trained_for=vocab)
+    measured_on = other_data(request, trained)
+    own = own_data(request, trained) if measured_on is None else measured_on.data
+    if request.reference is not None:
+        refuse_split(request, of_files=False)
+        reference = known = _plans(request.reference, request, trained_for=vocab)
         nothing = encode([], vocab)
         data = DiagramDataset(
             {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
@@ -130,13 +131,15 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
         )
         if own is not None:
             data.splits["train"] = own.splits["train"]
-        name, split = str(config.reference), "test"
+        name, split = str(request.reference), "test"
     else:
         assert own is not None  # or own_data would have raised
         data = own
         known_splits: tuple[str, ...] = SPLITS
         if measured_on is None:
-            split = held_out_split(own, config.split, "choose another split or give reference=FILE")
+            split = held_out_split(
+                own, request.split, "choose another split or give reference=FILE"
+            )
             name = name_of_split(trained, own, split)
         else:
             split, name = measured_on.split, measured_on.name
@@ -145,11 +148,11 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
         originals = [own.originals(each).x0 for each in known_splits]  # without images beside them
         known = [diagram for x0 in originals for diagram in _decoded(x0, vocab)]
     training = None
-    if config.training is not None:
-        training = _plans(config.training, config, trained_for=vocab)
+    if request.training is not None:
+        training = _plans(request.training, request, trained_for=vocab)
     elif own is not None:
         training = _decoded(own.splits["train"].x0, vocab) or None
-    measured = some_held_out(config, data, split)
+    measured = some_held_out(request, data, split)
     if measured is not data:
         reference = _decoded(measured.splits[split].x0, vocab)
     num = len(data.splits[split])
@@ -157,9 +160,9 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
 
 
 def _plans(
-    path: str, config: DictConfig, *, trained_for: VocabConfig | None = None
+    path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
 ) -> list[BubbleDiagram]:
-    return list(read_measured(path, config, trained_for=trained_for).diagrams)
+    return list(read_measured(path, request, trained_for=trained_for).diagrams)
 
 
 def _decoded(x0: Tensor, vocab: VocabConfig) -> list[BubbleDiagram]:

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,10 +42,10 @@ from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -56,17 +55,17 @@ NUM_SAMPLES = 64
 """If ``num_samples`` does not say."""
 
 
-def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """Draw ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
-    check_directions(config, trained, vocab)
-    size = asked_sizes(trained, vocab.n_max, num_rooms=config.num_rooms)
-    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
-    way = Way.asked(config, vocab)
-    check_realise(config)
+    check_directions(request, trained, vocab)
+    size = asked_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
+    num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+    way = Way.asked(request, vocab)
+    check_realise(request)
     if way.name in REJECTING:
-        return _sample_rejecting(config, trained, way, num, size)
+        return _sample_rejecting(request, trained, way, num, size)
 
     def diagrams_of(drawn: Any, tokens: Tensor) -> list[BubbleDiagram]:
         return way.weighted(decode(tokens, vocab), drawn.log_weights)
@@ -77,9 +76,9 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             trained,
             way.on(model),
             num,
-            config.seed,
+            request.seed,
             size=size,
-            trajectories=config.trajectory,
+            trajectories=request.trajectory,
         )
         weights = way.facts(drawn.log_weights, way.work(shard))
     diagrams = Diagrams(diagrams_of(drawn, drawn.tokens))
@@ -87,8 +86,8 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
         logger.info("%s", way.said(weights))
 
     def write() -> Sampled:
-        save_diagrams(diagrams, Path(str(config.out)), config.picture)
-        save_trajectory(drawn.trajectory, Path(str(config.out)), vocab)
+        save_diagrams(diagrams, request.out, request.picture)
+        save_trajectory(drawn.trajectory, request.out, vocab)
         facts = {
             "num_samples": len(diagrams),
             "network_calls_per_sample": drawn.network_calls,
@@ -96,13 +95,13 @@ def sample_diagrams(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
             **exactness(trained.approximations(log_weights=drawn.log_weights)),
             **weights,
         }
-        return sampled(config, trained, counted(len(diagrams), "sample"), diagrams, facts)
+        return sampled(request, trained, counted(len(diagrams), "sample"), diagrams, facts)
 
     return Drawn(diagrams, write)
 
 
 def _sample_rejecting(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     way: Way,
     num: int,
@@ -116,7 +115,7 @@ def _sample_rejecting(
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
             stream = (turn,) if turn else ()
-            drawn = draw_fresh(trained, model, asked, config.seed, stream=stream, size=size)
+            drawn = draw_fresh(trained, model, asked, request.seed, stream=stream, size=size)
             found = way.weighted(decode(drawn.tokens, vocab), drawn.log_weights)
             numbers = (drawn.nfe.tolist(), drawn.log_weights.tolist())
             return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]
@@ -126,7 +125,7 @@ def _sample_rejecting(
                 trained.append(lines_of(each.diagram for each in kept))
 
         kept = keep_buildable(
-            draw, num, tries=config.tries or TRIES, shard=shard, on_kept=write_kept
+            draw, num, tries=request.tries or TRIES, shard=shard, on_kept=write_kept
         )
     diagrams = Diagrams(each.diagram for each in kept.samples)
     log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)
@@ -139,27 +138,27 @@ def _sample_rejecting(
     }
 
     def write() -> Sampled:
-        save_diagrams(diagrams, Path(str(config.out)), config.picture)
-        save_trajectory(None, Path(str(config.out)), vocab)
+        save_diagrams(diagrams, request.out, request.picture)
+        save_trajectory(None, request.out, vocab)
         what = counted(len(diagrams), "buildable sample")
-        return sampled(config, trained, what, diagrams, facts)
+        return sampled(request, trained, what, diagrams, facts)
 
     return Drawn(diagrams, write)
 
 
-def check_directions(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> None:
+def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:
     """``ValueError`` for a request that takes relations with directions of a model without."""
     for key in ("buildable", "realise"):
-        if config[key] and not vocab.edge_directions:
+        if request[key] and not vocab.edge_directions:
             raise ValueError(
-                f"{key}={config[key]}: {trained.path} was trained on which rooms meet, not on how "
+                f"{key}={request[key]}: {trained.path} was trained on which rooms meet, not on how "
                 "they lie to each other, so its samples say too little of a floor plan; leave "
                 f"{key} out"
             )
 
 
 def sampled(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     what: str,
     diagrams: list[BubbleDiagram],
@@ -170,12 +169,12 @@ def sampled(
     numbers = structure_metrics(DiagramSet.of(diagrams, words))
     names = ("valid", "transitive") if words.has_directions else ("connected",)
     shares = ", ".join(f"{name} {100 * numbers[name]:.1f} %" for name in names)
-    folder = Path(str(config.out))
-    files = f"{folder / 'samples.jsonl'}, {folder / config.picture}"
+    folder = request.out
+    files = f"{folder / 'samples.jsonl'}, {folder / request.picture}"
     said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
-    if config.realise:
+    if request.realise:
         areas = partial(training_areas, trained.data_config)
-        plans, found = realise_samples(config, trained, diagrams, areas)
+        plans, found = realise_samples(request, trained, diagrams, areas)
         facts, said = {**facts, "plans": plans}, f"{said}\n{found}"
     else:
         say_earlier(folder)

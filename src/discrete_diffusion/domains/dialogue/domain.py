@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 _LATENT_KEYS = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
@@ -81,15 +82,15 @@ class Dialogue(Domain):
 
         return SummaryReport(data, split)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.dialogue.sampling import sample_summaries
 
-        return sample_summaries(config, trained)
+        return sample_summaries(request, trained)
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.dialogue.evaluation import evaluate_summaries
 
-        return evaluate_summaries(config, trained)
+        return evaluate_summaries(request, trained)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.dialogue.comparing import DialogueCells

@@ -32,8 +32,7 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -106,37 +105,37 @@ class SummaryEvaluation(Evaluation):
         ]
 
 
-def evaluate_summaries(config: DictConfig, trained: TrainedModel) -> SummaryEvaluation:
+def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> SummaryEvaluation:
     """Measure a model of dialogues on those that its checkpoint held out, or on other ones.
 
     Raises ``ValueError`` if the data of the checkpoint cannot be read.
     """
     trained.check_weights()
-    measured_on = measured_data(config, trained)
+    measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
-    num = NUM_DIALOGUES if config.num_samples is None else config.num_samples
+    num = NUM_DIALOGUES if request.num_samples is None else request.num_samples
     report = SummaryReport(data, split)
     warn_of_stage(trained)
     parts = progress.parts(
         f"summarising {len(data.splits[split][:num]):,} dialogues",
-        f"measuring the model on {num_held_out(config, data, split):,} held-out samples",
+        f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
         "measuring it beside other dialogues",
     )
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            found = report.sample(model, num, config.seed)
+            found = report.sample(model, num, request.seed)
         with next(parts):
-            bound = held_out_bound(config, model, data, split)
+            bound = held_out_bound(request, model, data, split)
         with next(parts):
-            draws = BOUND_DRAWS if config.bound_draws is None else config.bound_draws
-            gap = report.source_gap(model, config.num_held_out, draws=draws, seed=config.seed)
+            draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
+            gap = report.source_gap(model, request.num_held_out, draws=draws, seed=request.seed)
     facts = {
-        **checkpoint_facts(config, trained, data),
-        **sampling_facts(config, trained),
+        **checkpoint_facts(request, trained, data),
+        **sampling_facts(request, trained),
         "num_samples": len(found),
         "seconds": found.seconds,
-        **measured_on.facts(config),
+        **measured_on.facts(request),
     }
     scores = score_summarising(found, data)
     return SummaryEvaluation(facts, found, scores, bound, gap, measured_on)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.data.text_files import read_text, suffix_of
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.words import tokens_of
@@ -41,9 +42,9 @@ def read_dialogues(path: str | Path) -> list[DialoguePair]:
     ]
 
 
-def read_given_dialogues(path: str | Path) -> list[GivenDialogue]:
-    """Dialogues to be summarised, in such a file, where ``summary`` may be missing, null or empty;
-    errors likewise."""
+def read_given_dialogues(path: str | Path | GivenObjects) -> list[GivenDialogue]:
+    """Dialogues to be summarised, of such a file or of objects, where ``summary`` may be
+    missing, null or empty; errors likewise."""
     return [
         GivenDialogue(
             line=line,
@@ -55,17 +56,17 @@ def read_given_dialogues(path: str | Path) -> list[GivenDialogue]:
     ]
 
 
-def _objects(path: str | Path) -> list[tuple[int, str, dict[str, Any]]]:
+def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, Any]]]:
     """The number of each line, file and line in words, and the object that it holds."""
     source = read_text(path)
-    kind = suffix_of(Path(path))
+    kind = suffix_of(Path(source.name))
     if kind in (".csv", ".tsv") and not source.text.lstrip().startswith("{"):
         raise ValueError(
             f"{source.name}: {kind[1:].upper()} is not read; write a JSON object per line, with "
             f"{' and '.join(_FIELDS)}"
         )
     found = [
-        (number, where := f"{source.name}, line {number:,}", _object(line, where))
+        (number, where := source.place(number), _object(line, where))
         for number, line in enumerate(source.text.split("\n"), start=1)
         if line.strip()
     ]

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
@@ -19,11 +18,11 @@ from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
 from discrete_diffusion.evaluation.report import Drawn, Sampled
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.domains.dialogue.dataset import PairDataset
     from discrete_diffusion.evaluation.conditional_samples import Tensors
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -31,16 +30,16 @@ logger = logging.getLogger(__name__)
 NUM_DIALOGUES = 64
 
 
-def sample_summaries(config: DictConfig, trained: TrainedModel) -> Drawn:
+def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Drawn:
     """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each of
     ``given``, ``completions`` times: ``Summaries``, written as ``samples.jsonl``; the first ones
     are logged then.
     """
-    return (_held_out if config.given is None else _given)(config, trained)
+    return (_held_out if request.given is None else _given)(request, trained)
 
 
 def _sampled(
-    config: DictConfig, trained: TrainedModel, found: Summaries, facts: Mapping[str, Any]
+    request: SampleRequest, trained: TrainedModel, found: Summaries, facts: Mapping[str, Any]
 ) -> Sampled:
     facts = {
         "sampling": trained.sampling,
@@ -50,7 +49,7 @@ def _sampled(
         **facts,
     }
     scores = f": ROUGE-L {facts['rouge_l']:.3f}" if "rouge_l" in facts else ""
-    path = Path(str(config.out)) / SUMMARIES
+    path = request.out / SUMMARIES
     return Sampled(
         facts,
         f"{found.examples()}\n{counted(len(found), 'summary')} in {found.seconds:.1f} s{scores}; "
@@ -58,27 +57,27 @@ def _sampled(
     )
 
 
-def _held_out(config: DictConfig, trained: TrainedModel) -> Drawn:
+def _held_out(request: SampleRequest, trained: TrainedModel) -> Drawn:
     data = readable_data(trained, "give the dialogues as given=FILE")
     split = held_out_split(data)
-    num = NUM_DIALOGUES if config.num_samples is None else config.num_samples
+    num = NUM_DIALOGUES if request.num_samples is None else request.num_samples
     report = SummaryReport(data, split)
     warn_of_stage(trained)
     with trained.sharing() as shard:
         model = trained.on(shard, partial(_lines, data, split))
-        found = report.sample(model, num, config.seed)
+        found = report.sample(model, num, request.seed)
 
     def write() -> Sampled:
-        report.save(found, Path(str(config.out)))
-        return _sampled(config, trained, found, {"split": split, **report.measure(found)})
+        report.save(found, request.out)
+        return _sampled(request, trained, found, {"split": split, **report.measure(found)})
 
     return Drawn(found, write)
 
 
-def _given(config: DictConfig, trained: TrainedModel) -> Drawn:
+def _given(request: SampleRequest, trained: TrainedModel) -> Drawn:
     """Scored where the file has summaries, too; keys of the lines are kept, and their numbers."""
-    path, times = str(config.given), config.completions or 1
-    given = read_given_dialogues(path)
+    path, times = str(request.given), request.completions or 1
+    given = read_given_dialogues(request.given)
     each = [dialogue for dialogue in given for _ in range(times)]
     texts = [dialogue.dialogue for dialogue in each]
     data = given_dialogues(trained.data_config, trained.algorithm.state, texts, path)
@@ -92,15 +91,15 @@ def _given(config: DictConfig, trained: TrainedModel) -> Drawn:
     beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
     with trained.sharing() as shard:
         model = trained.on(shard, partial(_lines, data, "test", beside=beside))
-        found = summarise_held_out(model, data, "test", num=None, seed=config.seed, shuffled=False)
+        found = summarise_held_out(model, data, "test", num=None, seed=request.seed, shuffled=False)
     each = each[: len(found)]
     found = replace(found, references=tuple(dialogue.summary for dialogue in each))
 
     def write() -> Sampled:
-        found.write(Path(str(config.out)), beside[: len(found)])
+        found.write(request.out, beside[: len(found)])
         facts = {"given": path, "num_inputs": len(given), "completions": times}
         facts |= {"unknown_words": unknown, **_scores(found)}
-        return _sampled(config, trained, found, facts)
+        return _sampled(request, trained, found, facts)
 
     return Drawn(found, write)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import DictConfig
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.data.base import SPLITS, Dataset, TokenDataset
@@ -65,7 +66,10 @@ class ImageCells(CellMeasurement):
         Column("pixels right", "pixel_accuracy", 1, up=True, share=True),
     )
     axes = (Column("relative L2", "relative_l2", 3),)
-    draws_several = True
+
+    def num_draws(self, config: DictConfig) -> int:
+        """``eval.draws``."""
+        return int(config.eval.draws)
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         if algorithm.state == "tokens" or num_samples:

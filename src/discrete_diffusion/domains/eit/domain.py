@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 
@@ -35,6 +36,9 @@ class EIT(Domain):
         *("size", "num_boundary", "channels", "field_size", "length", "vocab_size", "mask_id"),
     )
     sample_options = evaluate_options = _OPTIONS
+    train_options = (
+        Option("draws", "drawn from every held-out map, their mean is scored", default=8, least=1),
+    )
     token_steps = 20
     sample_files = ("samples.npz",)
     quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}
@@ -67,15 +71,15 @@ class EIT(Domain):
 
         return ImageReport(data, split, draws=config.eval.draws)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.eit.sampling import sample_images
 
-        return sample_images(config, trained)
+        return sample_images(request, trained)
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.eit.evaluation import evaluate_images
 
-        return evaluate_images(config, trained)
+        return evaluate_images(request, trained)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.eit.comparing import ImageCells

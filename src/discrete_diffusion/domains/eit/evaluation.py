@@ -23,8 +23,7 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 NUM_IMAGES = 200
@@ -81,34 +80,34 @@ class ImageEvaluation(Evaluation):
         self.report.draw(self.found, folder / "samples.png")
 
 
-def evaluate_images(config: DictConfig, trained: TrainedModel) -> ImageEvaluation:
+def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEvaluation:
     """Measure a model of images with maps on those that its checkpoint held out, or on those that
     keys under ``data`` make.
 
     Raises ``ValueError`` if the data cannot be read, and for such a key that cannot be.
     """
     trained.check_weights()
-    measured = measured_data(config, trained, needs_training=True)
+    measured = measured_data(request, trained, needs_training=True)
     data, split = measured.data, measured.split
-    num = NUM_IMAGES if config.num_samples is None else config.num_samples
-    draws = DRAWS if config.draws is None else config.draws
+    num = NUM_IMAGES if request.num_samples is None else request.num_samples
+    draws = DRAWS if request.draws is None else request.draws
     report = ImageReport(data, split, draws=draws, trained_on=measured.trained_on)
     parts = progress.parts(
         f"drawing {draws} images from each of {len(data.splits[split][:num]):,} maps",
-        f"measuring the model on {num_held_out(config, data, split):,} held-out samples",
+        f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
     )
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            found = report.sample(model, num, config.seed)
+            found = report.sample(model, num, request.seed)
         with next(parts):
-            bound = held_out_bound(config, model, data, split)
+            bound = held_out_bound(request, model, data, split)
     facts = {
-        **checkpoint_facts(config, trained, data),
-        **sampling_facts(config, trained),
+        **checkpoint_facts(request, trained, data),
+        **sampling_facts(request, trained),
         "num_samples": len(found),
         "seconds": found.seconds,
-        **measured.facts(config),
+        **measured.facts(request),
     }
     scores = score_reconstructions(found, report.baselines)
     return ImageEvaluation(facts, report, found, scores, bound, measured)

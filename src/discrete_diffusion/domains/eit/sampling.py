@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.naming import counted
@@ -12,34 +11,33 @@ from discrete_diffusion.evaluation.measured_data import measured_data
 from discrete_diffusion.evaluation.report import Drawn, Sampled
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 NUM_IMAGES = 64
 
 
-def sample_images(config: DictConfig, trained: TrainedModel) -> Drawn:
+def sample_images(request: SampleRequest, trained: TrainedModel) -> Drawn:
     """Draw ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
     of those that keys under ``data`` make: ``Reconstructions``, written as ``samples.npz`` and
     ``samples.png``.
     """
-    measured = measured_data(config, trained, needs_training=True)
+    measured = measured_data(request, trained, needs_training=True)
     split = measured.split
-    num = NUM_IMAGES if config.num_samples is None else config.num_samples
-    draws = DRAWS if config.draws is None else config.draws
+    num = NUM_IMAGES if request.num_samples is None else request.num_samples
+    draws = DRAWS if request.draws is None else request.draws
     report = ImageReport(measured.data, split, draws=draws, trained_on=measured.trained_on)
     with trained.sharing() as shard:
-        found = report.sample(trained.on(shard), num, config.seed)
+        found = report.sample(trained.on(shard), num, request.seed)
 
     def write() -> Sampled:
-        folder, scores = Path(str(config.out)), report.measure(found)
+        folder, scores = request.out, report.measure(found)
         found.write(folder)
-        report.draw(found, folder / config.picture)
+        report.draw(found, folder / request.picture)
         facts = {
             "sampling": trained.sampling,
             "split": split,
-            **measured.facts(config),
+            **measured.facts(request),
             "num_samples": len(found),
             "network_calls_per_sample": scores["network_calls_per_draw"],
             "seconds": found.seconds,
@@ -50,7 +48,7 @@ def sample_images(config: DictConfig, trained: TrainedModel) -> Drawn:
             f"{counted(len(found), 'image')} of {measured.name}, "
             f"{counted(found.draws, 'draw')} each, in "
             f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
-            f"{scores['mean_image_relative_l2']:.3f}); {folder / config.picture}",
+            f"{scores['mean_image_relative_l2']:.3f}); {folder / request.picture}",
         )
 
     return Drawn(found, write)

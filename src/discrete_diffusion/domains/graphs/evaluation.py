@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.files import as_list
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
@@ -35,9 +34,9 @@ from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -87,42 +86,42 @@ class GraphEvaluation(Evaluation):
             self.model.draw(folder)
 
 
-def evaluate_files(config: DictConfig) -> GraphEvaluation:
+def evaluate_files(request: EvaluateRequest) -> GraphEvaluation:
     """``samples=FILE`` or ``samples=[A,B]``, as graphs without types. Raises ``ValueError`` for an
     empty list."""
     check_installed()
-    names, types = as_list(config.samples), Untyped()
+    names, types = request.samples, Untyped()
     if not names:
         raise ValueError("samples=[]: give at least one file")
-    real = real_data_for_samples(config, types)
-    reports = [read_measured(name, config, types, samples=True) for name in names]
+    real = real_data_for_samples(request, types)
+    reports = [read_measured(name, request, types, samples=True) for name in names]
     sets = [SampledGraphs(GraphSet(r.graphs), len(r.problems)) for r in reports]
     facts = facts_of_files(
         names, [len(each) for each in sets], [each.num_unreadable for each in sets]
     )
-    scores = _scores(config, real, sets, config.kind)
+    scores = _scores(request, real, sets, request.kind)
     graphs = [r.graphs for r in reports]
     return GraphEvaluation(facts | _facts(real), real, types, graphs, scores, None)
 
 
 def evaluate_model(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> GraphEvaluation:
     """The samples of a model, as many per seed as there are reference graphs unless
     ``num_samples`` says, and the model itself."""
     check_installed()
-    real = real_data_for_model(config, trained, vocab)
+    real = real_data_for_model(request, trained, vocab)
     assert real.data is not None
     trained.check_weights()
-    num = len(real.reference) if config.num_samples is None else int(config.num_samples)
-    seeds, types = sampling_seeds(config), GraphTypes.of(trained.data_config)
+    num = len(real.reference) if request.num_samples is None else int(request.num_samples)
+    seeds, types = sampling_seeds(request), GraphTypes.of(trained.data_config)
     parts = progress.parts(*model_parts(num, seeds, len(real.reference)), "scoring the samples")
 
-    def save(drawn: Tensor) -> None:
-        write_graphs(Path(config.out) / SAMPLES, decode_graphs(drawn, vocab), types)
+    def save(drawn: Tensor, folder: Path) -> None:
+        write_graphs(folder / SAMPLES, decode_graphs(drawn, vocab), types)
 
     tokens, facts, measured = draw_and_measure(
-        *(config, trained, real.data, real.split),
+        *(request, trained, real.data, real.split),
         name=real.name,
         num=num,
         seeds=seeds,
@@ -130,22 +129,22 @@ def evaluate_model(
         save=save,
     )
     sets = [decode_graphs(drawn, vocab) for drawn in tokens]
-    kind = trained.data_config.kind if config.kind is None else config.kind
+    kind = trained.data_config.kind if request.kind is None else request.kind
     with next(parts):
-        scores = _scores(config, real, [SampledGraphs(GraphSet(each)) for each in sets], kind)
+        scores = _scores(request, real, [SampledGraphs(GraphSet(each)) for each in sets], kind)
     return GraphEvaluation(facts | _facts(real), real, types, sets, scores, measured)
 
 
 def _scores(
-    config: DictConfig, real: RealData, sets: Sequence[SampledGraphs], kind: str | None
+    request: EvaluateRequest, real: RealData, sets: Sequence[SampledGraphs], kind: str | None
 ) -> SampleScores:
     return score_samples(
         sets,
         real,
         kind=kind,
-        kernel=config.kernel,
-        floor_draws=FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws),
-        seed=config.seed,
+        kernel=request.kernel,
+        floor_draws=FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws),
+        seed=request.seed,
     )
 
 

@@ -12,12 +12,12 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.data.text_files import read_text
 from discrete_diffusion.domains.graphs.files.readers import load_json
 from discrete_diffusion.domains.graphs.files.records import (
@@ -47,18 +47,20 @@ class PartialGraph:
         return frozenset(pair for pair, kind in self.pairs.items() if kind != no_edge)
 
 
-def read_partials(path: str, types: GraphTypes, n_max: int) -> dict[int, PartialGraph]:
+def read_partials(
+    given: str | GivenObjects, types: GraphTypes, n_max: int
+) -> dict[int, PartialGraph]:
     """By line number. ``ValueError`` naming file, line and field for a line that is wrong, and for
     a file without one."""
-    found = {}
-    for number, line in enumerate(read_text(Path(path)).text.splitlines(), start=1):
+    found, source = {}, read_text(given)
+    for number, line in enumerate(source.text.splitlines(), start=1):
         if line.strip():
             try:
                 found[number] = parse_partial(load_json(line), types, n_max)
             except GraphError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
+                raise ValueError(f"{source.place(number)}: {error}") from error
     if not found:
-        raise ValueError(f"{path} holds no graph; expected a partial graph a line")
+        raise ValueError(f"{source.name} holds no graph; expected a partial graph a line")
     return found
 
 

@@ -24,9 +24,8 @@ from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omegaconf import DictConfig
-
     from discrete_diffusion.data.graph_tokens import TypedGraph
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -55,31 +54,33 @@ class RealData:
 
 def read_measured(
     path: str,
-    config: DictConfig,
+    request: EvaluateRequest,
     types: GraphTypes,
     n_max: int | None = None,
     *,
     samples: bool = False,
 ) -> ReadGraphs:
     """The graphs of a file that is measured, ``samples``, or compared with, counted in the log."""
-    found = read_graphs(path, types, skip_invalid=config.skip_invalid, n_max=n_max, samples=samples)
+    found = read_graphs(
+        path, types, skip_invalid=request.skip_invalid, n_max=n_max, samples=samples
+    )
     logger.info("%s", found.summary(path))
     return found
 
 
-def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
+def real_data_for_samples(request: EvaluateRequest, types: GraphTypes) -> RealData:
     """``reference=FILE``; ``ValueError`` without one."""
-    if config.reference is None:
+    if request.reference is None:
         raise ValueError(
             "samples=FILE needs graphs to compare with: give reference=FILE, and training=FILE for "
             "novelty and the ratio"
         )
-    refuse_split(config, of_files=True)
-    found = read_measured(config.reference, config, types)
-    reference, training = _reference_and_training(config, found, types, None)
-    measured = [reference[row] for row in held_out_rows(config, len(reference)).tolist()]
+    refuse_split(request, of_files=True)
+    found = read_measured(request.reference, request, types)
+    reference, training = _reference_and_training(request, found, types, None)
+    measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
     return RealData(
-        str(config.reference),
+        str(request.reference),
         GraphSet(measured),
         None if training is None else GraphSet(training),
         GraphSet(found.graphs),
@@ -87,14 +88,16 @@ def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
     )
 
 
-def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
+def real_data_for_model(
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
+) -> RealData:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split."""
-    types, measured_on = GraphTypes.of(trained.data_config), other_data(config, trained)
-    own = own_data(config, trained) if measured_on is None else measured_on.data
-    if config.reference is not None:
-        refuse_split(config, of_files=False)
-        found = read_measured(config.reference, config, types, vocab.n_max)
-        reference, training = _reference_and_training(config, found, types, vocab.n_max)
+    types, measured_on = GraphTypes.of(trained.data_config), other_data(request, trained)
+    own = own_data(request, trained) if measured_on is None else measured_on.data
+    if request.reference is not None:
+        refuse_split(request, of_files=False)
+        found = read_measured(request.reference, request, types, vocab.n_max)
+        reference, training = _reference_and_training(request, found, types, vocab.n_max)
         known: Sequence[TypedGraph] = found.graphs
         if training is None and own is not None:
             training = own.graphs("train")
@@ -104,21 +107,23 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
             node_order=trained.data_config.node_order,
             types=types,
         )
-        name, split = str(config.reference), "test"
+        name, split = str(request.reference), "test"
     else:
         assert own is not None  # or own_data would have raised
         data = own
         if measured_on is None:
-            split = held_out_split(own, config.split, "choose another split or give reference=FILE")
+            split = held_out_split(
+                own, request.split, "choose another split or give reference=FILE"
+            )
             name = name_of_split(trained, own, split)
             known = [graph for each in SPLITS for graph in own.graphs(each)]
         else:
             split, name = measured_on.split, measured_on.name
             known = own.graphs(split)
         training = own.graphs("train")
-        if config.training is not None:
-            training = read_measured(config.training, config, types, vocab.n_max).graphs
-    measured = some_held_out(config, data, split)
+        if request.training is not None:
+            training = read_measured(request.training, request, types, vocab.n_max).graphs
+    measured = some_held_out(request, data, split)
     return RealData(
         name,
         GraphSet(measured.graphs(split)),
@@ -132,11 +137,11 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
 
 
 def _reference_and_training(
-    config: DictConfig, found: ReadGraphs, types: GraphTypes, n_max: int | None
+    request: EvaluateRequest, found: ReadGraphs, types: GraphTypes, n_max: int | None
 ) -> tuple[list[TypedGraph], list[TypedGraph] | None]:
     """The test graphs of a file with splits, else all; and ``training=FILE``, else the training
     graphs of the same file, or None."""
     training = found.splits.get("train")
-    if config.training is not None:
-        training = read_measured(config.training, config, types, n_max).graphs
+    if request.training is not None:
+        training = read_measured(request.training, request, types, n_max).graphs
     return found.splits.get("test") or found.graphs, training

@@ -33,9 +33,9 @@ from discrete_diffusion.runtime.atomic_files import put_aside, whole_folder, wri
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.token_samples import TokenSamples
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -58,32 +58,32 @@ NUM_SAMPLES, COMPLETIONS = 64, 4
 """If ``num_samples`` or ``completions`` does not say."""
 
 
-def sample_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """``num_samples`` graphs, of ``num_nodes`` nodes if that is given."""
-    size = asked_sizes(trained, vocab.n_max, nodes_per_graph=config.nodes_per_graph)
-    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    size = asked_sizes(trained, vocab.n_max, nodes_per_graph=request.nodes_per_graph)
+    num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     types = GraphTypes.of(trained.data_config)
 
     def lines(rows: Tensor, output: SampleOutput) -> str:
         return lines_of(decode_graphs(output.x0, vocab), types)
 
     with trained.sharing() as shard:
-        drawn = draw_fresh(trained, trained.on(shard, lines), num, config.seed, size=size)
+        drawn = draw_fresh(trained, trained.on(shard, lines), num, request.seed, size=size)
     graphs = decode_graphs(drawn.tokens, vocab)
 
     def write() -> Sampled:
-        draw_graphs(graphs[:MAX_DRAWN], Path(str(config.out)) / config.picture, types)
+        draw_graphs(graphs[:MAX_DRAWN], request.out / request.picture, types)
         what = counted(len(graphs), "sample")
-        return _written(config, trained, graphs, _facts(drawn, len(graphs)), what, {})
+        return _written(request, trained, graphs, _facts(drawn, len(graphs)), what, {})
 
     return Drawn(graphs, write)
 
 
-def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """``completions`` graphs for every line of ``given``, its nodes in the order of the line."""
     types = GraphTypes.of(trained.data_config)
-    partials = read_partials(str(config.given), types, vocab.n_max)
-    each = COMPLETIONS if config.completions is None else config.completions
+    partials = read_partials(request.given, types, vocab.n_max)
+    each = COMPLETIONS if request.completions is None else request.completions
     x0, real = encode_partials([*partials.values()], vocab)
     x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
     asked = [line for line in partials for _ in range(each)]
@@ -96,7 +96,7 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
 
     with trained.sharing() as shard:
         model = trained.on(shard, lines)
-        drawn = complete_token_samples(model, x0, real, entropy=(config.seed,))
+        drawn = complete_token_samples(model, x0, real, entropy=(request.seed,))
     graphs = decode_graphs(drawn.tokens, vocab)
     was_stopped = len(graphs) < len(asked)
     kept = sorted(finished) if was_stopped else range(len(asked))
@@ -108,17 +108,17 @@ def complete_graphs(config: DictConfig, trained: TrainedModel, vocab: VocabConfi
         logger.info("the completions are approximate: %s", "; ".join(reasons))
 
     def write() -> Sampled:
-        path = Path(str(config.out)) / config.picture
+        path = request.out / request.picture
         _draw_completed(graphs, lines_given, partials, types, path)
         facts = {
-            "given": str(config.given),
+            "given": str(request.given),
             "num_inputs": len(partials),
             "completions": each,
             **exactness(reasons),
             **_facts(drawn, len(graphs)),
         }
         what = f"{counted(len(graphs), 'completion')} of {counted(len(partials), 'partial graph')}"
-        return _written(config, trained, graphs, facts, what, {"given": lines_given})
+        return _written(request, trained, graphs, facts, what, {"given": lines_given})
 
     return Drawn(graphs, write)
 
@@ -148,17 +148,17 @@ def _draw_completed(
 
 
 def _written(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     graphs: list[TypedGraph],
     facts: dict[str, Any],
     what: str,
     more: dict[str, Sequence[Any]],
 ) -> Sampled:
-    folder, types = Path(str(config.out)), GraphTypes.of(trained.data_config)
+    folder, types = request.out, GraphTypes.of(trained.data_config)
     write_graphs(folder / SAMPLES, graphs, types, **more)
     say = partial(logger.info, "the earlier %s is now %s", folder / GRAPHML)
-    if config.graphml:
+    if request.graphml:
         with whole_folder(folder / GRAPHML, replaced=say) as unfinished:
             for k, graph in enumerate(graphs):
                 write_text(unfinished / f"{k}.graphml", to_graphml(graph, types))
@@ -170,7 +170,7 @@ def _written(
         for name in ("valid", "unique", "connected")
         if name in numbers
     )
-    files = f"{folder / SAMPLES}, {folder / config.picture}"
+    files = f"{folder / SAMPLES}, {folder / request.picture}"
     said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
     return Sampled({**facts, **numbers}, said)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -116,21 +117,21 @@ class Molecules(Domain):
 
         return MoleculeReport(data, split)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.molecules.sampling import complete_file, sample_molecules
 
-        drawn_by = sample_molecules if config.given is None else complete_file
-        return drawn_by(config, trained, self.graph(trained.data_config))
+        drawn_by = sample_molecules if request.given is None else complete_file
+        return drawn_by(request, trained, self.graph(trained.data_config))
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.molecules.evaluation import evaluate_model
 
-        return evaluate_model(config, trained, self.graph(trained.data_config))
+        return evaluate_model(request, trained, self.graph(trained.data_config))
 
-    def evaluate_files(self, config: DictConfig) -> Evaluation:
+    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
         from discrete_diffusion.domains.molecules.evaluation import evaluate_files
 
-        return evaluate_files(config)
+        return evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.cell_measurement import TokenCells

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import (
     NOTHING,
@@ -36,8 +35,7 @@ from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -87,29 +85,29 @@ class MoleculeEvaluation(Evaluation):
 
 
 def evaluate_model(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> MoleculeEvaluation:
     """The samples of a model beside the split that its checkpoint held out, and the model."""
     check_installed()
-    on = measured_data(config, trained)
+    on = measured_data(request, trained)
     data, split = on.data, on.split
     trained.check_weights()
-    measured = some_held_out(config, data, split)
-    num = NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
-    seeds = [config.seed + k for k in range(config.seeds or 1)]
+    measured = some_held_out(request, data, split)
+    num = NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
+    seeds = [request.seed + k for k in range(request.seeds or 1)]
     parts = progress.parts(
         *model_parts(num, seeds, len(measured.splits[split])), "scoring the samples"
     )
     tokens, facts, of_model = draw_and_measure(
-        *(config, trained, data, split),
+        *(request, trained, data, split),
         name=on.name,
         num=num,
         seeds=seeds,
         parts=parts,
-        save=lambda drawn: write_molecules(decode(drawn, vocab), Path(config.out)),
+        save=lambda drawn, folder: write_molecules(decode(drawn, vocab), folder),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
-    facts |= on.facts(config)
+    facts |= on.facts(request)
     with next(parts):
         found = score_molecules(
             [judge(molecules) for molecules in sets],
@@ -120,22 +118,22 @@ def evaluate_model(
     return MoleculeEvaluation(facts, on.name, sets, found, of_model, measured_on=on)
 
 
-def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
+def evaluate_files(request: EvaluateRequest) -> MoleculeEvaluation:
     """``samples=FILE`` or ``samples=[A,B]`` beside ``reference=FILE``.
 
     Raises ``ValueError`` without a reference, and for an empty list.
     """
     check_installed()
-    names = as_list(config.samples)
+    names = request.samples
     if not names:
         raise ValueError("samples=[]: give at least one file")
-    if config.reference is None:
+    if request.reference is None:
         raise ValueError(
             "samples=FILE needs reference=FILE, held-out molecules to compare with, as SMILES"
         )
-    read = [read_samples(name, skip_invalid=config.skip_invalid) for name in names]
-    reference = _read(config.reference, config)
-    training = None if config.training is None else _read(config.training, config)
+    read = [read_samples(name, skip_invalid=request.skip_invalid) for name in names]
+    reference = _read(request.reference, request)
+    training = None if request.training is None else _read(request.training, request)
     found = score_molecules(
         [each.verdicts for each in read],
         _smiles(reference),
@@ -148,17 +146,17 @@ def evaluate_files(config: DictConfig) -> MoleculeEvaluation:
             [len(each.verdicts) for each in read],
             [each.num_unreadable for each in read],
         ),
-        "reference": str(config.reference),
+        "reference": str(request.reference),
         "num_reference": len(reference),
     }
     sets, num_blank = [each.molecules for each in read], sum(each.num_blank for each in read)
-    return MoleculeEvaluation(facts, str(config.reference), sets, found, None, num_blank)
+    return MoleculeEvaluation(facts, str(request.reference), sets, found, None, num_blank)
 
 
-def _read(path: str, config: DictConfig) -> list[Molecule]:
+def _read(path: str, request: EvaluateRequest) -> list[Molecule]:
     """The molecules of a file of SMILES; rows that are none are counted in the log."""
-    found = read_molecules(path, charges=config.charges)
-    if not config.skip_invalid:
+    found = read_molecules(path, charges=request.charges)
+    if not request.skip_invalid:
         found.refuse_problems("leave such rows out with skip_invalid=true")
     logger.log(logging.WARNING if found.problems else logging.INFO, "%s", found.summary())
     return found.molecules

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
@@ -26,8 +25,7 @@ from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -45,16 +43,16 @@ _OF_SMILES_ORDER = (
 )
 
 
-def sample_molecules(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """Draw ``num_samples`` molecules, of ``num_atoms`` atoms if that is given.
 
     Written as ``samples.smi``, ``samples.jsonl`` and a picture."""
     check_installed()
-    size = asked_sizes(trained, vocab.n_max, num_atoms=config.num_atoms)
-    num = NUM_SAMPLES if config.num_samples is None else config.num_samples
+    size = asked_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
+    num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     with trained.sharing() as shard:
         model = trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab)))
-        drawn = draw_fresh(trained, model, num, config.seed, size=size)
+        drawn = draw_fresh(trained, model, num, request.seed, size=size)
     molecules = decode(drawn.tokens, vocab) if len(drawn.tokens) else []
 
     def write() -> Sampled:
@@ -63,21 +61,21 @@ def sample_molecules(config: DictConfig, trained: TrainedModel, vocab: VocabConf
             "network_calls_per_sample": drawn.network_calls,
             "seconds": drawn.seconds,
         }
-        return write_sampled(config, counted(len(molecules), "sample"), molecules, facts)
+        return write_sampled(request, counted(len(molecules), "sample"), molecules, facts)
 
     return Drawn(molecules, write)
 
 
-def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """Molecules that contain the scaffolds of ``given``, ``completions`` of each; written likewise,
     every line with the line of its scaffold.
 
     Raises ``ValueError`` naming file and line for a scaffold that is wrong."""
     check_installed()
     data = trained.data_config
-    scaffolds = read_scaffolds(str(config.given), vocab, keep_charges=data.charges == "kept")
-    size = asked_sizes(trained, vocab.n_max, num_atoms=config.num_atoms)
-    each = COMPLETIONS if config.completions is None else config.completions
+    scaffolds = read_scaffolds(request.given, vocab, keep_charges=data.charges == "kept")
+    size = asked_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
+    each = COMPLETIONS if request.completions is None else request.completions
     with trained.sharing() as shard:
         completed = complete(
             trained.on(shard),
@@ -85,7 +83,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
             vocab,
             CompletionRequest(each, trained.size_counts, size),
             node_order=data.node_order,
-            seed=config.seed,
+            seed=request.seed,
         )
     reasons = trained.approximations(real=completed.real, known=completed.known)
     if data.node_order == SMILES_ORDER:
@@ -95,7 +93,7 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
 
     def write() -> Sampled:
         facts = {
-            "given": str(config.given),
+            "given": str(request.given),
             "num_inputs": len(scaffolds),
             "completions": each,
             **exactness(reasons),
@@ -105,24 +103,24 @@ def complete_file(config: DictConfig, trained: TrainedModel, vocab: VocabConfig)
         }
         what = f"{counted(len(completed.molecules), 'completion')} of "
         what += counted(len(scaffolds), "scaffold")
-        return write_sampled(config, what, completed.molecules, facts, completed.lines)
+        return write_sampled(request, what, completed.molecules, facts, completed.lines)
 
     return Drawn(completed.molecules, write)
 
 
 def write_sampled(
-    config: DictConfig,
+    request: SampleRequest,
     what: str,
     molecules: Sequence[Molecule],
     facts: dict[str, Any],
     lines: Sequence[int] | None = None,
 ) -> Sampled:
     """The files, and what is said of them. ``lines``: of what was given, of completions."""
-    folder = Path(str(config.out))
+    folder = request.out
     metadata = None if lines is None else [{"given": line} for line in lines]
     refused = write_molecules(molecules, folder, metadata)
     legends = None if lines is None else [f"line {line}" for line in lines]
-    draw_molecules(molecules[:MAX_DRAWN], folder / config.picture, legends)
+    draw_molecules(molecules[:MAX_DRAWN], folder / request.picture, legends)
     if refused:
         logger.info(
             "%s of no valid molecule: no SMILES in %s, atoms and bonds in %s",
@@ -132,5 +130,5 @@ def write_sampled(
     said = ", ".join(
         each.said(shares[each.name]) for each in MoleculeReport.headlines if each.name in shares
     )
-    files = ", ".join(str(folder / name) for name in (SMILES_FILE, GRAPH_FILE, config.picture))
+    files = ", ".join(str(folder / name) for name in (SMILES_FILE, GRAPH_FILE, request.picture))
     return Sampled({**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {said}; {files}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion.data.given_objects import GivenObjects, place_of_line
 from discrete_diffusion.data.text_files import read_text, suffix_of
 from discrete_diffusion.domains.molecules.molecule import (
     Molecule,
@@ -90,8 +91,11 @@ class Scaffold:
         return ids
 
 
-def read_scaffolds(path: str, vocab: VocabConfig, *, keep_charges: bool) -> list[Scaffold]:
-    """The scaffolds of a file: SMILES, one per line, or ``.mol`` and ``.sdf`` files of mol blocks.
+def read_scaffolds(
+    given: str | GivenObjects, vocab: VocabConfig, *, keep_charges: bool
+) -> list[Scaffold]:
+    """The scaffolds of a file: SMILES, one per line, or ``.mol`` and ``.sdf`` files of mol blocks;
+    or of objects, a text in SMILES each.
 
     An atom ``*`` (a dummy atom) marks where new atoms attach: at its neighbours and nowhere else.
     Without one, new atoms may attach anywhere, and there are no further bonds within the scaffold.
@@ -99,19 +103,18 @@ def read_scaffolds(path: str, vocab: VocabConfig, *, keep_charges: bool) -> list
     Raises ``ValueError`` naming file and line for one that cannot be read, has an atom that
     ``vocab`` lacks, or leaves no slot for a new atom.
     """
-    name = Path(path)
-    if suffix_of(name) in MOL_FILES:
-        found = _mol_blocks(read_text(path).text)
+    if suffix_of(Path(str(given))) in MOL_FILES:
+        found = _mol_blocks(read_text(given).text)
     else:
-        found = [(row.line, row.smiles) for row in read_rows(path)]
+        found = [(row.line, row.smiles) for row in read_rows(given)]
     scaffolds = []
     for line, text in found:
         try:
             scaffolds.append(_scaffold(line, text, vocab, keep_charges))
         except MoleculeError as error:
-            raise ValueError(f"{path}, line {line}: {error}") from error
+            raise ValueError(f"{place_of_line(given, line)}: {error}") from error
     if not scaffolds:
-        raise ValueError(f"{path} holds no scaffold")
+        raise ValueError(f"{given} holds no scaffold")
     return scaffolds
 
 

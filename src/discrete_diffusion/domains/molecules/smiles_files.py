@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.data.text_files import read_text, suffix_of
 
 TABLES = {".csv": ",", ".tsv": "\t"}
@@ -22,9 +23,9 @@ class Row(NamedTuple):
 
 
 def read_rows(
-    path: str | Path, column: str | None = None, *, keep_blank: bool = False
+    path: str | Path | GivenObjects, column: str | None = None, *, keep_blank: bool = False
 ) -> list[Row]:
-    """The SMILES of a file.
+    """The SMILES of a file, or of the text of objects.
 
     A ``.csv`` or ``.tsv`` has a header; ``column`` names the one to read, None is ``smiles``, in
     whatever case, or the only one. Of any other file the first word of a line counts, what follows
@@ -34,8 +35,8 @@ def read_rows(
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no such file, no such column,
     no SMILES in it, not text.
     """
-    path = Path(path)
     text = read_text(path).text
+    path = Path(str(path))
     separator = TABLES.get(suffix_of(path))
     if separator is None:
         if column is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
 
@@ -50,6 +51,14 @@ class Regions(Domain):
             instead_of="num_samples",
         ),
         replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
+    )
+    train_options = (
+        Option(
+            "mask_rate",
+            "share of a held-out window's rows that is hidden, at validations too",
+            default=0.5,
+            share=True,
+        ),
     )
     fixed_keys = ("rows", "num_features", "feature_names")
     evaluate_options = (
@@ -87,12 +96,12 @@ class Regions(Domain):
 
         return RowReport(data, split, config.eval.mask_rate, config.seed)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         from discrete_diffusion.domains.regions.sampling import sample_rows
 
-        return sample_rows(config, trained)
+        return sample_rows(request, trained)
 
-    def evaluate(self, config: DictConfig, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         from discrete_diffusion.domains.regions.evaluation import evaluate_rows
 
-        return evaluate_rows(config, trained)
+        return evaluate_rows(request, trained)

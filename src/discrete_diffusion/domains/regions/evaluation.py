@@ -29,8 +29,7 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -137,49 +136,49 @@ class RowEvaluation(Evaluation):
         return TableSection("the model on held-out data", rows)
 
 
-def evaluate_rows(config: DictConfig, trained: TrainedModel) -> RowEvaluation:
+def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluation:
     """Measure a model of rows on windows that its checkpoint held out, or on other ones, scaled as
     those that it was trained on.
 
     Raises ``ValueError`` if the data of the checkpoint cannot be read.
     """
     trained.check_weights()
-    measured_on = measured_data(config, trained, needs_training=True)
+    measured_on = measured_data(request, trained, needs_training=True)
     data, split = measured_on.data, measured_on.split
-    rate = MASK_RATE if config.mask_rate is None else config.mask_rate
-    report = RowReport(data, split, rate, config.seed)
-    num = len(data.splits[split][: config.num_samples])
+    rate = MASK_RATE if request.mask_rate is None else request.mask_rate
+    report = RowReport(data, split, rate, request.seed)
+    num = len(data.splits[split][: request.num_samples])
     parts = progress.parts(
-        f"filling {num:,} windows for each of {len(sampling_seeds(config))} seeds",
-        f"measuring the model on {num_held_out(config, data, split):,} held-out samples",
+        f"filling {num:,} windows for each of {len(sampling_seeds(request))} seeds",
+        f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
         f"predicting {num:,} windows at every mask rate",
     )
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            filling, scores, drawn = _fill_by_seed(config, model, report)
+            filling, scores, drawn = _fill_by_seed(request, model, report)
         with next(parts):
-            bound = held_out_bound(config, model, data, split)
+            bound = held_out_bound(request, model, data, split)
         with next(parts):
-            by_rate = report.scores_by_mask_rate(model, config.num_samples)
+            by_rate = report.scores_by_mask_rate(model, request.num_samples)
     facts = {
-        **checkpoint_facts(config, trained, data),
-        **measured_on.facts(config),
-        **sampling_facts(config, trained),
+        **checkpoint_facts(request, trained, data),
+        **measured_on.facts(request),
+        **sampling_facts(request, trained),
         **drawn,
     }
     return RowEvaluation(facts, report, filling, scores, by_rate, bound, measured_on)
 
 
 def _fill_by_seed(
-    config: DictConfig, model: Model, report: RowReport
+    request: EvaluateRequest, model: Model, report: RowReport
 ) -> tuple[Filling, tuple[FillingScores, ...], dict[str, Any]]:
     """The filling of the first sampling seed, the scores of all, and how they were made."""
     fillings: list[Filling] = []
     scores, calls, seconds = [], [], []
-    seeds = sampling_seeds(config)
+    seeds = sampling_seeds(request)
     for seed in seeds:
-        filling = report.fill(model, config.num_samples, seed)
+        filling = report.fill(model, request.num_samples, seed)
         assert filling.nfe is not None  # there is a sampler
         fillings = fillings or [filling]
         scores.append(report.scores(filling))

@@ -6,13 +6,13 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from einops import rearrange, repeat
 
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
 from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
@@ -28,8 +28,7 @@ from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -47,39 +46,39 @@ _GIVEN_STREAM = 73
 """Keeps these fillings apart from those of held-out windows with the same seed."""
 
 
-def sample_rows(config: DictConfig, trained: TrainedModel) -> Drawn:
+def sample_rows(request: SampleRequest, trained: TrainedModel) -> Drawn:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of the
     windows of ``given``: a ``Filling``, of given windows all of them ``completions`` times over.
 
     Written as ``samples.npz`` and ``samples.png``; observed rows are as they were, bit for bit.
     """
-    return (_fill_held_out if config.given is None else _fill_given)(config, trained)
+    return (_fill_held_out if request.given is None else _fill_given)(request, trained)
 
 
-def _fill_held_out(config: DictConfig, trained: TrainedModel) -> Drawn:
+def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Drawn:
     data = readable_data(trained, _GIVE)
     split = held_out_split(data, remedy=_GIVE)
-    rate = MASK_RATE if config.mask_rate is None else config.mask_rate
-    report = RowReport(data, split, rate, config.seed)
-    num = NUM_WINDOWS if config.num_samples is None else config.num_samples
-    if config.num_samples is not None and (available := len(data.splits[split])) < num:
+    rate = MASK_RATE if request.mask_rate is None else request.mask_rate
+    report = RowReport(data, split, rate, request.seed)
+    num = NUM_WINDOWS if request.num_samples is None else request.num_samples
+    if request.num_samples is not None and (available := len(data.splits[split])) < num:
         which = "which is filled" if available == 1 else "all are filled"
         logger.info("the %s split has %s, %s", split, counted(available, "window"), which)
     with trained.sharing() as shard:
-        filling = report.sample(trained.on(shard), num, config.seed)
+        filling = report.sample(trained.on(shard), num, request.seed)
     _check_finite(trained.path, filling, len(filling))
 
     def write() -> Sampled:
-        folder, scores = Path(str(config.out)), report.measure(filling)
+        folder, scores = request.out, report.measure(filling)
         report.write(filling, folder)
-        report.draw(filling, folder / config.picture)
+        report.draw(filling, folder / request.picture)
         said = f"{counted(len(filling), 'window')} of the {split} split filled"
-        return _sampled(config, trained, filling, scores, {"split": split}, said)
+        return _sampled(request, trained, filling, scores, {"split": split}, said)
 
     return Drawn(filling, write)
 
 
-def _fill_given(config: DictConfig, trained: TrainedModel) -> Drawn:
+def _fill_given(request: SampleRequest, trained: TrainedModel) -> Drawn:
     """Fill every window of ``given`` ``completions`` times.
 
     ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one network
@@ -89,24 +88,30 @@ def _fill_given(config: DictConfig, trained: TrainedModel) -> Drawn:
     names = tuple(trained.data_config.feature_names)
     most_rows = trained.data_config.rows
     scaling = trained.algorithm.scaling
+    if isinstance(request.given, GivenObjects):
+        raise ValueError("given: windows are read from a file; write numpy.savez(FILE, rows=...)")
     given = read_given_rows(
-        str(config.given), feature_names=names, most_rows=most_rows, scaling=scaling
+        str(request.given), feature_names=names, most_rows=most_rows, scaling=scaling
     )
-    completions = _completions(config, trained)
+    completions = _completions(request, trained)
     with trained.sharing() as shard:
-        filling = _fill(given, trained.on(shard), most_rows, completions, config.seed)
+        filling = _fill(given, trained.on(shard), most_rows, completions, request.seed)
     given = given[: len(filling)]
     completions = len(filling) // len(given)  # a signal may have left fewer: whole ones count
     filling = filling[: completions * len(given)]
     _check_finite(trained.path, filling, len(given))
-    return Drawn(filling, lambda: _write_given(config, trained, given, filling, completions))
+    return Drawn(filling, lambda: _write_given(request, trained, given, filling, completions))
 
 
 def _write_given(
-    config: DictConfig, trained: TrainedModel, given: GivenRows, filling: Filling, completions: int
+    request: SampleRequest,
+    trained: TrainedModel,
+    given: GivenRows,
+    filling: Filling,
+    completions: int,
 ) -> Sampled:
-    folder, names = Path(str(config.out)), tuple(trained.data_config.feature_names)
-    scores = _scores_of_given(given, filling, trained, config.seed) if given.has_truth else {}
+    folder, names = request.out, tuple(trained.data_config.feature_names)
+    scores = _scores_of_given(given, filling, trained, request.seed) if given.has_truth else {}
     assert filling.filled is not None  # there is a sampler
     filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)
     predicted = filling.predicted[: len(given)]
@@ -120,17 +125,17 @@ def _write_given(
             predicted=predicted,
             filled=filled[0],
         ),
-        folder / config.picture,
+        folder / request.picture,
         feature_names=names,
         truth_title="True" if given.has_truth else "Predicted by one call",
     )
-    facts = {"given": str(config.given), "num_inputs": len(given), "completions": completions}
+    facts = {"given": str(request.given), "num_inputs": len(given), "completions": completions}
     said = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
-    return _sampled(config, trained, filling, scores, facts, said)
+    return _sampled(request, trained, filling, scores, facts, said)
 
 
 def _sampled(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     filling: Filling,
     scores: Mapping[str, float],
@@ -156,23 +161,23 @@ def _sampled(
             "seconds": filling.seconds,
             **scores,
         },
-        f"{said} in {filling.seconds:.1f} s{shown}; {Path(str(config.out)) / config.picture}",
+        f"{said} in {filling.seconds:.1f} s{shown}; {request.out / request.picture}",
     )
 
 
-def _completions(config: DictConfig, trained: TrainedModel) -> int:
+def _completions(request: SampleRequest, trained: TrainedModel) -> int:
     """How many: one by default if the sampler adds no noise."""
     temperature = trained.sampler.temperature
     if temperature is None:
         temperature = 0.0 if trained.algorithm.objective == "mask" else 1.0
-    if config.completions is None:
+    if request.completions is None:
         return COMPLETIONS if temperature > 0 else 1
-    if config.completions > 1 and temperature == 0:
+    if request.completions > 1 and temperature == 0:
         logger.info(
             "no noise is added, so completions of a window differ at most by the order in which "
             "its rows are filled; set sampling.temperature=1 to draw from the model"
         )
-    return int(config.completions)
+    return int(request.completions)
 
 
 def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed: int) -> Filling:

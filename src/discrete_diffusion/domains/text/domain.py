@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.types import SampleOutput
 
@@ -54,7 +54,7 @@ class Text(Domain):
 
         return TextReport(data, split)
 
-    def sample(self, config: DictConfig, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
         """Texts; written as ``samples.txt``."""
         from discrete_diffusion.config.naming import counted
         from discrete_diffusion.domains.text.report import (
@@ -71,12 +71,12 @@ class Text(Domain):
             return numbered_texts(vocabulary.decode(output.x0), rows.tolist())
 
         with trained.sharing() as shard:
-            num = NUM_SAMPLES if config.num_samples is None else config.num_samples
-            drawn = draw_fresh(trained, trained.on(shard, numbered), num, config.seed)
+            num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+            drawn = draw_fresh(trained, trained.on(shard, numbered), num, request.seed)
         texts = vocabulary.decode(drawn.tokens)
 
         def write() -> Sampled:
-            path = Path(str(config.out)) / SAMPLE_TEXTS
+            path = request.out / SAMPLE_TEXTS
             write_texts(path, texts)
             facts = {
                 "num_samples": len(texts),

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,10 +44,10 @@ from discrete_diffusion.sampling.particles import effective_samples, log_mean, m
 from discrete_diffusion.types import SampleOutput
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+    from discrete_diffusion.evaluation.requests import Request, SampleRequest
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
@@ -84,24 +83,24 @@ class Answer:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
     """Draw ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
 
     Raises ``ValueError`` naming file, line and key for a brief that is wrong, one that no diagram
     meets, and one that too few samples meet to be found.
     """
-    brief, words = brief_asked(config, vocab), vocabulary_of_graph(vocab)
+    brief, words = brief_asked(request, vocab), vocabulary_of_graph(vocab)
     start, (condition, told) = time.perf_counter(), told_by(brief, trained, vocab)
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_drawn=None, told=condition)
-        num = NUM_SAMPLES if config.num_samples is None else config.num_samples
-        asked = Asked(config, trained, model, vocab, brief, shard, num)
-        method = config.method or asked.chosen()
+        num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+        asked = Asked(request, trained, model, vocab, brief, shard, num)
+        method = request.method or asked.chosen()
         answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
     diagrams = Diagrams(answer.diagrams)
     keys = DiagramSet.of(diagrams, words).canonical_key_set
     facts = {
-        "brief": str(config.brief),
+        "brief": str(request.brief),
         "method": method,
         "num_samples": len(diagrams),
         "distinct": len(keys),
@@ -112,9 +111,9 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
     logger.info("%s", _said(facts))
 
     def write() -> Sampled:
-        save_diagrams(diagrams, Path(str(config.out)), config.picture)
+        save_diagrams(diagrams, request.out, request.picture)
         what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
-        return sampled(config, trained, what, diagrams, facts)
+        return sampled(request, trained, what, diagrams, facts)
 
     return Drawn(diagrams, write)
 
@@ -123,7 +122,7 @@ def answer_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) 
 class Asked:
     """A request for ``num`` diagrams, and what has been drawn for it so far."""
 
-    config: DictConfig
+    request: Request
     trained: TrainedModel
     model: Model
     vocab: VocabConfig
@@ -140,7 +139,7 @@ class Asked:
         if not self.sizes:
             seen = [n for n, count in enumerate(counts) if count]
             raise ValueError(
-                f"brief={self.config.brief}: num_rooms is {self.brief.num_rooms}, but "
+                f"brief={self.request.brief}: num_rooms is {self.brief.num_rooms}, but "
                 f"{self.trained.path} was trained on diagrams of {seen[0]} to {seen[-1]} rooms"
             )
         self.share = sum(counts[n] for n in self.sizes) / sum(counts)
@@ -163,7 +162,7 @@ class Asked:
         if turn == 0 and self._first is not None:
             return self._first
         drawn = draw_fresh(
-            self.trained, self.model, num, self.config.seed, stream=(turn,), size=self.sizes
+            self.trained, self.model, num, self.request.seed, stream=(turn,), size=self.sizes
         )
         diagrams, calls = decode(drawn.tokens, self.vocab), drawn.nfe.tolist()
         return [DrawnDiagram(*each) for each in zip(diagrams, calls, strict=True)]
@@ -179,7 +178,7 @@ class Asked:
             if self.trained.append is not None and self.shard.world_size == 1:
                 self.trained.append(lines_of(each.diagram for each in new))
 
-        tries = self.config.tries or TRIES
+        tries = self.request.tries or TRIES
         kept = keep(
             self._draw,
             self.num,
@@ -199,7 +198,7 @@ class Asked:
         return Answer([each.diagram for each in kept.samples], facts)
 
     def by_particles(self) -> Answer:
-        num = self.config.particles or max(PARTICLES, 2 * self.num)
+        num = self.request.particles or max(PARTICLES, 2 * self.num)
         parts = self._particles(num // REPEATS)
         if self.brief.buildable:
             parts = [self._with_plans(part) for part in parts]
@@ -208,7 +207,7 @@ class Asked:
         effective = effective_samples(parts, self.vocab.vocab_size)
         if effective == 0:
             raise ValueError(self._too_rare(parts))
-        generator = make_generator(self.config.seed, 2)
+        generator = make_generator(self.request.seed, 2)
         rows = systematic(log_weights, self.num, generator)
         kept = torch.cat([part.x0 for part in parts])[rows]
         kept = kept[torch.randperm(len(kept), generator=generator)]
@@ -237,7 +236,7 @@ class Asked:
         real = [
             trained.domain.real_positions(
                 trained.data_config,
-                draw_sizes(counts, num, make_generator(self.config.seed, 1, repeat, 0)),
+                draw_sizes(counts, num, make_generator(self.request.seed, 1, repeat, 0)),
             )
             for repeat in range(REPEATS)
         ]
@@ -246,7 +245,7 @@ class Asked:
             return sampler.sample(
                 trained.algorithm,
                 real[repeat].to(device),
-                generator=make_generator(self.config.seed, 1, repeat, 1, device=device),
+                generator=make_generator(self.request.seed, 1, repeat, 1, device=device),
                 conditions=self.model.told_to(num),
             ).cpu()
 
@@ -304,7 +303,7 @@ class Asked:
         worst = sorted(unmet, key=lambda key: -unmet[key])[:3]
         said = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
         return (
-            f"brief={self.config.brief}: none of {len(real):,} particles met it; the furthest had "
+            f"brief={self.request.brief}: none of {len(real):,} particles met it; the furthest had "
             f"{100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it most "
             f"break {said}. Raise particles=, or ask for less"
         )

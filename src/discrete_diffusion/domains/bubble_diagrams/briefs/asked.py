@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
-from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
+from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
 from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import EFFORT, Buildable
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
@@ -18,36 +19,40 @@ from discrete_diffusion.sampling.particles import Particles
 from discrete_diffusion.sampling.soft_guidance import SoftGuidance
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.evaluation.requests import Request
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
 
 
-def brief_asked(config: DictConfig, vocab: VocabConfig) -> Brief:
+def brief_asked(request: Request, vocab: VocabConfig) -> Brief:
     """That of ``brief``; ``ValueError`` for one that is wrong or that no diagram meets, and for
     options that do not go with one."""
     for key, why in (
         ("num_rooms", "say it in the brief, num_rooms: 5-7"),
         ("trajectory", "samples that meet one come from many; leave it out"),
     ):
-        if config.get(key):
-            raise ValueError(f"{key}={config[key]} does not go with brief=: {why}")
-    buildable = config.get("buildable")
+        if request.get(key):
+            raise ValueError(f"{key}={request[key]} does not go with brief=: {why}")
+    buildable = request.get("buildable")
     if buildable not in (None, False, True):
         raise ValueError(
             f"buildable={buildable} does not go with brief=, which rejects diagrams without "
             "a plan; take buildable=true"
         )
-    brief, words = read_brief(str(config.brief)), vocabulary_of_graph(vocab)
+    words = vocabulary_of_graph(vocab)
+    if isinstance(request.brief, GivenObjects):
+        brief = brief_of(request.brief.one_object())
+    else:
+        brief = read_brief(request.brief)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
-        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={config.brief}"))
+        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={request.brief}"))
     return replace(brief, buildable=brief.buildable or bool(buildable))
 
 

@@ -32,8 +32,7 @@ from discrete_diffusion.evaluation.token_samples import draw_fresh
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.soft_guidance import SoftGuidance
@@ -58,43 +57,43 @@ _SOFT = (0, 7)
 """Keeps the draws of soft guidance apart from those of the other methods."""
 
 
-def refuse_options(config: DictConfig) -> None:
+def refuse_options(request: EvaluateRequest) -> None:
     """``ValueError`` for an option that goes with a brief alone, where there is none, or that does
     not go with one."""
     unused, why = list(_OF_BRIEFS), "is for brief=FILE; leave it out"
-    if config.brief is not None:
-        unused = [] if config.quick else list(_ELSEWHERE)
+    if request.brief is not None:
+        unused = [] if request.quick else list(_ELSEWHERE)
         why = "does not go with brief=, which measures samples of one seed; leave it out"
-        for key, value in config.data.items():
+        for key, value in request.data.items():
             raise ValueError(f"data.{key!s}={value} does not go with brief=; leave one of them out")
     for key in unused:
-        if config[key] is not None:
-            raise ValueError(f"{key}={config[key]} {why}")
+        if request[key] is not None:
+            raise ValueError(f"{key}={request[key]} {why}")
 
 
 def evaluate_brief(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> BriefEvaluation:
     """Answer ``brief`` as ``sample`` does, and by plain rejection and soft guidance, and measure
     all against the data that meet it; see docs/briefs.md."""
     start = time.perf_counter()
-    brief, words = brief_asked(config, vocab), vocabulary_of_graph(vocab)
+    brief, words = brief_asked(request, vocab), vocabulary_of_graph(vocab)
     condition, told = told_by(brief, trained, vocab)
     trained.check_weights()
-    real = real_data_for_model(config, trained, vocab)
+    real = real_data_for_model(request, trained, vocab)
     matches = Matches.of(brief, real, words)
-    num = NUM_SAMPLES if config.num_samples is None else int(config.num_samples)
+    num = NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_drawn=None, told=condition)
-        asked = Asked(config, trained, model, vocab, brief, shard, num)
-        answers, left_out = _answers(config, asked)
+        asked = Asked(request, trained, model, vocab, brief, shard, num)
+        answers, left_out = _answers(request, asked)
         verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}
     floors: dict[int, Floors | None] = {}
     scores = []
     for name, answer in answers.items():
         size = len(answer.diagrams)
         if size not in floors:
-            floors[size] = _floors(config, matches, size)
+            floors[size] = _floors(request, matches, size)
         scores.append(MethodScores.of(name, answer, verdicts[name], matches, words, floors[size]))
     by_held_out, train = None, matches.train
     if train is not None and len(train) and real.split != "train":
@@ -103,7 +102,7 @@ def evaluate_brief(
             others = matches.held_out.measured
             by_held_out = coverage_by_others(others, train.measured, size)
     facts = {
-        **_facts(config, trained, real),
+        **_facts(request, trained, real),
         "num_samples": num,
         "method": scores[0].name,
         **{key: scores[0].facts[key] for key in ("exact", "approximate_because")},
@@ -114,39 +113,39 @@ def evaluate_brief(
     return BriefEvaluation(facts, brief, matches, scores, by_held_out)
 
 
-def _facts(config: DictConfig, trained: TrainedModel, real: RealData) -> dict[str, Any]:
+def _facts(request: EvaluateRequest, trained: TrainedModel, real: RealData) -> dict[str, Any]:
     assert real.data is not None
     return {
-        **checkpoint_facts(config, trained, real.data),
-        **sampling_facts(config, trained),
-        "brief": str(config.brief),
+        **checkpoint_facts(request, trained, real.data),
+        **sampling_facts(request, trained),
+        "brief": str(request.brief),
         "num_held_out": len(real.reference),
         "num_held_out_available": real.num_available,
     }
 
 
-def _gamma(config: DictConfig) -> float:
-    return GAMMA if config.gamma is None else config.gamma
+def _gamma(request: EvaluateRequest) -> float:
+    return GAMMA if request.gamma is None else request.gamma
 
 
-def _answers(config: DictConfig, asked: Asked) -> tuple[dict[str, Answer], list[str]]:
+def _answers(request: EvaluateRequest, asked: Asked) -> tuple[dict[str, Answer], list[str]]:
     """By method, the one that was asked for first; and sentences on those that are left out."""
     soft, left_out = None, []
     if isinstance(asked.trained.sampler, FirstHitting):
-        soft = softly_steered(asked.trained.sampler, asked.constraint, _gamma(config))
+        soft = softly_steered(asked.trained.sampler, asked.constraint, _gamma(request))
     else:
         left_out.append(
             "soft_guidance is left out: it draws tokens one by one, and the sampler "
             f"{asked.trained.sampler.name} does not."
         )
-    method = config.method or asked.chosen()
+    method = request.method or asked.chosen()
     logger.info("drawing %s by %s", counted(asked.num, "diagram"), method)
     if method == "rejection":
         answers = {method: asked.by_rejection()}
     else:
         answers = {method: (answer := asked.by_particles())}
         calls = answer.facts["network_calls_per_sample"] * len(answer.diagrams)
-        most = round(calls) if config.rejection_calls is None else config.rejection_calls
+        most = round(calls) if request.rejection_calls is None else request.rejection_calls
         if most:
             logger.info("drawing as many by rejection, with at most %s network calls", f"{most:,}")
             beside = asked.by_rejection(most)
@@ -165,7 +164,7 @@ def _by_soft_guidance(asked: Asked, sampler: SoftGuidance) -> Answer:
         asked.trained,
         replace(asked.model, sampler=sampler, steps=None),
         asked.num,
-        asked.config.seed,
+        asked.request.seed,
         stream=_SOFT,
         size=asked.sizes,
     )
@@ -180,9 +179,9 @@ def _by_soft_guidance(asked: Asked, sampler: SoftGuidance) -> Answer:
     return Answer(decode(drawn.tokens, asked.vocab), facts)
 
 
-def _floors(config: DictConfig, matches: Matches, size: int) -> Floors | None:
+def _floors(request: EvaluateRequest, matches: Matches, size: int) -> Floors | None:
     """Of ``size`` real diagrams that meet the brief in the samples' place."""
-    draws = FLOOR_DRAWS if config.floor_draws is None else int(config.floor_draws)
+    draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
     if not draws or not size or matches.reference is None or len(matches.known) < 2:
         return None
     return metric_floors(
@@ -191,5 +190,5 @@ def _floors(config: DictConfig, matches: Matches, size: int) -> Floors | None:
         num_samples=size,
         num_reference=len(matches.reference),
         draws=draws,
-        seed=config.seed,
+        seed=request.seed,
     )

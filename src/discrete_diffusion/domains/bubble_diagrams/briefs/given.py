@@ -16,7 +16,6 @@ from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import effective_number, systematic
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         Completions,
         Draw,
     )
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
@@ -40,22 +40,22 @@ _LEAST_SHARE = 0.1
 """Of the completions of each line that meet the brief: with more, rejection is the way."""
 
 
-def chosen_by_brief(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> Choose:
+def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
     """How completions that meet ``brief`` are drawn and chosen, see ``complete_brief``.
 
     Raises ``ValueError`` as ``brief_asked``, and for a brief that says more than diagrams do.
     """
-    brief = brief_asked(config, vocab)
+    brief = brief_asked(request, vocab)
     if brief.told.names:
         raise ValueError(
-            f"{brief.told.names[0]} of brief={config.brief} does not go with given= yet; leave one "
-            "of them out"
+            f"{brief.told.names[0]} of brief={request.brief} does not go with given= yet; leave "
+            "one of them out"
         )
-    return partial(complete_brief, config, trained, brief, vocab)
+    return partial(complete_brief, request, trained, brief, vocab)
 
 
 def complete_brief(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     brief: Brief,
     vocab: VocabConfig,
@@ -66,7 +66,7 @@ def complete_brief(
 ) -> tuple[Completions, dict[str, Any]]:
     """``num`` completions of each of the ``lines`` that meet ``brief``, and facts of how they were
     drawn. Raises ``ValueError`` naming a line without."""
-    meets, method = Meets(brief, shard), config.method
+    meets, method = Meets(brief, shard), request.method
     if method is None:
         met = meets(draw(trained.sampler, _PILOT, (3,)).diagrams)
         shares = [
@@ -81,16 +81,16 @@ def complete_brief(
             meets,
             lines,
             num,
-            config.tries or TRIES,
+            request.tries or TRIES,
         )
     else:
         sampler = steered(trained.sampler, BriefConstraint(brief, vocab), trained.path)
         sampler = replace(sampler, resample=0.0)  # a row keeps its line and its arrangement
-        particles = config.particles or PARTICLES
+        particles = request.particles or PARTICLES
         pool = draw(sampler, particles, (1,))
-        found = by_particles(pool, meets, lines, num, particles, config.seed)
+        found = by_particles(pool, meets, lines, num, particles, request.seed)
     completed, facts = found
-    return completed, {"brief": str(config.brief), "method": method, **facts}
+    return completed, {"brief": str(request.brief), "method": method, **facts}
 
 
 def by_rejection(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.given_objects import place_of_line
 from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
     Choose,
     Completions,
@@ -38,10 +39,9 @@ from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.tokens import TokenSampler
@@ -59,7 +59,7 @@ MAX_NAMED = 5
 
 
 def complete_file(
-    config: DictConfig, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
+    request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
 ) -> Drawn:
     """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
     trajectory, if one is asked for. ``choose``: draws completions and takes some of them, such as
@@ -68,25 +68,25 @@ def complete_file(
     Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
     model cannot complete.
     """
-    if Path(str(config.given)).suffix == ".npz":
+    if Path(str(request.given)).suffix == ".npz":
         raise ValueError(
-            f"given={config.given}: {trained.path} was trained on diagrams; give partial diagrams, "
-            "JSON lines (docs/completion.md)"
+            f"given={request.given}: {trained.path} was trained on diagrams; give partial "
+            "diagrams, JSON lines (docs/completion.md)"
         )
-    check_directions(config, trained, vocab)
-    way = Way("", vocab) if choose is not None else Way.asked(config, vocab)
-    check_realise(config)
+    check_directions(request, trained, vocab)
+    way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
+    check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
-        str(config.given), n_max=vocab.n_max, codes=config.codes, vocabulary=words
+        request.given, n_max=vocab.n_max, codes=request.codes, vocabulary=words
     )
-    if config.realise:
-        check_given(str(config.given), partials)
+    if request.realise:
+        check_given(request.given, partials)
     for line, partial in partials.items() if way.name else ():
-        check_partial(partial, f"{config.given}, line {line}")
+        check_partial(partial, place_of_line(request.given, line))
     if words.has_directions:
-        _warn_of_never_valid(str(config.given), partials)
-    each = COMPLETIONS if config.completions is None else config.completions
+        _warn_of_never_valid(request.given, partials)
+    each = COMPLETIONS if request.completions is None else request.completions
     with trained.sharing() as shard:
         start = time.perf_counter()
 
@@ -101,18 +101,19 @@ def complete_file(
                     lines=list(partials),
                     vocab=vocab,
                     node_order=trained.data_config.node_order,
-                    generator=make_generator(config.seed, *entropy, device=trained.device),
+                    generator=make_generator(request.seed, *entropy, device=trained.device),
                     completions=num,
                     steps=trained.steps,
                     way=way,
                     batch_size=way.rows_at_once(trained.batch_size),
-                    max_arrangements=config.max_arrangements,
-                    trajectories=config.trajectory,
+                    max_arrangements=request.max_arrangements,
+                    trajectories=request.trajectory,
                     shard=shard,
                     on_drawn=on_drawn,
                 )
             except UnseenError as error:
-                raise ValueError(f"{config.given}, {error}") from error
+                place = place_of_line(request.given, error.line)
+                raise ValueError(f"{place}: {error.reason}") from error
 
         of_choice: dict[str, Any] = {}
         if choose is None:
@@ -140,26 +141,26 @@ def complete_file(
             **weights,
             **of_choice,
         }
-        return _write_completed(config, trained, partials, completed, facts, vocab)
+        return _write_completed(request, trained, partials, completed, facts, vocab)
 
     return Drawn(Diagrams(completed.diagrams), write)
 
 
 def _write_completed(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     partials: Mapping[int, PartialDiagram],
     completed: Completions,
     facts: dict[str, Any],
     vocab: VocabConfig,
 ) -> Sampled:
-    folder, diagrams = Path(str(config.out)), completed.diagrams
+    folder, diagrams = request.out, completed.diagrams
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
-    _draw(diagrams, partials, folder / config.picture)
+    _draw(diagrams, partials, folder / request.picture)
     save_trajectory(completed.trajectory, folder, vocab)
     facts = {
-        "given": str(config.given),
+        "given": str(request.given),
         "num_inputs": len(partials),
         "num_samples": len(diagrams),
         "network_calls_per_sample": float(completed.network_calls.double().mean()),
@@ -169,17 +170,18 @@ def _write_completed(
         **facts,
     }
     what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
-    return sampled(config, trained, what, diagrams, facts)
+    return sampled(request, trained, what, diagrams, facts)
 
 
-def _warn_of_never_valid(path: str, partials: Mapping[int, PartialDiagram]) -> None:
+def _warn_of_never_valid(given: object, partials: Mapping[int, PartialDiagram]) -> None:
     """Name the lines of which no completion can be valid, the first few of them with the reason."""
     reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
     for line, why in [*reasons.items()][:MAX_NAMED]:
-        logger.warning("%s, line %d: no completion can be valid: %s", path, line, why)
+        place = place_of_line(given, line)
+        logger.warning("%s: no completion can be valid: %s", place, why)
     if len(reasons) > MAX_NAMED:
         more = counted(len(reasons) - MAX_NAMED, "more line")
-        logger.warning("%s: nor can those of %s", path, more)
+        logger.warning("%s: nor can those of %s", given, more)
 
 
 def _draw(

@@ -29,7 +29,12 @@ them; of more rooms fewer, as each can be continued in more ways."""
 
 
 class UnseenError(ValueError):
-    """A given token that the algorithm would not see before it draws the unknown ones."""
+    """A given token, of a ``line``, that the algorithm would not see before it draws the unknown
+    ones. ``reason``: which it is, and what to do."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
 
 
 @dataclass(frozen=True)
@@ -139,9 +144,9 @@ class Arranger:
             i, j = self.vocab.endpoints[position - self.vocab.n_max]
             what = f"the relation of rooms {order[i]} and {order[j]}"
         raise UnseenError(
-            f"line {line}: {self.algorithm.name} draws tokens from front to back and would not see "
-            f"{what} in time; give every room and no relation, or use a model trained with "
-            "algo=mdlm"
+            line,
+            f"{self.algorithm.name} draws tokens from front to back and would not see {what} in "
+            "time; give every room and no relation, or use a model trained with algo=mdlm",
         )
 
 

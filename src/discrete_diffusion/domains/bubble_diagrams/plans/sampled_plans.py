@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from discrete_diffusion.data.given_objects import place_of_line
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
@@ -18,9 +19,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
@@ -28,14 +28,14 @@ logger = logging.getLogger(__name__)
 PICTURE = "floor_plans.svg"
 
 
-def check_realise(config: DictConfig) -> None:
+def check_realise(request: SampleRequest) -> None:
     """``ValueError`` if plans are asked for and the packages that find them are not installed."""
-    if config.realise:
+    if request.realise:
         cp_sat()
         check_installed()
 
 
-def check_given(path: str, partials: Mapping[int, PartialDiagram]) -> None:
+def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
     """``ValueError`` naming the line whose "areas" or "boundary" no plan can have: completions
     carry them, and a plan is asked for with them."""
     request = Request(areas=RoomAreas())
@@ -44,7 +44,8 @@ def check_given(path: str, partials: Mapping[int, PartialDiagram]) -> None:
         try:
             request.job(line, BubbleDiagram(rooms, (), metadata=partial.metadata))
         except DiagramError as error:
-            raise ValueError(f"{path}, line {line}: {error}; it is for realise=true") from error
+            place = place_of_line(given, line)
+            raise ValueError(f"{place}: {error}; it is for realise=true") from error
 
 
 def say_earlier(folder: Path) -> None:
@@ -59,21 +60,21 @@ def say_earlier(folder: Path) -> None:
 
 
 def realise_samples(
-    config: DictConfig,
+    request: SampleRequest,
     trained: TrainedModel,
     diagrams: Sequence[BubbleDiagram],
     areas: Callable[[], RoomAreas],
 ) -> tuple[dict[str, Any], str]:
-    """Write a dimensioned plan of every sample into ``config.out``; numbers, and what to say.
+    """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say.
     A stop leaves those that are found. ``areas``: what target areas are drawn from."""
-    folder = Path(str(config.out))
+    folder = request.out
     if trained.stop_asked():  # while samples were drawn
         say_earlier(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
-    request = Request(areas=areas(), seed=config.seed)
+    plans = Request(areas=areas(), seed=request.seed)
     files = PlanFiles(folder, picture=PICTURE)
     numbers = files.write(
-        request.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
+        plans.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
     )
     return numbers, summary(numbers, files)

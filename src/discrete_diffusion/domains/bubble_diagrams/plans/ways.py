@@ -23,9 +23,9 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.sampling.particles import effective_number
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from torch import Tensor
 
+    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
@@ -48,23 +48,23 @@ class Way:
     _work: list[SolverWork] = field(default_factory=list)
 
     @classmethod
-    def asked(cls, config: DictConfig, vocab: VocabConfig) -> Way:
+    def asked(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
         """What ``buildable`` says.
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.
         """
-        said = config.buildable
+        said = request.buildable
         name = "" if not said else "rejection" if said is True else str(said)
         shown = f"buildable={str(said).lower()}"
-        if name not in REJECTING and config.tries is not None:
+        if name not in REJECTING and request.tries is not None:
             raise ValueError(
-                f"tries={config.tries} is for buildable=true or narrowing, which draw again; leave "
-                "it out"
+                f"tries={request.tries} is for buildable=true or narrowing, which draw again; "
+                "leave it out"
             )
         for key in ("given", "trajectory") if name in REJECTING else ():
-            if config[key]:
+            if request[key]:
                 raise ValueError(
-                    f"{key}={config[key]} does not go with {shown}, which draws samples that it "
+                    f"{key}={request[key]} does not go with {shown}, which draws samples that it "
                     "rejects; take buildable=lookahead"
                 )
         if name:

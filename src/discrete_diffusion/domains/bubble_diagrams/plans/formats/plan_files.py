@@ -133,20 +133,28 @@ def records_of_lines(
     room_codes_of: Callable[[Any], RoomCodes],
     parse: Callable[[Any, str | None], Parsed],
 ) -> Iterator[Record[Parsed]]:
-    """A record for each line that is not blank: how a JSON object writes its rooms, and what parses
-    it by a table of room codes."""
+    """A record for each line that is not blank, see ``record_of_line``."""
+    for number, line in numbered_lines(path):
+        yield record_of_line(path, f"line {number}", line, room_codes_of, parse)
 
-    def parse_line(line: bytes, codes: str | None) -> Parsed:
+
+def record_of_line(
+    path: Path,
+    where: str,
+    line: bytes,
+    room_codes_of: Callable[[Any], RoomCodes],
+    parse: Callable[[Any, str | None], Parsed],
+) -> Record[Parsed]:
+    """How a JSON object writes its rooms, and what parses it by a table of room codes."""
+
+    def parse_line(codes: str | None) -> Parsed:
         return parse(load_json(line), codes)  # what a line holds is many times as large
 
-    for number, line in numbered_lines(path):
-        where = f"line {number}"
-        try:
-            codes = room_codes_of(load_json(line))
-        except DiagramError as error:
-            yield wrong_record(path, where, error)
-        else:
-            yield Record(path, where, codes, partial(parse_line, line))
+    try:
+        codes = room_codes_of(load_json(line))
+    except DiagramError as error:
+        return wrong_record(path, where, error)
+    return Record(path, where, codes, parse_line)
 
 
 def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterator[Record[Plan]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.given_objects import GivenObjects, place_of_line
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_boxes
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
@@ -43,6 +44,7 @@ from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_files import (
     count_other_files,
     plan_records,
+    record_of_line,
     records_of_lines,
 )
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
@@ -225,16 +227,17 @@ def read_partials(
 
 
 def numbered_partials(
-    path: str | os.PathLike[str],
+    given: str | os.PathLike[str] | GivenObjects,
     *,
     n_max: int = RPLAN_VOCAB_CONFIG.n_max,
     codes: str | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> dict[int, PartialDiagram]:
-    """The partial diagrams of a file by the number of their line, from 1 on: one JSON object per
-    line, see ``PartialDiagram.from_json``; blank lines are skipped, and a gzipped file is read as
-    well. ``codes``, ``vocabulary``: as for plans, see ``read_report``. Keys that are not read are
-    logged with how many lines have them, unless they are labels (``name``, ``id``, ``given``).
+    """The partial diagrams of a file, or of objects, by the number of their line, from 1 on: one
+    JSON object per line, see ``PartialDiagram.from_json``; blank lines are skipped, and a gzipped
+    file is read as well. ``codes``, ``vocabulary``: as for plans, see ``read_report``. Keys that
+    are not read are logged with how many lines have them, unless they are labels (``name``, ``id``,
+    ``given``).
 
     Raises ``FileNotFoundError`` naming the path looked for, and ``ValueError`` naming file, line
     and field for the first line that is wrong, contradicts itself, has more than ``n_max`` rooms or
@@ -242,11 +245,7 @@ def numbered_partials(
     that fit several tables.
     """
     check_table(codes)
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
-    if not path.exists():
-        raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
+    path = Path(str(given))
 
     def parse(data: Any, table: str | None) -> PartialDiagram:
         diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
@@ -263,14 +262,23 @@ def numbered_partials(
         return diagram
 
     try:
-        _check_lines(path)
-        numbers = [number for number, _ in numbered_lines(path)]
-        records = list(records_of_lines(path, _room_codes, parse))
+        if isinstance(given, GivenObjects):
+            records = {
+                number: record_of_line(
+                    Path(place_of_line(given, number)), "", line, _room_codes, parse
+                )
+                for number, line in given.numbered_lines()
+            }
+        else:
+            _check_lines(path)
+            numbers = [number for number, _ in numbered_lines(path)]
+            found_records = records_of_lines(path, _room_codes, parse)
+            records = dict(zip(numbers, found_records, strict=True))
     except DiagramError as error:
         raise ValueError(f"{path}: {error.reason}") from error
-    found = recognise_codes(path, records, codes)
+    found = recognise_codes(path, records.values(), codes)
     partials = {}
-    for number, record in zip(numbers, records, strict=True):
+    for number, record in records.items():
         try:
             partials[number] = record.read(found.table_of(record))
         except DiagramError as error:
@@ -280,7 +288,12 @@ def numbered_partials(
 
 
 def _check_lines(path: Path) -> None:
-    """``DiagramError`` for a file of partial diagrams that does not hold a JSON object per line."""
+    """``DiagramError`` for a file of partial diagrams that does not hold a JSON object per line;
+    ``ValueError`` for a folder, ``FileNotFoundError`` for none."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
+    if not path.exists():
+        raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
     if foreign := foreign_format(path):
         raise DiagramError("", foreign)
     if one_document(path):

@@ -1,0 +1,1 @@
+"""``load``, samples and measurements, for Python and the command line; composes no config."""

@@ -1,0 +1,60 @@
+"""Measurements of a model and its samples, or of files of samples."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.domain import Domain
+from discrete_diffusion.domains.request_checks import evaluate_request_of, files_request_of
+from discrete_diffusion.evaluation.report import Evaluation
+from discrete_diffusion.evaluation.requests import EvaluateRequest
+from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+
+def evaluate_model(
+    request: EvaluateRequest, trained: TrainedModel
+) -> tuple[Evaluation, dict[str, int]]:
+    """What was measured, and what ``quick`` chose, see ``Domain.quick``.
+
+    Raises ``ValueError`` for a request that does not fit the model."""
+    domain = domain_of(trained.data_config)
+    request = evaluate_request_of(domain, request, trained.path)
+    chosen = _quick(request, domain)
+    return domain.evaluate(_changed(request, chosen), trained), chosen
+
+
+def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation, dict[str, int]]:
+    """The same of ``request.samples``."""
+    request = files_request_of(domain, request)
+    chosen = _quick(request, domain)
+    return domain.evaluate_files(_changed(request, chosen)), chosen
+
+
+def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
+    """The values of ``Domain.quick``, or those that the request has; none without ``quick``.
+
+    Raises ``ValueError`` if the kind of data has none."""
+    if not request.quick:
+        return {}
+    own = domain.options("evaluate")
+    keys = [
+        key
+        for key in domain.quick
+        if not request.samples or key == "num_held_out" or (key in own and own[key].of_files)
+    ]
+    if not keys:
+        raise ValueError(
+            f"quick=true: there is no quick evaluation of {domain.title}; leave it out, and choose "
+            "how much is measured by num_samples=, bound_draws= and the like"
+        )
+    return {key: domain.quick[key] if request[key] is None else request[key] for key in keys}
+
+
+def _changed(request: EvaluateRequest, values: dict[str, int]) -> EvaluateRequest:
+    """With values of fields and options."""
+    names = {field.name for field in fields(request)}
+    options = {key: value for key, value in values.items() if key not in names}
+    others: dict[str, Any] = {key: value for key, value in values.items() if key in names}
+    return replace(request, options={**request.options, **options}, **others)

@@ -1,0 +1,200 @@
+"""``load``: a trained model out of its checkpoint, which draws samples of its kind of data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from discrete_diffusion.api.evaluating import evaluate_files, evaluate_model
+from discrete_diffusion.api.sampling import sample, trained_model_here
+from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
+from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
+from discrete_diffusion.config.files import as_list
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.options import check_kind
+from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.data.given_objects import GivenObjects
+from discrete_diffusion.domains import available_domains, domain_of, get_domain
+from discrete_diffusion.domains.option import Option
+from discrete_diffusion.evaluation.report import Evaluation
+from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+
+_COUNT = "num_"
+"""How the names of counts begin, which may be left out."""
+
+_OF_BOTH = {"num", "seed", "steps", "sampling", "batch_size", "precision"}
+_FIELDS = {
+    "sample": {*_OF_BOTH, "given"},
+    "evaluate": {*_OF_BOTH, "samples", "domain", "split", "held_out", "bound_draws", "quick"},
+}
+"""What these functions take of every kind of data."""
+
+
+def load(
+    path: str | Path,
+    *,
+    ema: bool = True,
+    device: torch.device | str = "cpu",
+    plugins: Sequence[str] = (),
+) -> Any:
+    """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``; a
+    ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
+    ``SampleFunction``: ``load(path).sample(num=16)``; ``save_pretrained(folder)`` and
+    ``push_to_hub("owner/name")`` pass it on, see ``checkpoints/sharing.py``.
+
+    ``path``: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
+    ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging Face Hub.
+    ``ema``: the averaged weights (default) or the last training weights, which only a ``.ckpt``
+    has. ``plugins``: your own modules to import first, also from the current folder. The file makes
+    nothing be imported: its own list of modules is read, and not followed.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file or
+    model, if it is damaged, of a newer format, not a checkpoint of this package, or needs a module
+    that nobody has imported.
+    """
+    import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)
+    checkpoint = read_checkpoint(path, ema=ema, device=device)
+    checkpoint.algorithm.sample = SampleFunction(checkpoint)
+    checkpoint.algorithm.save_pretrained = partial(save_pretrained, checkpoint)
+    checkpoint.algorithm.push_to_hub = partial(push_to_hub, checkpoint)
+    return checkpoint.algorithm
+
+
+class SampleFunction:
+    """Draws samples as the command ``sample`` does, and returns them instead of writing files.
+
+    ``num``: how many; of kinds of data with conditions, how many held-out ones are drawn for.
+    ``seed``: the same seed and options draw what the command writes. ``given``: what to complete,
+    a file as the command takes it, or what its lines would hold: JSON objects, or objects with
+    ``to_json``, one or several. ``sampling``: another sampler by name, or settings as in
+    ``{"name": "ancestral", "temperature": 0.9}``; without a name, of the sampler trained with.
+    Further ``options`` are those keys of the command that mean something for this kind of data; a
+    count goes with or without ``num_``, and a JSON object where the command takes a file of one.
+
+    Returns a list or a dataclass of the kind of data. Raises ``ValueError`` as the command does.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+
+    def __call__(
+        self,
+        num: int | None = None,
+        *,
+        seed: int = 0,
+        steps: int | None = None,
+        given: Any = None,
+        sampling: str | Mapping[str, Any] | None = None,
+        batch_size: int | None = None,
+        precision: str = "32-true",
+        **options: Any,
+    ) -> Any:
+        own = domain_of(self.checkpoint.config.data).options("sample")
+        own = {name: option for name, option in own.items() if not option.written}
+        if given is not None:
+            options["given"] = given
+        request = SampleRequest(
+            num_samples=num,
+            seed=seed,
+            steps=steps,
+            sampling=_settings(sampling),
+            batch_size=batch_size,
+            precision=precision,
+            options=_options("sample", options, own),
+        )
+        return sample(request, trained_model_here(request, self.checkpoint)).samples
+
+
+def evaluate(
+    model: Any = None,
+    num: int | None = None,
+    *,
+    samples: str | Path | Sequence[str | Path] = (),
+    domain: str | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    split: str | None = None,
+    held_out: int | None = None,
+    bound_draws: int | None = None,
+    quick: bool = False,
+    sampling: str | Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
+    precision: str = "32-true",
+    **options: Any,
+) -> Evaluation:
+    """Measure a model and its samples, or ``samples`` in files, as the command ``evaluate`` does.
+
+    ``model``: what ``load`` returns, or what it takes; None with ``samples``, one file or one for
+    each sampling seed, of the kind of data ``domain``. ``num``: samples for each seed. ``seed``:
+    the first sampling seed. ``split``, ``held_out``, ``bound_draws``: what the model is measured
+    on, how many samples of it, noise draws for each. ``quick``: an answer within a minute. The
+    others as for ``SampleFunction``, ``options`` those of the command for this kind of data.
+
+    Returns an ``Evaluation``: ``metrics()`` by name, ``sections()``, the tables, ``notes()``;
+    ``write(folder)`` and ``draw(folder)`` write what the command writes. Raises ``ValueError`` as
+    the command does.
+    """
+    files = as_list(samples)
+    if (model is None) == (not files):
+        raise ValueError("evaluate needs a model or samples=FILE, and not both")
+    checkpoint = None if model is None else _checkpoint_of(model)
+    if checkpoint is None and domain is None:
+        raise ValueError(f"samples={files[0]}: give domain=, {' or '.join(available_domains())}")
+    kind = get_domain(str(domain)) if checkpoint is None else domain_of(checkpoint.config.data)
+    request = EvaluateRequest(
+        num_samples=num,
+        seed=seed,
+        steps=steps,
+        sampling=_settings(sampling),
+        batch_size=batch_size,
+        precision=precision,
+        options=_options("evaluate", options, kind.options("evaluate")),
+        samples=tuple(files),
+        split=split,
+        num_held_out=held_out,
+        bound_draws=bound_draws,
+        quick=quick,
+    )
+    if checkpoint is None:
+        return evaluate_files(request, kind)[0]
+    return evaluate_model(request, trained_model_here(request, checkpoint))[0]
+
+
+def _checkpoint_of(model: Any) -> Checkpoint:
+    """That of a path or of a loaded model."""
+    if not isinstance(model, str | Path):
+        found = getattr(model, "sample", None)
+        if not isinstance(found, SampleFunction):
+            raise TypeError(f"expected a path or what load(path) returns, got {type(model)}")
+        return found.checkpoint
+    return read_checkpoint(model, ema=True, device="cpu")
+
+
+def _settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return {"name": sampling} if isinstance(sampling, str) else sampling or {}
+
+
+def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) -> dict[str, Any]:
+    """By their whole names, objects in the place of files as ``GivenObjects``.
+
+    Raises ``ValueError`` for one that the kind of data does not have or that is given twice, and
+    for a value of another kind than its default."""
+    found: dict[str, Any] = {}
+    short = {name.removeprefix(_COUNT): name for name in own}
+    for key, value in given.items():
+        name = key if key in own else short.get(key, key)
+        if name not in own:
+            check_name(f"option of {command}", key, short.keys() | _FIELDS[command])
+        if name in found:
+            raise ValueError(f"{name.removeprefix(_COUNT)} and {name} are one option; give one")
+        option = own[name]
+        if option.is_file and value is not None:
+            text = isinstance(value, str | Path)
+            value = str(value) if text else GivenObjects.of(name, value)
+        check_kind(name, value, option.default)
+        found[name] = value
+    return found

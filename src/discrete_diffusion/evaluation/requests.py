@@ -1,0 +1,105 @@
+"""``SampleRequest``, ``EvaluateRequest``: what the command line and Python both ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.runtime.precision import PRECISIONS, check_precision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What samples and measurements have in common.
+
+    ``num_samples``, ``steps``, ``batch_size``: None for the default of the kind of data, the
+    sampler, the device. ``seed``: another one draws other samples. ``sampling``: name and settings
+    of another sampler; without a name, settings of the one trained with. ``precision``: of the
+    network's matrix products. ``options``: values of what one kind of data alone has a use for, by
+    the name of the ``Option``; they are attributes and items of the request too.
+
+    Raises ``ValueError`` naming the field for a number out of its range or an unknown precision.
+    """
+
+    num_samples: int | None = None
+    seed: int = 0
+    steps: int | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int | None = None
+    precision: str = "32-true"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("num_samples", "seed", "steps", "batch_size"):
+            self._check_count(name, least=0 if name == "seed" else 1)
+        check_precision("precision", self.precision, PRECISIONS)
+        values = {name: _plain(value) for name, value in self.options.items()}
+        object.__setattr__(self, "options", values)
+
+    def _check_count(self, name: str, *, least: int) -> None:
+        value = getattr(self, name)
+        if value is not None or name == "seed":
+            check_whole_number(name, value, least=least)
+            object.__setattr__(self, name, int(value))
+
+    def __getattr__(self, name: str) -> Any:
+        """An option; ``AttributeError`` for one that the kind of data does not have."""
+        if name != "options" and name in self.options:  # not while a copy is being made
+            return self.options[name]
+        raise AttributeError(f"{type(self).__name__} has no field or option {name!r}")
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field or option; the default where there is no such option."""
+        return getattr(self, name, default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRequest(Request):
+    """Samples that are asked for.
+
+    ``num_samples``: of kinds of data with conditions, how many held-out ones are drawn for.
+    ``out``, ``picture``: the folder and the name in it of the picture, for ``Drawn.write``, which
+    alone writes.
+    """
+
+    out: Path = Path("samples")
+    picture: str = "samples.png"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRequest(Request):
+    """Measurements that are asked for: of a model and its samples, or of files of samples.
+
+    ``samples``: the files; none for a model. ``split``: of the model's data, None for the first of
+    test and val that is not empty. ``num_held_out``, ``bound_draws``: held-out samples, and noise
+    draws for each; None for all, and the default. ``quick``: fewer of all that is None, as
+    ``Domain.quick`` says, for an answer within a minute. ``ema``: the averaged weights, for the
+    record. ``out``: where samples are written as soon as they are drawn; None: nowhere.
+    """
+
+    samples: tuple[str, ...] = ()
+    split: str | None = None
+    num_held_out: int | None = None
+    bound_draws: int | None = None
+    quick: bool = False
+    ema: bool = True
+    out: Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("num_held_out", "bound_draws"):
+            self._check_count(name, least=1)
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of NumPy as Python's, a range as a list; anything else as it is."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return [*value] if isinstance(value, range) else value

@@ -1,0 +1,91 @@
+"""``train`` and ``compare`` for Python: what the commands do, of the same configs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.cli.compare.command import CompareRequest, run_comparison
+from discrete_diffusion.cli.compose import compose
+from discrete_diffusion.cli.output_folder import claimed_run
+from discrete_diffusion.cli.override_words import written
+from discrete_diffusion.cli.train import TrainRequest, run_training
+
+
+def train(
+    *overrides: str,
+    folder: str | Path,
+    config_dir: str | Path | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Train a model in a run folder, as the command ``train`` does.
+
+    >>> train(folder="runs/first", model="bd_tiny", trainer={"max_steps": 300})
+    >>> load("runs/first").sample(16)
+
+    Args:
+        *overrides: words of the command line, ``"algo=mdlm"``, ``"trainer.max_steps=300"``.
+        folder: of the run, see ``hydra.run.dir``.
+        config_dir: a folder of further YAML files, like ``--config-dir``.
+        **settings: keys of the config; a mapping gives the keys below one.
+
+    Returns:
+        What ``metrics.json`` holds.
+
+    Raises:
+        ValueError: for a config that cannot be, and a folder that holds another run.
+        Stop: on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
+    """
+    words = [*overrides, *override_words(settings)]
+    request = TrainRequest(compose("train", words, user_config_dir=config_dir), Path(folder))
+    with claimed_run(request.folder, request.config):
+        return run_training(request)
+
+
+def compare(
+    *overrides: str, out: str | Path, config_dir: str | Path | None = None, **settings: Any
+) -> dict[str, Any]:
+    """Train and measure algorithms, backbones and seeds side by side, as ``compare`` does.
+
+    >>> compare(out="comparison", algos=["mdlm", "udlm"], trainer={"max_steps": 300})
+
+    Args:
+        *overrides: words of the command line, ``"algos=[mdlm,udlm]"``.
+        out: the folder that receives the table and the cells; finished cells in it are kept.
+        config_dir: a folder of further YAML files, like ``--config-dir``.
+        **settings: keys of the config; a mapping gives the keys below one.
+
+    Returns:
+        What ``results.json`` holds.
+
+    Raises:
+        ValueError: before the first run for cells that cannot be; after the last for failed ones.
+    """
+    words = [*overrides, *override_words({**settings, "out": str(out)})]
+    return run_comparison(CompareRequest(words, user_config_dir=_text(config_dir)))
+
+
+def override_words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Settings as words of the command line: ``{"trainer": {"max_steps": 3}}`` is
+    ``["trainer.max_steps=3"]``."""
+    words = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            words += override_words(value, f"{prefix}{key}.")
+        else:
+            words.append(f"{prefix}{key}={written(_plain(value))}")
+    return words
+
+
+def _plain(value: Any) -> Any:
+    """Paths as text and sequences as lists."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _text(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)
