@@ -100,4 +100,6 @@ def test_what_is_refused():
     ):
         algo = {"name": name, "backbone": backbone, "condition_dropout": 0.1}
         with pytest.raises(ValueError, match=says):
-            check_states(OmegaConf.create({"algo": algo, "data": {"name": "text"}}))
+            check_states(
+                OmegaConf.create({"algo": algo, "data": {"domain": "text", "name": "text"}})
+            )

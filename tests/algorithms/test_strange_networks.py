@@ -211,7 +211,7 @@ class Labelled(Ours):
 CONFIG = {
     "algo": {"name": "mdlm", "backbone": "strange"},
     "model": {},
-    "data": {"name": "bubble_diagrams", "n_max": 4},
+    "data": {"domain": "bubble_diagrams", "name": "bubble_diagrams", "n_max": 4},
     "noise": {"name": "log_linear"},
     "forward_process": {"name": "absorbing"},
 }

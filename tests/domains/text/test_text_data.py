@@ -91,7 +91,7 @@ def test_the_completed_config_needs_no_file(numbered, tmp_path):
 
 
 def test_other_data_is_complete_as_it_is():
-    config = OmegaConf.create({"data": {"name": "plans", "n_max": 8}})
+    config = OmegaConf.create({"data": {"domain": "bubble_diagrams", "name": "plans", "n_max": 8}})
     assert complete_data(config) is config
 
 
