@@ -116,9 +116,12 @@ class GraphMixture(BDDenoiserBackbone):
         tokens, packing = self.read(x_t, packing)
         nodes, edges = denoiser.features(tokens, t, packing, condition, keep=keep)
         node_logits, edge_logits = denoiser.head(nodes, edges)
-        node_logits = denoiser.node_components(node_logits, nodes, component)
-        edge_logits = denoiser.edge_components(edge_logits, edges, component)
-        return by_component(self.write(node_logits, edge_logits, packing), len(x_t), component)
+        logits = self.write(
+            denoiser.node_components(node_logits, nodes, component),
+            denoiser.edge_components(edge_logits, edges, component),
+            packing,
+        )
+        return by_component(logits, len(x_t), component)
 
 
 class DiTMixture(DiT):

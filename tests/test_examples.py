@@ -1,0 +1,52 @@
+"""``examples/train_minimal.py`` trains, samples and draws with the package's parts alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "train_minimal.py"
+HEAVY = {"hydra", "omegaconf", "lightning"}
+
+
+def test_a_short_run_prints_its_bound_and_draws_its_plans(tmp_path, capsys):
+    picture = tmp_path / "plans.png"
+    example = runpy.run_path(str(EXAMPLE))
+    words = ["--steps", "3", "--num-plans", "64", "--held-out", "16", "--out", str(picture)]
+    example["main"](words)
+    printed = capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    nats = [float(x) for x in re.findall(r"([\d.]+) nats", printed)]
+    assert len(nats) == 2  # of the first batch and of held-out plans
+    support = example["VOCAB"].layout().support  # all that an untrained network knows
+    uniform = [
+        float((support.sum(dim=1).log() * plans.real).sum(dim=1).mean())
+        for plans in example["load_plans"](64, 16)
+    ]
+    assert nats == pytest.approx(uniform, rel=0.15)
+    assert str(picture) in printed
+
+
+def test_it_needs_neither_configs_nor_a_trainer():
+    tree = ast.parse(EXAMPLE.read_text())
+    found = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [each.name for each in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    assert "torch" in found
+    assert not HEAVY & found
+    named = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    attributes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    private = {name for name in (*named, *attributes) if name.startswith("_")}
+    assert private <= {"__name__", "__doc__"}
