@@ -28,7 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.scores import (
     score_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
-    RealData,
+    RealDiagrams,
     read_measured,
     real_data_for_model,
     real_data_for_samples,
@@ -73,7 +73,7 @@ class DiagramEvaluation(Evaluation):
     """
 
     facts: dict[str, Any]
-    real: RealData
+    real: RealDiagrams
     sets: list[list[BubbleDiagram]]
     scores: SampleScores
     model: ModelEvaluation | None
@@ -168,7 +168,7 @@ def _floor_draws(request: EvaluateRequest) -> int:
 def _scored(
     request: EvaluateRequest,
     facts: dict[str, Any],
-    real: RealData,
+    real: RealDiagrams,
     sets: list[list[BubbleDiagram]],
     model: ModelEvaluation | None = None,
     num_unreadable: int = 0,
