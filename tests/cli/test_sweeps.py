@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
@@ -28,3 +33,28 @@ def test_a_job_is_a_task_and_a_line_of_the_log(caplog):
         with job_of_sweep(0, None):  # the sweeper decides as it goes
             assert progress.where() == "job 1"
     assert "job 2 of 4" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_sweep_whose_jobs_are_other_processes_says_that_it_was_stopped(tmp_path):
+    """By joblib; Hydra alone would end without a word."""
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    words = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "seed=0,1", "threads=1"]
+    words += ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "data.num_plans=200"]
+    words += ["trainer.max_steps=1000000", "trainer.val_check_interval=1000000", "logger=none"]
+    words += ["callbacks.num_samples=0", f"hydra.sweep.dir={tmp_path}/sweep"]
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        sweep = subprocess.Popen(
+            [sys.executable, "-m", "discrete_diffusion", "train", "-m", *words],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    end = time.monotonic() + 300
+    while sweep.poll() is None and time.monotonic() < end and "--- job 2" not in log.read_text():
+        time.sleep(0.1)
+    sweep.send_signal(signal.SIGTERM)
+    _, error = sweep.communicate(timeout=60)  # jobs hold its stderr: it ends when they have ended
+    assert sweep.returncode == 143
+    assert error.splitlines()[-1:] == ["discrete-diffusion: stopped by SIGTERM"]

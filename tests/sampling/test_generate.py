@@ -13,10 +13,12 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.models.text_models import build_text_decoder
 from discrete_diffusion.sampling import build_sampler, check_sampler, fitting_samplers
+from discrete_diffusion.sampling.exactness import approximations
 from discrete_diffusion.sampling.fields import Direct
 from discrete_diffusion.sampling.generate import Generate
 from discrete_diffusion.types import SampleOutput
 from toy_latents import EOS, PAD, E, V, latent_algorithm, latent_model, text_pairs
+from toy_world import noise_floor, total_variation
 
 PLAIN = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
@@ -48,22 +50,15 @@ def cut(logits: Tensor, temperature: float, top_k: int | None, top_p: float) -> 
     return [float(probs[token]) / total if token in kept else 0.0 for token in range(V)]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        PLAIN,
-        {"temperature": 0.5, "top_k": 4, "top_p": 1.0},
-        {"temperature": 2.0, "top_k": None, "top_p": 0.7},
-        {"temperature": 1.5, "top_k": 5, "top_p": 0.8},
-    ],
-)
-def test_texts_have_the_law_of_the_decoder(options):
-    """All texts of at most two tokens; the decoder reads each from its start."""
-    num = 10_000
+def sharp_algorithm():
     algorithm = latent_algorithm().eval()
-    model, source = algorithm.backbone, one_source(num)
-    model.decoder.head.weight.data *= 4
-    expected = {}
+    algorithm.backbone.decoder.head.weight.data *= 4
+    return algorithm
+
+
+def law_of_two(algorithm, source: Tensor, options) -> dict[tuple[int, ...], float]:
+    """All texts of at most two tokens; the decoder reads each from its start."""
+    model, expected = algorithm.backbone, {}
     with torch.no_grad():
         prefix = model.prefix(algorithm.target_latents(source[:1]))
         first = cut(model.token_logits(prefix, torch.tensor([[0]]))[0, 0], **options)
@@ -71,12 +66,43 @@ def test_texts_have_the_law_of_the_decoder(options):
             second = cut(model.token_logits(prefix, torch.tensor([[a, 0]]))[0, 1], **options)
             expected |= {(a, b): first[a] * second[b] for b in range(V) if a != EOS}
     expected[EOS, PAD] = first[EOS]
+    return expected
+
+
+SHAPED = [
+    {"temperature": 0.5, "top_k": 4, "top_p": 1.0},
+    {"temperature": 2.0, "top_k": None, "top_p": 0.7},
+    {"temperature": 1.5, "top_k": 5, "top_p": 0.8},
+]
+
+
+@pytest.mark.parametrize("options", [PLAIN, *SHAPED])
+def test_texts_have_the_law_of_the_decoder(options):
+    num, algorithm = 10_000, sharp_algorithm()
+    source = one_source(num)
+    expected = law_of_two(algorithm, source, options)
     assert sum(expected.values()) == pytest.approx(1)
     found = Counter(map(tuple, generated(algorithm, source, length=2, **options).x0.tolist()))
     assert all(expected.get(text, 0.0) > 0 for text in found)
     for text, share in expected.items():
         error = (share * (1 - share) / num) ** 0.5
         assert found[text] / num == pytest.approx(share, abs=4.5 * error + 1e-4), text
+
+
+@pytest.mark.parametrize("options", [PLAIN, *SHAPED])
+def test_texts_follow_the_model_just_where_they_are_called_exact(options):
+    num, algorithm = 10_000, sharp_algorithm()
+    source = one_source(num)
+    law = law_of_two(algorithm, source, PLAIN)
+    sampler = Generate(**options, stop_cosine=None)
+    why = approximations(sampler, algorithm)
+    drawn = generated(algorithm, source, length=2, sampler=sampler)
+    found = Counter(map(tuple, drawn.x0.tolist()))
+    shares = torch.tensor([[law[text], found[text] / num] for text in law])
+    near = total_variation(*shares.T) < noise_floor(shares[:, 0], num)
+    assert (why == []) == near == (options == PLAIN)
+    (why,) = approximations(Generate(**PLAIN), algorithm)  # it may end a text early
+    assert "stop_cosine" in why
 
 
 def test_without_temperature_it_is_the_likeliest_token():

@@ -221,7 +221,10 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     sys.argv = [own_arguments[0], *overrides, *flags]
     program = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)
     try:
-        with nullcontext() if folder is None else (swept if sweeps else made)(folder):
+        with (
+            nullcontext() if folder is None else (swept if sweeps else made)(folder),
+            stop_signals() if sweeps else nullcontext(),  # of jobs in other processes
+        ):
             program(task)()
     finally:
         sys.argv = own_arguments
