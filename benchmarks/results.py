@@ -15,7 +15,7 @@ import re
 from record import DOCS, RESULTS, Record, read_section, write_section
 
 WITHOUT_TABLES = {
-    "demo": "quoted by the README alone",
+    "demo": "quoted by README.md and docs/results.md",
     "speed_cuda": "speed.py of a GPU, whose tables go into its folder",
 }
 """Files of results that the docs do not show, and why."""

@@ -105,7 +105,8 @@ def test_configs_are_found_in_a_checkout():
 
 def test_the_project_speaks_of_itself_alone():
     """No machine paths in what is shipped."""
-    for folder in ("src", "configs", "docs", "benchmarks"):
-        for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".py", ".yaml", ".md", ".json"):
-                assert not re.search(r"(?<![\w.])/(home|root|work|tmp)/", path.read_text()), path
+    folders = ("src", "configs", "docs", "benchmarks", ".github")
+    shipped = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    for path in (*shipped, *ROOT.glob("*.md"), ROOT / "CITATION.cff"):
+        if path.suffix in (".py", ".yaml", ".yml", ".md", ".json", ".cff"):
+            assert not re.search(r"(?<![\w.])/(home|root|work|tmp)/", path.read_text()), path
