@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.base import SPLITS
@@ -19,7 +18,8 @@ from discrete_diffusion.evaluation.held_out import (
     refuse_split,
     some_held_out,
 )
-from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
+from discrete_diffusion.evaluation.measured_data import other_data
+from discrete_diffusion.evaluation.real_data import RealData
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,25 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class RealData:
-    """``reference``: the graphs to compare samples with, described by ``name``; so many were
-    ``num_available``. ``training``: those trained on, None if unknown; ``known``: all real graphs
-    at hand, for the floors.
-
-    ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
-    checkpoint. ``measured_on``: other data, of keys under ``data``.
-    """
-
-    name: str
-    reference: GraphSet
-    training: GraphSet | None
-    known: GraphSet
-    num_available: int
-    data: GraphFileDataset | None = None
-    split: str = "test"
-    measured_on: MeasuredData | None = None
+RealGraphs = RealData[GraphSet, GraphFileDataset]
+"""Graphs to compare samples with."""
 
 
 def read_measured(
@@ -67,7 +50,7 @@ def read_measured(
     return found
 
 
-def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
+def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealGraphs:
     """``reference=FILE``; ``ValueError`` without one."""
     if config.reference is None:
         raise ValueError(
@@ -78,7 +61,7 @@ def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
     found = read_measured(config.reference, config, types)
     reference, training = _reference_and_training(config, found, types, None)
     measured = [reference[row] for row in held_out_rows(config, len(reference)).tolist()]
-    return RealData(
+    return RealGraphs(
         str(config.reference),
         GraphSet(measured),
         None if training is None else GraphSet(training),
@@ -87,7 +70,9 @@ def real_data_for_samples(config: DictConfig, types: GraphTypes) -> RealData:
     )
 
 
-def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabConfig) -> RealData:
+def real_data_for_model(
+    config: DictConfig, trained: TrainedModel, vocab: VocabConfig
+) -> RealGraphs:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split."""
     types, measured_on = GraphTypes.of(trained.data_config), other_data(config, trained)
     own = own_data(config, trained) if measured_on is None else measured_on.data
@@ -119,7 +104,7 @@ def real_data_for_model(config: DictConfig, trained: TrainedModel, vocab: VocabC
         if config.training is not None:
             training = read_measured(config.training, config, types, vocab.n_max).graphs
     measured = some_held_out(config, data, split)
-    return RealData(
+    return RealGraphs(
         name,
         GraphSet(measured.graphs(split)),
         GraphSet(training) if training else None,
