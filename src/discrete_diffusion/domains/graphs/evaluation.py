@@ -15,7 +15,7 @@ from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.real_data import (
-    RealData,
+    RealGraphs,
     read_measured,
     real_data_for_model,
     real_data_for_samples,
@@ -28,7 +28,7 @@ from discrete_diffusion.domains.graphs.sample_scores import (
 )
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
-from discrete_diffusion.evaluation.report import Evaluation
+from discrete_diffusion.evaluation.report import Evaluation, scalars_first
 from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
@@ -53,7 +53,7 @@ class GraphEvaluation(Evaluation):
     """
 
     facts: dict[str, Any]
-    real: RealData
+    real: RealGraphs
     types: GraphTypes
     sets: list[list[TypedGraph]]
     scores: SampleScores
@@ -65,15 +65,13 @@ class GraphEvaluation(Evaluation):
         return [*self.scores.sections(), *model]
 
     def notes(self) -> list[str]:
-        notes = [f"Reference: {self.real.name}.", *self.scores.notes()]
-        notes += [] if self.real.measured_on is None else self.real.measured_on.notes()
+        notes = [f"Reference: {self.real.name}.", *self.scores.notes(), *self.real.notes()]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
         """Single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
-        scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
-        return {**self.facts, **scalars, **found}
+        return {**self.facts, **scalars_first(found)}
 
     def save(self, folder: Path) -> None:
         """The samples of the first set."""
@@ -101,7 +99,7 @@ def evaluate_files(request: EvaluateRequest) -> GraphEvaluation:
     )
     scores = _scores(request, real, sets, request.kind)
     graphs = [r.graphs for r in reports]
-    return GraphEvaluation(facts | _facts(real), real, types, graphs, scores, None)
+    return GraphEvaluation(facts | real.facts(), real, types, graphs, scores, None)
 
 
 def evaluate_model(
@@ -132,11 +130,11 @@ def evaluate_model(
     kind = trained.data_config.kind if request.kind is None else request.kind
     with next(parts):
         scores = _scores(request, real, [SampledGraphs(GraphSet(each)) for each in sets], kind)
-    return GraphEvaluation(facts | _facts(real), real, types, sets, scores, measured)
+    return GraphEvaluation(facts | real.facts(), real, types, sets, scores, measured)
 
 
 def _scores(
-    request: EvaluateRequest, real: RealData, sets: Sequence[SampledGraphs], kind: str | None
+    request: EvaluateRequest, real: RealGraphs, sets: Sequence[SampledGraphs], kind: str | None
 ) -> SampleScores:
     return score_samples(
         sets,
@@ -146,14 +144,3 @@ def _scores(
         floor_draws=FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws),
         seed=request.seed,
     )
-
-
-def _facts(real: RealData) -> dict[str, Any]:
-    """For ``metrics.json``: what the samples are beside."""
-    return {
-        "reference": real.name,
-        "num_reference": len(real.reference),
-        "num_held_out": len(real.reference),
-        "num_held_out_available": real.num_available,
-        **({} if real.measured_on is None else real.measured_on.found),
-    }

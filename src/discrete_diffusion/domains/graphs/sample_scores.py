@@ -17,7 +17,7 @@ from discrete_diffusion.domains.graphs.metrics.graphs import (
     graph_metrics,
     own_metrics,
 )
-from discrete_diffusion.domains.graphs.real_data import RealData
+from discrete_diffusion.domains.graphs.real_data import RealGraphs
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
@@ -77,12 +77,7 @@ class SampleScores:
             "real": self.real,
         }
         if self.floors is not None:
-            sizes = ("num_samples", "num_reference", "draws")
-            out |= {
-                "floors": self.floors.mean,
-                "floor_sd": self.floors.sd,
-                "floor_sizes": {name: getattr(self.floors, name) for name in sizes},
-            }
+            out |= self.floors.as_dict()
         return out
 
     def sections(self) -> list[TableSection]:
@@ -154,7 +149,7 @@ class SampleScores:
 
 def score_samples(
     sample_sets: Sequence[SampledGraphs],
-    real: RealData,
+    real: RealGraphs,
     *,
     kind: str | None,
     kernel: str | None = None,
@@ -198,7 +193,7 @@ def score_samples(
     )
 
 
-def _floors(real: RealData, num: int, kernel: str, *, draws: int, seed: int) -> Floors | None:
+def _floors(real: RealGraphs, num: int, kernel: str, *, draws: int, seed: int) -> Floors | None:
     """Distances of ``num`` real graphs from as many others as the reference has; None without
     draws or graphs."""
     if not draws or not num or len(real.known) < 2:
@@ -210,7 +205,7 @@ def _floors(real: RealData, num: int, kernel: str, *, draws: int, seed: int) -> 
 
 def _scores_of_set(
     samples: SampledGraphs,
-    real: RealData,
+    real: RealGraphs,
     of_real: Mapping[str, float],
     kind: str | None,
     kernel: str,
