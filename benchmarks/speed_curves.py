@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.data import SplitBatches
-from discrete_diffusion.evaluation import sample_bounds
+from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.training.module import lr_factor
 from speed_variants import CURVES, Plans, Trainee, Variant
 
