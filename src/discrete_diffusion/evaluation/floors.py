@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,15 @@ class Floors:
     num_samples: int
     num_reference: int
     draws: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``metrics.json``."""
+        sizes = ("num_samples", "num_reference", "draws")
+        return {
+            "floors": self.mean,
+            "floor_sd": self.sd,
+            "floor_sizes": {name: getattr(self, name) for name in sizes},
+        }
 
 
 def metric_floors(

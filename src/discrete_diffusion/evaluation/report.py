@@ -114,3 +114,9 @@ class Evaluation(ABC):
         write_metrics(folder, {**facts, **self.metrics()})
         write_text(folder / "table.md", markdown(self.sections(), self.notes(), head))
         self.save(folder)
+
+
+def scalars_first(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same numbers, single ones before lists and tables."""
+    scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
+    return {**scalars, **found}

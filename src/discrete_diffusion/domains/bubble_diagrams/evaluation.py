@@ -28,7 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.scores import (
     score_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.real_data import (
-    RealData,
+    RealDiagrams,
     read_measured,
     real_data_for_model,
     real_data_for_samples,
@@ -37,7 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
-from discrete_diffusion.evaluation.report import Evaluation
+from discrete_diffusion.evaluation.report import Evaluation, scalars_first
 from discrete_diffusion.evaluation.sample_sets import (
     draw_and_measure,
     facts_of_files,
@@ -73,7 +73,7 @@ class DiagramEvaluation(Evaluation):
     """
 
     facts: dict[str, Any]
-    real: RealData
+    real: RealDiagrams
     sets: list[list[BubbleDiagram]]
     scores: SampleScores
     model: ModelEvaluation | None
@@ -90,7 +90,7 @@ class DiagramEvaluation(Evaluation):
 
     def notes(self) -> list[str]:
         notes = [f"Real data: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
-        notes += [] if self.real.measured_on is None else self.real.measured_on.notes()
+        notes += self.real.notes()
         notes += [] if self.plans is None else [self.plans.note()]
         notes += [] if self.told is None else [self.told.note()]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
@@ -100,8 +100,7 @@ class DiagramEvaluation(Evaluation):
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
         found |= {} if self.plans is None else self.plans.as_dict()
         found |= {} if self.told is None else self.told.as_dict()
-        scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
-        return {**self.facts, **scalars, **found}
+        return {**self.facts, **scalars_first(found)}
 
     def save(self, folder: Path) -> None:
         """The samples of the first set."""
@@ -168,7 +167,7 @@ def _floor_draws(request: EvaluateRequest) -> int:
 def _scored(
     request: EvaluateRequest,
     facts: dict[str, Any],
-    real: RealData,
+    real: RealDiagrams,
     sets: list[list[BubbleDiagram]],
     model: ModelEvaluation | None = None,
     num_unreadable: int = 0,
@@ -186,14 +185,7 @@ def _scored(
         floor_draws=_floor_draws(request),
         seed=request.seed,
     )
-    facts = {
-        **facts,
-        "reference": real.name,
-        "num_reference": len(real.reference),
-        "num_held_out": len(real.reference),
-        "num_held_out_available": real.num_available,
-        **({} if real.measured_on is None else real.measured_on.found),
-    }
+    facts = {**facts, **real.facts()}
     is_large = any(diagram.num_rooms > RPLAN_VOCAB_CONFIG.n_max for diagram in real.reference)
     usual = NUM_LARGE_VERDICTS if is_large else NUM_VERDICTS
     asked = usual if request.verdicts is None else int(request.verdicts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.bubble_diagrams.build import read_plans, too_large
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import SizeError
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refuse_features
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
@@ -26,11 +26,11 @@ from discrete_diffusion.evaluation.held_out import (
     refuse_split,
     some_held_out,
 )
-from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
+from discrete_diffusion.evaluation.measured_data import other_data
+from discrete_diffusion.evaluation.real_data import RealData
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -42,25 +42,8 @@ REFERENCE_SEED = 271_828_182
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
 """How many of them are the reference, and how many the floors are drawn from."""
 
-
-@dataclass(frozen=True)
-class RealData:
-    """``reference``: the plans to compare samples with, described by ``name``; so many were
-    ``num_available``. ``training``: those the model was trained on, None if unknown; ``known``: all
-    real plans at hand, for the floors.
-
-    ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
-    checkpoint. ``measured_on``: other data, of keys under ``data``.
-    """
-
-    name: str
-    reference: list[BubbleDiagram]
-    training: list[BubbleDiagram] | None
-    known: list[BubbleDiagram]
-    num_available: int
-    data: DiagramDataset | None = None
-    split: str = "test"
-    measured_on: MeasuredData | None = None
+RealDiagrams = RealData[list[BubbleDiagram], DiagramDataset]
+"""Plans to compare diagrams with."""
 
 
 def read_measured(
@@ -85,7 +68,9 @@ def read_measured(
         ) from error
 
 
-def real_data_for_samples(request: EvaluateRequest, samples: Sequence[BubbleDiagram]) -> RealData:
+def real_data_for_samples(
+    request: EvaluateRequest, samples: Sequence[BubbleDiagram]
+) -> RealDiagrams:
     """``reference=FILE``, or plans that the embedded generator draws for nothing else.
 
     Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
@@ -94,7 +79,7 @@ def real_data_for_samples(request: EvaluateRequest, samples: Sequence[BubbleDiag
     if request.reference is not None:
         reference = _plans(request.reference, request)
         measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
-        return RealData(str(request.reference), measured, training, reference, len(reference))
+        return RealDiagrams(str(request.reference), measured, training, reference, len(reference))
     if not all(diagram.vocabulary.has_directions for diagram in samples):
         raise ValueError(
             "the samples say which rooms meet, not how they lie to each other, as the embedded "
@@ -110,12 +95,12 @@ def real_data_for_samples(request: EvaluateRequest, samples: Sequence[BubbleDiag
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
     logger.info("no reference=FILE: comparing with %s", name)
     num = min(NUM_REFERENCE, request.num_held_out or NUM_REFERENCE)
-    return RealData(name, known[:num], training, known, NUM_REFERENCE)
+    return RealDiagrams(name, known[:num], training, known, NUM_REFERENCE)
 
 
 def real_data_for_model(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
-) -> RealData:
+) -> RealDiagrams:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
     is ``training=FILE`` or the checkpoint's own, if it can still be read."""
     measured_on = other_data(request, trained)
@@ -156,7 +141,7 @@ def real_data_for_model(
     if measured is not data:
         reference = _decoded(measured.splits[split].x0, vocab)
     num = len(data.splits[split])
-    return RealData(name, reference, training, known, num, data, split, measured_on)
+    return RealDiagrams(name, reference, training, known, num, data, split, measured_on)
 
 
 def _plans(

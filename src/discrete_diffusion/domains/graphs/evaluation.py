@@ -15,7 +15,7 @@ from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
 from discrete_diffusion.domains.graphs.real_data import (
-    RealData,
+    RealGraphs,
     read_measured,
     real_data_for_model,
     real_data_for_samples,
@@ -27,7 +27,7 @@ from discrete_diffusion.domains.graphs.sample_scores import (
 )
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
-from discrete_diffusion.evaluation.report import Evaluation
+from discrete_diffusion.evaluation.report import Evaluation, scalars_first
 from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
@@ -52,7 +52,7 @@ class GraphEvaluation(Evaluation):
     """
 
     facts: dict[str, Any]
-    real: RealData
+    real: RealGraphs
     types: GraphTypes
     sets: list[list[TypedGraph]]
     scores: SampleScores
@@ -64,15 +64,13 @@ class GraphEvaluation(Evaluation):
         return [*self.scores.sections(), *model]
 
     def notes(self) -> list[str]:
-        notes = [f"Reference: {self.real.name}.", *self.scores.notes()]
-        notes += [] if self.real.measured_on is None else self.real.measured_on.notes()
+        notes = [f"Reference: {self.real.name}.", *self.scores.notes(), *self.real.notes()]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
         """Single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
-        scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
-        return {**self.facts, **scalars, **found}
+        return {**self.facts, **scalars_first(found)}
 
     def save(self, folder: Path) -> None:
         """The samples of the first set."""
@@ -133,7 +131,7 @@ def evaluate_model(
 def _scored(
     request: EvaluateRequest,
     facts: dict[str, Any],
-    real: RealData,
+    real: RealGraphs,
     types: GraphTypes,
     sets: list[list[TypedGraph]],
     kind: str | None,
@@ -151,12 +149,5 @@ def _scored(
         floor_draws=FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws),
         seed=request.seed,
     )
-    facts = {
-        **facts,
-        "reference": real.name,
-        "num_reference": len(real.reference),
-        "num_held_out": len(real.reference),
-        "num_held_out_available": real.num_available,
-        **({} if real.measured_on is None else real.measured_on.found),
-    }
+    facts = {**facts, **real.facts()}
     return GraphEvaluation(facts, real, types, sets, scores, model)

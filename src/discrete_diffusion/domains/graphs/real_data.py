@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.base import SPLITS
@@ -19,7 +18,8 @@ from discrete_diffusion.evaluation.held_out import (
     refuse_split,
     some_held_out,
 )
-from discrete_diffusion.evaluation.measured_data import MeasuredData, other_data
+from discrete_diffusion.evaluation.measured_data import other_data
+from discrete_diffusion.evaluation.real_data import RealData
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,25 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class RealData:
-    """``reference``: the graphs to compare samples with, described by ``name``; so many were
-    ``num_available``. ``training``: those trained on, None if unknown; ``known``: all real graphs
-    at hand, for the floors.
-
-    ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
-    checkpoint. ``measured_on``: other data, of keys under ``data``.
-    """
-
-    name: str
-    reference: GraphSet
-    training: GraphSet | None
-    known: GraphSet
-    num_available: int
-    data: GraphFileDataset | None = None
-    split: str = "test"
-    measured_on: MeasuredData | None = None
+RealGraphs = RealData[GraphSet, GraphFileDataset]
+"""Graphs to compare samples with."""
 
 
 def read_measured(
@@ -68,7 +51,7 @@ def read_measured(
     return found
 
 
-def real_data_for_samples(request: EvaluateRequest, types: GraphTypes) -> RealData:
+def real_data_for_samples(request: EvaluateRequest, types: GraphTypes) -> RealGraphs:
     """``reference=FILE``; ``ValueError`` without one."""
     if request.reference is None:
         raise ValueError(
@@ -79,7 +62,7 @@ def real_data_for_samples(request: EvaluateRequest, types: GraphTypes) -> RealDa
     found = read_measured(request.reference, request, types)
     reference, training = _reference_and_training(request, found, types, None)
     measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
-    return RealData(
+    return RealGraphs(
         str(request.reference),
         GraphSet(measured),
         None if training is None else GraphSet(training),
@@ -90,7 +73,7 @@ def real_data_for_samples(request: EvaluateRequest, types: GraphTypes) -> RealDa
 
 def real_data_for_model(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
-) -> RealData:
+) -> RealGraphs:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split."""
     types, measured_on = GraphTypes.of(trained.data_config), other_data(request, trained)
     own = own_data(request, trained) if measured_on is None else measured_on.data
@@ -124,7 +107,7 @@ def real_data_for_model(
         if request.training is not None:
             training = read_measured(request.training, request, types, vocab.n_max).graphs
     measured = some_held_out(request, data, split)
-    return RealData(
+    return RealGraphs(
         name,
         GraphSet(measured.graphs(split)),
         GraphSet(training) if training else None,

@@ -65,12 +65,7 @@ class SampleScores:
             "real": self.real,
         }
         if self.floors is not None:
-            sizes = ("num_samples", "num_reference", "draws")
-            out |= {
-                "floors": self.floors.mean,
-                "floor_sd": self.floors.sd,
-                "floor_sizes": {name: getattr(self.floors, name) for name in sizes},
-            }
+            out |= self.floors.as_dict()
         return out
 
     def sections(self) -> list[TableSection]:

@@ -32,7 +32,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     bubble_metrics,
     data_coverage,
 )
-from discrete_diffusion.domains.bubble_diagrams.real_data import RealData
+from discrete_diffusion.domains.bubble_diagrams.real_data import RealDiagrams
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS
 from discrete_diffusion.sampling.soft_guidance import SoftGuidance
 from tabulated_model import tabulated_mdlm
@@ -211,7 +211,7 @@ def world():
 
 
 def measured(brief: Brief, data: list[BubbleDiagram], diagrams: list[BubbleDiagram]):
-    matches = Matches.of(brief, RealData("data", data, data, data, len(data)), DIRECTIONS)
+    matches = Matches.of(brief, RealDiagrams("data", data, data, data, len(data)), DIRECTIONS)
     answer = Answer(diagrams, {"network_calls_per_sample": 6.0, "exact": False})
     verdicts = [not brief.unmet(diagram) for diagram in diagrams]
     return matches, MethodScores.of("method", answer, verdicts, matches, DIRECTIONS, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
-from discrete_diffusion.domains.bubble_diagrams.briefs.command import N_MAX
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import (
     Feasibility,
     feasibility,
@@ -22,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     PlanVocabulary,
     vocabulary_named,
 )
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
 
 _CONFIDENCE = 0.95
@@ -38,7 +38,11 @@ def check_brief(options: argparse.Namespace) -> None:
     if options.n_max < 1:
         raise ValueError(f"--n-max {options.n_max}: expected at least 1")
     vocabulary = vocabulary_named(options.relations)
-    embedded = options.plans is None and vocabulary is DIRECTIONS and options.n_max == N_MAX
+    embedded = (
+        options.plans is None
+        and vocabulary is DIRECTIONS
+        and options.n_max == RPLAN_VOCAB_CONFIG.n_max
+    )
     brief = read_brief(options.file)
     for sentence in sentences(brief):
         print(sentence)

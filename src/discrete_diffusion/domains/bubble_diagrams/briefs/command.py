@@ -10,7 +10,7 @@ import argparse
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 from discrete_diffusion.domains.domain import SubCommand
 
-N_MAX = 8
+_N_MAX = 8
 """As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""
 
 
@@ -25,7 +25,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-max",
         type=int,
-        default=N_MAX,
+        default=_N_MAX,
         metavar="N",
         help="most rooms that a plan may have (default: %(default)s, as in training)",
     )

@@ -23,7 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     bubble_metrics,
     coverage_by_others,
 )
-from discrete_diffusion.domains.bubble_diagrams.real_data import RealData, real_data_for_model
+from discrete_diffusion.domains.bubble_diagrams.real_data import RealDiagrams, real_data_for_model
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
@@ -113,7 +113,7 @@ def evaluate_brief(
     return BriefEvaluation(facts, brief, matches, scores, by_held_out)
 
 
-def _facts(request: EvaluateRequest, trained: TrainedModel, real: RealData) -> dict[str, Any]:
+def _facts(request: EvaluateRequest, trained: TrainedModel, real: RealDiagrams) -> dict[str, Any]:
     assert real.data is not None
     return {
         **checkpoint_facts(request, trained, real.data),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-    from discrete_diffusion.domains.bubble_diagrams.real_data import RealData
+    from discrete_diffusion.domains.bubble_diagrams.real_data import RealDiagrams
     from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
 
 ENOUGH = 100
@@ -71,7 +71,7 @@ class Matches:
     known: Matching
 
     @classmethod
-    def of(cls, brief: Brief, real: RealData, words: PlanVocabulary) -> Matches:
+    def of(cls, brief: Brief, real: RealDiagrams, words: PlanVocabulary) -> Matches:
         def matching(name: str, diagrams: Sequence[BubbleDiagram]) -> Matching:
             found = [
                 diagram

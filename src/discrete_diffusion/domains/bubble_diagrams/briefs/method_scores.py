@@ -113,12 +113,7 @@ class MethodScores:
             "metrics": self.metrics,
         }
         if self.floors is not None:
-            sizes = ("num_samples", "num_reference", "draws")
-            found |= {
-                "floors": self.floors.mean,
-                "floor_sd": self.floors.sd,
-                "floor_sizes": {name: getattr(self.floors, name) for name in sizes},
-            }
+            found |= self.floors.as_dict()
         return found
 
     def share_cell(self) -> str:

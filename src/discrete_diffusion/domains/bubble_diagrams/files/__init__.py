@@ -1,1 +1,1 @@
-"""Plans and partial diagrams in files of several formats."""
+"""Diagrams and partial diagrams in files, and the fields that all formats share."""

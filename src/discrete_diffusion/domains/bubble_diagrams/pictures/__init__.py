@@ -1,1 +1,1 @@
-"""Pictures of diagrams: one, a grid, completions, a trajectory, heat maps."""
+"""Pictures of diagrams: one, a grid, completions, trajectories, statistics."""

@@ -1,1 +1,1 @@
-"""From a diagram to boxes: which diagrams have a floor plan, by a constraint solver."""
+"""Floor plans of diagrams: which have one and which, by a solver; their files and pictures."""

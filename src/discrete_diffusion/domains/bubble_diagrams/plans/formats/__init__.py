@@ -1,1 +1,1 @@
-"""Dimensioned plans in files that other tools read, a module for each format."""
+"""Files of plans, a module for each format; ``readers`` reads any of them."""

@@ -1,0 +1,47 @@
+"""What samples are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.measured_data import MeasuredData
+
+Samples = TypeVar("Samples", bound=Sized)
+Data = TypeVar("Data")
+
+
+@dataclass(frozen=True)
+class RealData(Generic[Samples, Data]):
+    """``reference``: the real samples to compare with, described by ``name``; so many were
+    ``num_available``. ``training``: those the model was trained on, None if unknown; ``known``: all
+    real samples at hand, for the floors.
+
+    ``data``, ``split``: what ``reference`` is of and the model is measured on; None without a
+    checkpoint. ``measured_on``: other data, of keys under ``data``.
+    """
+
+    name: str
+    reference: Samples
+    training: Samples | None
+    known: Samples
+    num_available: int
+    data: Data | None = None
+    split: str = "test"
+    measured_on: MeasuredData | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What ``metrics.json`` says of it."""
+        return {
+            "reference": self.name,
+            "num_reference": len(self.reference),
+            "num_held_out": len(self.reference),
+            "num_held_out_available": self.num_available,
+            **({} if self.measured_on is None else self.measured_on.found),
+        }
+
+    def notes(self) -> list[str]:
+        """How to read the numbers if other data was measured."""
+        return [] if self.measured_on is None else self.measured_on.notes()
