@@ -18,6 +18,7 @@ from discrete_diffusion.config.options import (
     check_whole_number,
     is_number,
 )
+from discrete_diffusion.domains import build_layout, domain_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -99,7 +100,6 @@ def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
-    from discrete_diffusion.domains import domain_of
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
 
     options = _options(config, build, "vocab_config", "condition", "components")
@@ -117,8 +117,6 @@ def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: i
 
 def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
     """The vocabularies of ``data.n_max`` nodes, which must have ``vocab_size`` ids."""
-    from discrete_diffusion.domains import domain_of
-
     data, backbone = section(config, "data"), _backbone(config)
     vocab_config = domain_of(data).graph(data)
     if vocab_config is None:
@@ -136,7 +134,6 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.dit import DiT
 
     options = _options(config, DiT, "vocab_size", "causal", "pad_id", "components")
@@ -157,7 +154,6 @@ def _components(config: DictConfig) -> int:
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.my_transformer import MyTransformer
 
     layout = build_layout(section(config, "data"))
@@ -192,7 +188,6 @@ def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
 
 
 def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
 
     data = section(config, "data")

@@ -6,7 +6,9 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +26,6 @@ def check_file(options: Namespace) -> None:
     """Read a file or folder of graphs and say what it holds: how it was read, how many graphs,
     nodes, edges and types, what was dropped, and what cannot be read."""
     from discrete_diffusion.domains.graphs.files.readers import read_graphs
-    from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
     default = GraphTypes()
     types = GraphTypes.of(
@@ -80,8 +81,6 @@ def _shares(counts: Iterable[tuple[str, int]]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    from discrete_diffusion.config.naming import counted
-
     return counted(number, noun)
 
 

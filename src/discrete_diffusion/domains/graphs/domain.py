@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
+from discrete_diffusion.domains.graphs.commands import COMMANDS
+from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -113,7 +116,6 @@ class Graphs(Domain):
 
     def complete(self, data: DictConfig) -> None:
         """``n_max`` follows from the graphs, unless it is set."""
-        from discrete_diffusion.config.naming import check_name
         from discrete_diffusion.domains.graphs.work import KINDS, check_installed
 
         check_installed()
@@ -126,8 +128,6 @@ class Graphs(Domain):
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its graphs."""
-        from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-
         if data.get("n_max") is None:
             raise ValueError(
                 "data.n_max is not set: the most nodes that a graph may have; complete_data(config)"
@@ -172,6 +172,4 @@ class Graphs(Domain):
         return GraphCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.graphs.commands import COMMANDS
-
         return COMMANDS

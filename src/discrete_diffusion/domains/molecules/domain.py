@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
+from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -139,6 +140,4 @@ class Molecules(Domain):
         return TokenCells(MoleculeReport)
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.molecules.commands import COMMANDS
-
         return COMMANDS
