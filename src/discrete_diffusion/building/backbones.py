@@ -88,19 +88,19 @@ def check_sizes(config: DictConfig) -> None:
 
 
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.bd_denoiser import BDDenoiser
+    from discrete_diffusion.building.networks import BDDenoiser
 
     return _graph_denoiser(config, BDDenoiser, vocab_size)
 
 
 def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+    from discrete_diffusion.building.networks import BDDenoiserPair
 
     return _graph_denoiser(config, BDDenoiserPair, vocab_size)
 
 
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
+    from discrete_diffusion.building.networks import BDDenoiserBackbone
 
     options = _options(config, build, "vocab_config", "condition", "components")
     vocab_config = _graph_vocabulary(config, vocab_size)
@@ -134,7 +134,7 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.dit import DiT
+    from discrete_diffusion.building.networks import DiT
 
     options = _options(config, DiT, "vocab_size", "causal", "pad_id", "components")
     return DiT(
@@ -154,7 +154,7 @@ def _components(config: DictConfig) -> int:
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.my_transformer import MyTransformer
+    from discrete_diffusion.building.networks import MyTransformer
 
     layout = build_layout(section(config, "data"))
     given = ("vocab_size", "length", "pad_id", "time_conditioning")
@@ -177,7 +177,7 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
-    from discrete_diffusion.models.get_region import GetRegion
+    from discrete_diffusion.building.networks import GetRegion
 
     options = _options(config, GetRegion, "num_features")
     return GetRegion(num_features=num_features, **options)
@@ -188,7 +188,7 @@ def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
 
 
 def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
+    from discrete_diffusion.building.networks import FilmUNetTokens
 
     data = section(config, "data")
     _check_boundary(config)
@@ -211,8 +211,7 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) -> DtNUNet:
-    from discrete_diffusion.models.dtn_unet import DtNUNet
-    from discrete_diffusion.models.film_unet import FiLMUNet
+    from discrete_diffusion.building.networks import DtNUNet, FiLMUNet
 
     model, data = section(config, "model"), section(config, "data")
     unet = _options(config, FiLMUNet, "in_channels", "out_channels", "token_dim")
@@ -234,7 +233,7 @@ def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) 
 
 
 def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
-    from discrete_diffusion.models.dtn_regressor import DtNRegressor
+    from discrete_diffusion.building.networks import DtNRegressor
 
     options = _options(config, DtNRegressor, "encoder", "shape")
     encoder = _build_dtn_encoder(config, time_conditioning=False)
@@ -243,7 +242,7 @@ def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
 
 
 def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEncoder:
-    from discrete_diffusion.models.dtn_encoder import DtNEncoder
+    from discrete_diffusion.building.networks import DtNEncoder
 
     options = _options(config, DtNEncoder, "num_boundary", "time_conditioning", "pos")
     num = _check_boundary(config)
@@ -251,7 +250,7 @@ def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEnc
 
 
 def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models import latent_space, text_models
+    from discrete_diffusion.building.networks import latent_space, text_models
 
     model = section(config, "model")
     num_source_ids = section(config, "data").get("source_vocab_size") or vocab_size

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, vocabulary_named
 from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
@@ -307,12 +310,7 @@ class BubbleDiagrams(Domain):
         return DiagramCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
-
         return COMMANDS
 
     def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
-        from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMMANDS
-        from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
-
         return {"brief": BRIEF_COMMANDS, "studio": {"": STUDIO}}

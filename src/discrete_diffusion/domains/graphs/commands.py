@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.domain import SubCommand
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +25,7 @@ def check_file(options: Namespace) -> None:
     """Read a file or folder of graphs and say what it holds: how it was read, how many graphs,
     nodes, edges and types, what was dropped, and what cannot be read."""
     from discrete_diffusion.domains.graphs.files.readers import read_graphs
+    from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
     default = GraphTypes()
     types = GraphTypes.of(

@@ -9,7 +9,6 @@ from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.graphs.commands import COMMANDS
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -128,6 +127,8 @@ class Graphs(Domain):
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its graphs."""
+        from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+
         if data.get("n_max") is None:
             raise ValueError(
                 "data.n_max is not set: the most nodes that a graph may have; complete_data(config)"
