@@ -28,7 +28,7 @@ from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
-from discrete_diffusion.evaluation import estimate_bound
+from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.floors import metric_floors
 from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.layout import VocabConfig

@@ -33,7 +33,7 @@ from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
 from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.domains import build_data
-from discrete_diffusion.evaluation import estimate_bound
+from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.intervals import standard_error
 from discrete_diffusion.sampling import build_sampler, draw_samples
 from discrete_diffusion.types import Batch

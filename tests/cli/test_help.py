@@ -85,7 +85,14 @@ def test_commands_with_a_checkpoint_have_no_groups_of_training(helped, command):
 def test_a_key_of_several_kinds_of_data_says_what_it_means_for_each(capsys):
     main(["sample", "--help"])
     said = capsys.readouterr().out
-    assert len(re.findall(r"^ given=null +\((diagrams|dialogues|features)\)", said, re.M)) == 3
+    for title in ("diagrams", "dialogues", "features"):
+        (own,) = re.findall(rf"^Keys for {title} alone.*?\n\s*\n", said, re.M | re.S)
+        assert "given=null" in own
+    main(["compare", "--help"])
+    said = capsys.readouterr().out
+    for title, key in (("diagrams", "verdicts"), ("images from maps", "draws")):
+        (own,) = re.findall(rf"^Keys for {title} alone.*?\n\s*\n", said, re.M | re.S)
+        assert f"eval.{key}=" in own
 
 
 def test_an_unknown_choice_is_refused(capsys):

@@ -154,7 +154,7 @@ def test_float32_needs_no_units(tmp_path):
 @pytest.mark.usefixtures("without_units")
 def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     """A launcher may start the cells on processors that have what this one lacks."""
-    from discrete_diffusion.cli.compare import command
+    from discrete_diffusion.cli.compare import command, comparing
 
     class Reached(Exception):
         pass
@@ -162,7 +162,7 @@ def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     def read(cells):
         raise Reached
 
-    monkeypatch.setattr(command, "read_data", read)
+    monkeypatch.setattr(comparing, "read_data", read)
     words = ["algos=[mdlm]", "model=bd_tiny", "trainer.precision=bf16-mixed"]
     with pytest.raises(Reached):
         command.compare(words, launcher=["hydra/launcher=submitit_slurm"])

@@ -14,7 +14,7 @@ from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.evaluation import (
+from discrete_diffusion.evaluation.bound import (
     BoundMeter,
     blind_bounds,
     estimate_bound,

@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
-from discrete_diffusion.evaluation import sample_bounds
+from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.equal_terms import (
     EqualTerms,
     held_out_bounds,

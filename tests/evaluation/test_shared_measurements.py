@@ -11,7 +11,7 @@ from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.evaluation import score_model
+from discrete_diffusion.evaluation.model_scores import score_model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.noise_schedules import LogLinear

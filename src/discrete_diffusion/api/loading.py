@@ -17,11 +17,11 @@ from discrete_diffusion.config.files import as_list
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import check_kind
 from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.domains import available_domains, domain_of, get_domain
 from discrete_diffusion.domains.option import Option
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+from discrete_diffusion.runtime.given_objects import GivenObjects
 
 _COUNT = "num_"
 """How the names of counts begin, which may be left out."""

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state, algorithms_on
 from discrete_diffusion.config.options import check_options
 from discrete_diffusion.domains import build_layout, data_state, domain_of
+from discrete_diffusion.forward_process import build_forward_process
 from discrete_diffusion.models.registry import (
     BackboneSpec,
     backbone_spec,
     build_backbone,
     usable_backbones,
 )
+from discrete_diffusion.noise_schedules import build_schedule
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -45,8 +47,6 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 def _built(config: DictConfig) -> Algorithm:
     options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
     name = options.pop("name")
-    from discrete_diffusion.forward_process import build_forward_process
-    from discrete_diffusion.noise_schedules import build_schedule
 
     build = ALGORITHMS.find(name)
     state = data_state(config.data)

@@ -18,6 +18,7 @@ from discrete_diffusion.config.options import (
     check_whole_number,
     is_number,
 )
+from discrete_diffusion.domains import build_layout, domain_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -87,18 +88,19 @@ def check_sizes(config: DictConfig) -> None:
 
 
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.bd_denoiser import BDDenoiser
+    from discrete_diffusion.building.networks import BDDenoiser
 
     return _graph_denoiser(config, BDDenoiser, vocab_size)
 
 
 def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+    from discrete_diffusion.building.networks import BDDenoiserPair
 
     return _graph_denoiser(config, BDDenoiserPair, vocab_size)
 
 
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
+    from discrete_diffusion.building.networks import BDDenoiserBackbone
     from discrete_diffusion.domains import domain_of
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
     from discrete_diffusion.models.mixtures import GraphMixture
@@ -116,8 +118,6 @@ def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: i
 
 def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
     """The vocabularies of ``data.n_max`` nodes, which must have ``vocab_size`` ids."""
-    from discrete_diffusion.domains import domain_of
-
     data, backbone = section(config, "data"), _backbone(config)
     vocab_config = domain_of(data).graph(data)
     if vocab_config is None:
@@ -135,6 +135,7 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
+    from discrete_diffusion.building.networks import DiT
     from discrete_diffusion.domains import build_layout
     from discrete_diffusion.models.dit import DiT
     from discrete_diffusion.models.mixtures import DiTMixture
@@ -156,8 +157,7 @@ def _components(config: DictConfig) -> int:
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.domains import build_layout
-    from discrete_diffusion.models.my_transformer import MyTransformer
+    from discrete_diffusion.building.networks import MyTransformer
 
     layout = build_layout(section(config, "data"))
     given = ("vocab_size", "length", "pad_id", "time_conditioning")
@@ -180,7 +180,7 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
-    from discrete_diffusion.models.get_region import GetRegion
+    from discrete_diffusion.building.networks import GetRegion
 
     options = _options(config, GetRegion, "num_features")
     return GetRegion(num_features=num_features, **options)
@@ -191,8 +191,7 @@ def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
 
 
 def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.domains import build_layout
-    from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
+    from discrete_diffusion.building.networks import FilmUNetTokens
 
     data = section(config, "data")
     _check_boundary(config)
@@ -215,8 +214,7 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) -> DtNUNet:
-    from discrete_diffusion.models.dtn_unet import DtNUNet
-    from discrete_diffusion.models.film_unet import FiLMUNet
+    from discrete_diffusion.building.networks import DtNUNet, FiLMUNet
 
     model, data = section(config, "model"), section(config, "data")
     unet = _options(config, FiLMUNet, "in_channels", "out_channels", "token_dim")
@@ -238,7 +236,7 @@ def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) 
 
 
 def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
-    from discrete_diffusion.models.dtn_regressor import DtNRegressor
+    from discrete_diffusion.building.networks import DtNRegressor
 
     options = _options(config, DtNRegressor, "encoder", "shape")
     encoder = _build_dtn_encoder(config, time_conditioning=False)
@@ -247,7 +245,7 @@ def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
 
 
 def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEncoder:
-    from discrete_diffusion.models.dtn_encoder import DtNEncoder
+    from discrete_diffusion.building.networks import DtNEncoder
 
     options = _options(config, DtNEncoder, "num_boundary", "time_conditioning", "pos")
     num = _check_boundary(config)
@@ -255,7 +253,7 @@ def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEnc
 
 
 def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.models import latent_space, text_models
+    from discrete_diffusion.building.networks import latent_space, text_models
 
     model = section(config, "model")
     num_source_ids = section(config, "data").get("source_vocab_size") or vocab_size

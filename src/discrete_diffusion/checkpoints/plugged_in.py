@@ -12,6 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from typing import Any
 
+from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.domains import get_domain
+from discrete_diffusion.forward_process import PROCESSES
+from discrete_diffusion.models.registry import backbone_builder
+from discrete_diffusion.noise_schedules import SCHEDULES
+from discrete_diffusion.sampling import SAMPLERS
+
 _OURS = __name__.partition(".")[0]
 
 
@@ -122,13 +129,6 @@ def _is_installed(package: str) -> bool:
 
 def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:
     """Noun, name, and what finds the function or class of that name or raises ``ValueError``."""
-    from discrete_diffusion.algorithms import ALGORITHMS
-    from discrete_diffusion.domains import get_domain
-    from discrete_diffusion.forward_process import PROCESSES
-    from discrete_diffusion.models.registry import backbone_builder
-    from discrete_diffusion.noise_schedules import SCHEDULES
-    from discrete_diffusion.sampling import SAMPLERS
-
     finders: dict[str, tuple[str, str, Callable[[str], Any]]] = {
         "domain": ("data", "domain", lambda name: type(get_domain(name))),
         "backbone": ("algo", "backbone", backbone_builder),

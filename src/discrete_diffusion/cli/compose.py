@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.algorithms import ALGORITHMS
 from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
 from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.parts import (
@@ -233,7 +234,6 @@ def _teacher_words(
     key = next((key for key, file in files.items() if file != "null"), None)
     if key is None or "algo" not in defaults:
         return []
-    from discrete_diffusion.algorithms import ALGORITHMS
 
     if not getattr(ALGORITHMS.entry(defaults.algo.name), "has_teacher", False):
         return []

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
 from discrete_diffusion.cli.parts import registry_of
 from discrete_diffusion.cli.presets import model_presets
 from discrete_diffusion.cli.search_path import choices
 from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.forward_process import PROCESSES
 from discrete_diffusion.models.registry import (
     STATES,
     available_backbones,
     backbone_spec,
     usable_backbones,
 )
+from discrete_diffusion.noise_schedules import SCHEDULES
+from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.domain import Domain
@@ -68,8 +73,6 @@ def _tables(state: str) -> list[Table]:
 
 def _data(state: str) -> Table:
     """Data sets, with the conditions that come with their samples."""
-    from discrete_diffusion.domains import available_domains, get_domain
-
     table = Table("data=", "what it is", box=None)
     domains = [get_domain(name) for name in available_domains()]
     found = sorted(((n, d) for d in domains for n in d.data_sets), key=lambda pair: pair[0])
@@ -118,8 +121,6 @@ def _backbones(state: str) -> Table:
 
 def _algorithms(state: str) -> Table:
     """Algorithms, with the forward processes and backbones that their classes name."""
-    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
-
     table = Table("algo=", "forward processes", "backbones", box=None)
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
@@ -136,9 +137,6 @@ def _algorithms(state: str) -> Table:
 
 def _processes() -> Table:
     """Forward processes of tokens, with the algorithms and samplers that they fit."""
-    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
-    from discrete_diffusion.forward_process import PROCESSES
-
     table = Table("forward_process=", "algo=", "samplers", "what it does", box=None)
     for name in PROCESSES.names():
         fitting = [
@@ -155,9 +153,6 @@ def _processes() -> Table:
 
 def _schedules() -> Table:
     """Noise schedules, with the algorithms that they fit."""
-    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
-    from discrete_diffusion.noise_schedules import SCHEDULES
-
     learning = [
         name
         for name in algorithms_on("tokens")
@@ -172,9 +167,6 @@ def _schedules() -> Table:
 
 def _samplers(state: str) -> Table:
     """Samplers, with the noise and algorithms they fit."""
-    from discrete_diffusion.algorithms import algorithms_on
-    from discrete_diffusion.sampling import SAMPLERS, sampler_state
-
     table = Table("sampling=", "noise", "algo=", "what it does", box=None)
     for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
@@ -190,8 +182,6 @@ def _samplers(state: str) -> Table:
 
 def _noise_of(sampler: object, fitting: list[str]) -> str:
     """``absorbing`` if it is for that alone, or all that it fits is."""
-    from discrete_diffusion.algorithms import ALGORITHMS
-
     processes: set[Any] = set()
     for name in fitting:
         processes.update(getattr(ALGORITHMS.entry(name), "processes", ()))
@@ -201,9 +191,6 @@ def _noise_of(sampler: object, fitting: list[str]) -> str:
 
 def sampled_by(name: str) -> list[str]:
     """The algorithms that a sampler fits with some forward process, see ``check_sampler``."""
-    from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
-    from discrete_diffusion.sampling import SAMPLERS, sampler_state
-
     sampler = SAMPLERS.entry(name)
 
     def fits(algorithm: object) -> bool:

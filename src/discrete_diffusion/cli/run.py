@@ -8,17 +8,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.building.algorithm import build_algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.checkpoints.contents import checkpoint_info
+from discrete_diffusion.cli.measurements import with_measurements
 from discrete_diffusion.config.files import plain
+from discrete_diffusion.data.batches import BatchStream, SplitBatches
+from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.evaluation.bound import estimate_bound
+from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.models.compiling import check_compiler
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.shards import distributed_shard
+from discrete_diffusion.sampling import build_sampler, check_sampler
+from discrete_diffusion.sampling.exactness import approximations, exactness
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
     from omegaconf import DictConfig
 
     from discrete_diffusion.checkpoints.resuming import ResumePoint
-    from discrete_diffusion.data.batches import BatchStream, SplitBatches
     from discrete_diffusion.evaluation.report import Report
-    from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.runtime.shards import Shard
     from discrete_diffusion.training import DiffusionModule
 
@@ -55,22 +66,16 @@ class Run:
     @cached_property
     def report(self) -> Report:
         """What draws, measures and writes samples; made once."""
-        from discrete_diffusion.domains import domain_of
-
         return domain_of(self.config.data).report(self.data, "val", self.config)
 
     @cached_property
     def shard(self) -> Shard:
         """This process among those of the run; first asked for by all of them at once."""
-        from discrete_diffusion.runtime.shards import distributed_shard
-
         return distributed_shard()
 
     @property
     def model(self) -> Model:
         """The current weights, where they are now."""
-        from discrete_diffusion.evaluation.trained_model import Model
-
         device = next(self.algorithm.parameters()).device
         return Model(self.algorithm, self.sampler, device, shard=self.shard)
 
@@ -82,8 +87,6 @@ class Run:
 
     def batches(self, **options: Any) -> BatchStream:
         """What is trained on; options of ``BatchStream``."""
-        from discrete_diffusion.data.batches import BatchStream
-
         config = self.config
         return BatchStream(
             self.data, batch_size=config.data.batch_size, seed=config.seed, **options
@@ -91,8 +94,6 @@ class Run:
 
     def held_out(self, **options: Any) -> SplitBatches:
         """The validation split; options of ``SplitBatches``."""
-        from discrete_diffusion.data.batches import SplitBatches
-
         config = self.config
         return SplitBatches(
             self.data, "val", batch_size=config.data.batch_size, seed=config.seed, **options
@@ -101,8 +102,6 @@ class Run:
     def begin(self) -> None:
         """Before the first step of a new run, see ``Algorithm.begin``: with samples as training
         shows them, relabelled if it relabels."""
-        from discrete_diffusion.categorical import make_generator
-
         seed, examples = self.config.seed, self.data.splits["train"]
         train = self.data.augment(examples, make_generator(seed, BEGIN_STREAM, 1))
         self.algorithm.begin(train, make_generator(seed, BEGIN_STREAM))
@@ -122,8 +121,6 @@ class Run:
 
         Several processes share the work; the first one measures the samples and has the result.
         """
-        from discrete_diffusion.evaluation.bound import estimate_bound
-        from discrete_diffusion.sampling.exactness import approximations, exactness
         from discrete_diffusion.training import TimeOfMeasuring, whole_weights
 
         began = time.monotonic()
@@ -169,9 +166,6 @@ class Run:
 
 def _try_backbone(algorithm: Any, data: Any, config: DictConfig) -> None:
     """One call of the network, on a small and a large sample of the training split."""
-    from discrete_diffusion.algorithms.trial import try_backbone
-    from discrete_diffusion.categorical import make_generator
-
     some = data.splits["train"][:_LOOKED_THROUGH]
     if len(some) == 0:
         return  # which is refused where batches are made
@@ -184,13 +178,6 @@ def _try_backbone(algorithm: Any, data: Any, config: DictConfig) -> None:
 def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     """Everything but the trainer; cheap checks come before the data is read."""
     import torch
-
-    from discrete_diffusion.building.algorithm import build_algorithm
-    from discrete_diffusion.checkpoints.contents import checkpoint_info
-    from discrete_diffusion.cli.measurements import with_measurements
-    from discrete_diffusion.domains import build_data
-    from discrete_diffusion.models.compiling import check_compiler
-    from discrete_diffusion.sampling import build_sampler, check_sampler
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)

@@ -26,9 +26,9 @@ from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first
 from discrete_diffusion.cli.measurements import batches_of_epoch
 from discrete_diffusion.cli.output_folder import claimed_run
 from discrete_diffusion.cli.precision import check_trainer_units
-from discrete_diffusion.cli.run import Run, build_run
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains import complete_data
 from discrete_diffusion.runtime.atomic_files import written_whole
 from discrete_diffusion.runtime.shards import LostProcessError
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
     from discrete_diffusion.checkpoints.resuming import ResumePoint
+    from discrete_diffusion.cli.run import Run
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
 
 
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
-    from discrete_diffusion.domains import complete_data
+    from discrete_diffusion.cli.run import build_run
     from discrete_diffusion.evaluation.json_values import finite, write_metrics
 
     settled = plain(config.trainer)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from discrete_diffusion.data.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.comparison import BOUND, Column, Measure
+from discrete_diffusion.evaluation.equal_terms import (
+    held_out_bounds,
+    score_real_data,
+    score_samples_drawn,
+)
+from discrete_diffusion.evaluation.held_out import held_out_split
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -93,20 +99,14 @@ class TokenCells(CellMeasurement):
     def report(self, data: Any, verdicts: int = 0) -> TokenReport:
         """Of the split that is held out. ``verdicts``: samples of which slow metrics, if there are
         any, are measured."""
-        from discrete_diffusion.evaluation.held_out import held_out_split
-
         return self._report(data, held_out_split(data))
 
     def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
-        from discrete_diffusion.evaluation.equal_terms import held_out_bounds, score_samples_drawn
-
         bounds = held_out_bounds(model.algorithm, data, terms, device=model.device)
         metrics = score_samples_drawn(model, data, terms, self.report(data, terms.verdicts))
         return {**bounds.as_dict(), "metrics": metrics}
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        from discrete_diffusion.evaluation.equal_terms import score_real_data
-
         return score_real_data(data, num_samples, self.report(data))
 
 

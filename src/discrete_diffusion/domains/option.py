@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.config.options import are_whole_numbers, check_share, check_whole_number
-from discrete_diffusion.data.given_objects import GivenObjects
+from discrete_diffusion.runtime.given_objects import GivenObjects
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ import torch
 from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting
 from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.sampling.drawing import rows_at_once
+from discrete_diffusion.sampling.exactness import approximations
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -58,8 +60,6 @@ class Model:
     @property
     def rows_at_once(self) -> int:
         """``batch_size``, or the default of the device."""
-        from discrete_diffusion.sampling.drawing import rows_at_once
-
         return self.batch_size or rows_at_once(self.device)
 
 
@@ -141,8 +141,6 @@ class TrainedModel:
     def approximations(self, **request: Any) -> list[str]:
         """Why its samples are not draws from the model itself; see ``sampling.exactness``, which
         ``request`` is for."""
-        from discrete_diffusion.sampling.exactness import approximations
-
         return approximations(self.sampler, self.algorithm, steps=self.steps, **request)
 
     def refuse_overwriting_data(

@@ -11,13 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.checkpoints.contents import read_checkpoint
 from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
 from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.search_path import is_search_path, own_hydra
+from discrete_diffusion.cli.train import train
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.json_values import finite
+from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.version import __version__
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.exactness import approximations, exactness
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -112,8 +122,6 @@ def run_cell(config: DictConfig, *, terms: EqualTerms, num_cells: int) -> None:
 
 def _finish(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> None:
     """Train the cell, unless it is trained, and measure it."""
-    from discrete_diffusion.cli.train import train
-
     if not folder.is_trained:
         resumed = config.copy()
         resumed.resume = str(folder.last) if folder.last.exists() else None
@@ -142,16 +150,6 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
     Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
     """
     import torch
-
-    from discrete_diffusion.checkpoints.contents import read_checkpoint
-    from discrete_diffusion.config.plugins import import_plugins
-    from discrete_diffusion.domains import build_data, domain_of
-    from discrete_diffusion.evaluation.held_out import held_out_split
-    from discrete_diffusion.evaluation.json_values import finite
-    from discrete_diffusion.evaluation.trained_model import Model
-    from discrete_diffusion.runtime.version import __version__
-    from discrete_diffusion.sampling import build_sampler
-    from discrete_diffusion.sampling.exactness import approximations, exactness
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)

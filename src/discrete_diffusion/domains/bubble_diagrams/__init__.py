@@ -20,6 +20,10 @@ if TYPE_CHECKING:
         read_diagrams,
         read_partials,
     )
+    from discrete_diffusion.domains.bubble_diagrams.plans.requests import (
+        PlanRequest,
+        realise_diagrams,
+    )
     from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
     from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
     from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
@@ -29,6 +33,7 @@ __all__ = [
     "BubbleDiagram",
     "Diagrams",
     "PartialDiagram",
+    "PlanRequest",
     "decode",
     "encode",
     "from_graphml",
@@ -36,6 +41,7 @@ __all__ = [
     "generate_plans",
     "read_diagrams",
     "read_partials",
+    "realise_diagrams",
     "to_graphml",
     "to_networkx",
     "to_node_link",
@@ -49,9 +55,11 @@ _MODULES = {
     "PartialDiagram": "partial",
     "decode": "tokens",
     "encode": "tokens",
+    "PlanRequest": "plans.requests",
     "generate_plans": "procedural.generator",
     "read_diagrams": "plans.formats.readers",
     "read_partials": "plans.formats.readers",
+    "realise_diagrams": "plans.requests",
     "write_diagrams": "files.writers",
 } | dict.fromkeys(
     ("from_graphml", "from_networkx", "to_graphml", "to_networkx", "to_node_link"),

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, vocabulary_named
 from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
-from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -253,26 +256,28 @@ class BubbleDiagrams(Domain):
         }
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.bubble_diagrams.build import build_dataset
+        from discrete_diffusion.domains.bubble_diagrams.work import build_dataset
 
         return build_dataset(data, self.graph(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.bubble_diagrams.build import build_test_plans
+        from discrete_diffusion.domains.bubble_diagrams.work import build_test_plans
 
         return build_test_plans(data, self.graph(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.bubble_diagrams.report import AdjacencyReport, DiagramReport
+        from discrete_diffusion.domains.bubble_diagrams.work import AdjacencyReport, DiagramReport
 
         of = DiagramReport if data.vocab.edge_directions else AdjacencyReport
         return of(data, split, num_verdicts=config.eval.verdicts)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
-        from discrete_diffusion.domains.bubble_diagrams.briefs.given import chosen_by_brief
-        from discrete_diffusion.domains.bubble_diagrams.completion.given_file import complete_file
-        from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
+        from discrete_diffusion.domains.bubble_diagrams.work import (
+            answer_brief,
+            chosen_by_brief,
+            complete_file,
+            sample_diagrams,
+        )
 
         vocab = self.graph(trained.data_config)
         if request.given is not None:
@@ -283,11 +288,11 @@ class BubbleDiagrams(Domain):
         return sample_diagrams(request, trained, vocab)
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.bubble_diagrams.briefs.evaluating import (
+        from discrete_diffusion.domains.bubble_diagrams.work import (
             evaluate_brief,
+            evaluate_model,
             refuse_options,
         )
-        from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_model
 
         refuse_options(request)
         if request.brief is not None:
@@ -295,22 +300,17 @@ class BubbleDiagrams(Domain):
         return evaluate_model(request, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files
+        from discrete_diffusion.domains.bubble_diagrams.work import evaluate_files
 
         return evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
+        from discrete_diffusion.domains.bubble_diagrams.work import DiagramCells
 
         return DiagramCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
-
         return COMMANDS
 
     def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
-        from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMMANDS
-        from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
-
         return {"brief": BRIEF_COMMANDS, "studio": {"": STUDIO}}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import DATA, Option
-from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -58,7 +58,7 @@ class Dialogue(Domain):
     }
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.dialogue.build import complete_dialogue
+        from discrete_diffusion.domains.dialogue.work import complete_dialogue
 
         complete_dialogue(data, self.state(data))
 
@@ -68,31 +68,31 @@ class Dialogue(Domain):
         return super().vocabulary(data)
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.dialogue.build import build_dialogue
+        from discrete_diffusion.domains.dialogue.work import build_dialogue
 
         return build_dialogue(data, self.state(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.dialogue.build import build_test_dialogues
+        from discrete_diffusion.domains.dialogue.work import build_test_dialogues
 
         return build_test_dialogues(data, self.state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
+        from discrete_diffusion.domains.dialogue.work import SummaryReport
 
         return SummaryReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.dialogue.sampling import sample_summaries
+        from discrete_diffusion.domains.dialogue.work import sample_summaries
 
         return sample_summaries(request, trained)
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.dialogue.evaluation import evaluate_summaries
+        from discrete_diffusion.domains.dialogue.work import evaluate_summaries
 
         return evaluate_summaries(request, trained)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.dialogue.comparing import DialogueCells
+        from discrete_diffusion.domains.dialogue.work import DialogueCells
 
         return DialogueCells()

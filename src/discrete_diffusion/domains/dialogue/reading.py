@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.data.text_files import read_text, suffix_of
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.words import tokens_of
+from discrete_diffusion.runtime.given_objects import GivenObjects
 
 _FIELDS = ("dialogue", "summary")
 _SURROGATE = re.compile("[\ud800-\udfff]")

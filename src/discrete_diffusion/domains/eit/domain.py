@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import DATA, Option
-from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -47,7 +47,7 @@ class EIT(Domain):
         return ("dtn",)
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.eit.build import complete_eit
+        from discrete_diffusion.domains.eit.work import complete_eit
 
         complete_eit(data, self.state(data))
 
@@ -57,31 +57,31 @@ class EIT(Domain):
         return super().vocabulary(data)
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.eit.build import build_eit
+        from discrete_diffusion.domains.eit.work import build_eit
 
         return build_eit(data, self.state(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.eit.build import build_test_images
+        from discrete_diffusion.domains.eit.work import build_test_images
 
         return build_test_images(data, self.state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.eit.image_report import ImageReport
+        from discrete_diffusion.domains.eit.work import ImageReport
 
         return ImageReport(data, split, draws=config.eval.draws)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.eit.sampling import sample_images
+        from discrete_diffusion.domains.eit.work import sample_images
 
         return sample_images(request, trained)
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.eit.evaluation import evaluate_images
+        from discrete_diffusion.domains.eit.work import evaluate_images
 
         return evaluate_images(request, trained)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.eit.comparing import ImageCells
+        from discrete_diffusion.domains.eit.work import ImageCells
 
         return ImageCells()

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.domain import SubCommand
 
 if TYPE_CHECKING:
@@ -80,8 +81,6 @@ def _shares(counts: Iterable[tuple[str, int]]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    from discrete_diffusion.config.naming import counted
-
     return counted(number, noun)
 
 

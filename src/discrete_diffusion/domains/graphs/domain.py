@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
+from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
-from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -113,15 +115,13 @@ class Graphs(Domain):
 
     def complete(self, data: DictConfig) -> None:
         """``n_max`` follows from the graphs, unless it is set."""
-        from discrete_diffusion.config.naming import check_name
-        from discrete_diffusion.domains.graphs.libraries import check_installed
-        from discrete_diffusion.domains.graphs.metrics.validity import KINDS
+        from discrete_diffusion.domains.graphs.work import KINDS, check_installed
 
         check_installed()
         if data.kind is not None:
             check_name("data.kind", str(data.kind), KINDS)
         if data.n_max is None:
-            from discrete_diffusion.domains.graphs.build import largest_graph
+            from discrete_diffusion.domains.graphs.work import largest_graph
 
             data.n_max = largest_graph(data)
 
@@ -137,42 +137,40 @@ class Graphs(Domain):
         return GraphTypes.of(data).vocabulary(data["n_max"])
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.graphs.build import build_dataset
+        from discrete_diffusion.domains.graphs.work import build_dataset
 
         return build_dataset(data, self.graph(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.graphs.build import build_test_graphs
+        from discrete_diffusion.domains.graphs.work import build_test_graphs
 
         return build_test_graphs(data, self.graph(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.graphs.report import GraphReport
+        from discrete_diffusion.domains.graphs.work import GraphReport
 
         return GraphReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.graphs.sampling import complete_graphs, sample_graphs
+        from discrete_diffusion.domains.graphs.work import complete_graphs, sample_graphs
 
         drawn_by = sample_graphs if request.given is None else complete_graphs
         return drawn_by(request, trained, self.graph(trained.data_config))
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.graphs.evaluation import evaluate_model
+        from discrete_diffusion.domains.graphs.work import evaluate_model
 
         return evaluate_model(request, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        from discrete_diffusion.domains.graphs.evaluation import evaluate_files
+        from discrete_diffusion.domains.graphs.work import evaluate_files
 
         return evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.graphs.report import GraphCells
+        from discrete_diffusion.domains.graphs.work import GraphCells
 
         return GraphCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.graphs.commands import COMMANDS
-
         return COMMANDS

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.data.text_files import read_text
 from discrete_diffusion.domains.graphs.files.readers import load_json
 from discrete_diffusion.domains.graphs.files.records import (
@@ -30,6 +29,7 @@ from discrete_diffusion.domains.graphs.files.records import (
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.runtime.given_objects import GivenObjects
 
 UNKNOWN = -1
 

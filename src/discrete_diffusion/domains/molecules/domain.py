@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
+from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
-from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -91,7 +92,7 @@ class Molecules(Domain):
     quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.molecules.build import complete_molecules
+        from discrete_diffusion.domains.molecules.work import complete_molecules
 
         complete_molecules(data)
 
@@ -108,38 +109,35 @@ class Molecules(Domain):
         return VocabConfig(n_max=data["n_max"], node_types=tuple(data["atoms"]), edge_types=BONDS)
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.molecules.build import build_molecules
+        from discrete_diffusion.domains.molecules.work import build_molecules
 
         return build_molecules(data, self.graph(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.molecules.report import MoleculeReport
+        from discrete_diffusion.domains.molecules.work import MoleculeReport
 
         return MoleculeReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.molecules.sampling import complete_file, sample_molecules
+        from discrete_diffusion.domains.molecules.work import complete_file, sample_molecules
 
         drawn_by = sample_molecules if request.given is None else complete_file
         return drawn_by(request, trained, self.graph(trained.data_config))
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.molecules.evaluation import evaluate_model
+        from discrete_diffusion.domains.molecules.work import evaluate_model
 
         return evaluate_model(request, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        from discrete_diffusion.domains.molecules.evaluation import evaluate_files
+        from discrete_diffusion.domains.molecules.work import evaluate_files
 
         return evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.cell_measurement import TokenCells
-        from discrete_diffusion.domains.molecules.report import MoleculeReport
+        from discrete_diffusion.domains.molecules.work import MoleculeReport, TokenCells
 
         return TokenCells(MoleculeReport)
 
     def commands(self) -> Mapping[str, SubCommand]:
-        from discrete_diffusion.domains.molecules.commands import COMMANDS
-
         return COMMANDS

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.given_objects import GivenObjects, place_of_line
 from discrete_diffusion.data.text_files import read_text, suffix_of
 from discrete_diffusion.domains.molecules.molecule import (
     Molecule,
@@ -18,6 +17,7 @@ from discrete_diffusion.domains.molecules.molecule import (
 )
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
 from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 
 MOL_FILES = (".mol", ".sdf")
 """Endings of files of mol blocks; any other is one of SMILES."""

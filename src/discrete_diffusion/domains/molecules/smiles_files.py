@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.data.text_files import read_text, suffix_of
+from discrete_diffusion.runtime.given_objects import GivenObjects
 
 TABLES = {".csv": ",", ".tsv": "\t"}
 """Endings of tables, with what separates their columns."""

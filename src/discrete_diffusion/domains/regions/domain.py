@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import DATA, Option
-from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
@@ -72,7 +72,7 @@ class Regions(Domain):
     )
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.regions.build import complete_regions
+        from discrete_diffusion.domains.regions.work import complete_regions
 
         complete_regions(data)
 
@@ -82,26 +82,26 @@ class Regions(Domain):
         return row_layout(data["rows"])
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.regions.build import build_regions
+        from discrete_diffusion.domains.regions.work import build_regions
 
         return build_regions(data)
 
     def test_data(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.regions.build import build_test_regions
+        from discrete_diffusion.domains.regions.work import build_test_regions
 
         return build_test_regions(data)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.regions.row_report import RowReport
+        from discrete_diffusion.domains.regions.work import RowReport
 
         return RowReport(data, split, config.eval.mask_rate, config.seed)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        from discrete_diffusion.domains.regions.sampling import sample_rows
+        from discrete_diffusion.domains.regions.work import sample_rows
 
         return sample_rows(request, trained)
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.regions.evaluation import evaluate_rows
+        from discrete_diffusion.domains.regions.work import evaluate_rows
 
         return evaluate_rows(request, trained)

@@ -12,7 +12,6 @@ import torch
 from einops import rearrange, repeat
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
 from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
 from discrete_diffusion.domains.regions.region_maps import draw_region_maps
@@ -26,6 +25,7 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.report import Drawn, Sampled
 from discrete_diffusion.evaluation.table import known_numbers
+from discrete_diffusion.runtime.given_objects import GivenObjects
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import SampleRequest

@@ -11,7 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_p
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import (
     MIN_WIDTHS,
     TYPICAL_AREAS,
@@ -70,7 +70,7 @@ def test_small_rooms_may_be_narrower_than_their_type():
 
 def test_given_areas_stay_and_drawn_ones_are_scaled_to_the_total():
     diagram = replace(DIAGRAM, metadata={"areas": [30, None, None], "name": "flat 7"})
-    (job,) = Request(areas=RoomAreas(), total_area=42.0).jobs([diagram])
+    (job,) = PlanRequest(areas=RoomAreas(), total_area=42.0).jobs([diagram])
     living, kitchen, bath = job.demands.areas
     assert living == 30
     assert kitchen + bath == pytest.approx(12)
@@ -82,24 +82,26 @@ def test_given_areas_stay_and_drawn_ones_are_scaled_to_the_total():
 
 def test_given_areas_have_no_others():
     diagram = replace(DIAGRAM, metadata={"areas": [30, 8, 5]})
-    (job,) = Request(areas=RoomAreas(), total_area=100.0).jobs([diagram])
+    (job,) = PlanRequest(areas=RoomAreas(), total_area=100.0).jobs([diagram])
     assert job.demands.areas == (30, 8, 5)
     assert job.other_areas == ()
 
 
 def test_a_boundary_is_filled_as_far_as_it_can_be():
     outline = Outline(boundary=((0, 0), (10, 0), (10, 6), (0, 6)))
-    (job,) = Request(areas=RoomAreas(), outline=outline).jobs([DIAGRAM])
+    (job,) = PlanRequest(areas=RoomAreas(), outline=outline).jobs([DIAGRAM])
     totals = [sum(areas) for areas in (job.demands.areas, *job.other_areas)]
     assert totals == pytest.approx([51, 48, 42, 36])
     own = {"boundary": [[0, 0], [5, 0], [5, 4], [0, 4]]}
-    (job,) = Request(areas=RoomAreas(), outline=outline).jobs([replace(DIAGRAM, metadata=own)])
+    (job,) = PlanRequest(areas=RoomAreas(), outline=outline).jobs([replace(DIAGRAM, metadata=own)])
     assert job.demands.outline.area == 20
 
 
 def test_seed_and_place_decide_what_is_drawn():
     def drawn(seed: int) -> list[tuple[float, ...]]:
-        return [job.demands.areas for job in Request(RoomAreas(), seed=seed).jobs([DIAGRAM] * 2)]
+        return [
+            job.demands.areas for job in PlanRequest(RoomAreas(), seed=seed).jobs([DIAGRAM] * 2)
+        ]
 
     assert drawn(0) == drawn(0)
     assert len({*drawn(0), *drawn(1)}) == 4
@@ -116,7 +118,7 @@ def test_seed_and_place_decide_what_is_drawn():
     ],
 )
 def test_what_a_plan_says_wrongly_is_named(metadata, named):
-    request = Request(areas=RoomAreas(), total_area=80.0)
+    request = PlanRequest(areas=RoomAreas(), total_area=80.0)
     with pytest.raises(DiagramError, match=named) as error:
         request.jobs([DIAGRAM, replace(DIAGRAM, metadata=metadata)])
     assert "plan 2" in str(error.value)

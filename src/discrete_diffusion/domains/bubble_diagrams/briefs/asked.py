@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.data.given_objects import GivenObjects
 from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
 from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import EFFORT, Buildable
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
+from discrete_diffusion.runtime.given_objects import GivenObjects
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import Particles
 from discrete_diffusion.sampling.soft_guidance import SoftGuidance

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.given_objects import place_of_line
 from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
     Choose,
     Completions,
@@ -36,6 +35,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way, check_par
 from discrete_diffusion.domains.bubble_diagrams.sampling import check_directions, sampled
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.report import Drawn, Sampled
+from discrete_diffusion.runtime.given_objects import place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:

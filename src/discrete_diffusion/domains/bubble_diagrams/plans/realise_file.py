@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import plans_wi
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting
 
@@ -43,7 +43,7 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     files = PlanFiles(Path(options.out), options.picture, formats)
     _check_folder(files, options)
     outline = _outline(options)
-    request = Request(
+    request = PlanRequest(
         areas=_areas(options, read),
         total_area=options.total_area,
         outline=outline,

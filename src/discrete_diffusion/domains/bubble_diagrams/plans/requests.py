@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -13,7 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import PLAN_KEYS
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
@@ -31,7 +31,7 @@ _OF_EARLIER_PLANS = ("target_areas", "given_up", "no_plan", "diagram")
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """What is asked of the plans of all diagrams.
 
     ``areas``: where target areas are drawn from, for rooms of which the diagram gives none.
@@ -42,7 +42,7 @@ class Request:
     Raises ``ValueError`` for a number out of its range.
     """
 
-    areas: RoomAreas
+    areas: RoomAreas = field(default_factory=RoomAreas)
     total_area: float | None = None
     outline: Outline = FREE
     tolerance: float = 0.1
@@ -106,6 +106,28 @@ class Request:
         bare = replace(diagram, boxes=None, metadata=metadata)
         demands = Demands(areas, tolerance=self.tolerance, outline=outline)
         return Job(bare, demands, self.variants, self.seed, tuple(others))
+
+
+def realise_diagrams(
+    diagrams: Sequence[BubbleDiagram], request: PlanRequest | None = None, *, threads: int = 1
+) -> list[Realised]:
+    """Dimensioned floor plans of diagrams, as the command ``plans realise`` finds them.
+
+    Args:
+        diagrams: with relations that say how rooms lie to each other.
+        request: areas, outline, variants and seed; by default typical areas, any outline.
+        threads: that share the work.
+
+    Returns:
+        Of each diagram its ``plans``, or the ``reason`` why there is none.
+
+    Raises:
+        DiagramError: naming the diagram and the field of its metadata that is wrong.
+        ValueError: without OR-Tools.
+        ImportError: without shapely.
+    """
+    request = PlanRequest() if request is None else request
+    return list(realise_all(request.jobs(diagrams), threads=threads))
 
 
 def _scaled(

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.data.given_objects import place_of_line
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.runtime.given_objects import place_of_line
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
@@ -38,7 +38,7 @@ def check_realise(request: SampleRequest) -> None:
 def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
     """``ValueError`` naming the line whose "areas" or "boundary" no plan can have: completions
     carry them, and a plan is asked for with them."""
-    request = Request(areas=RoomAreas())
+    request = PlanRequest(areas=RoomAreas())
     for line, partial in partials.items():
         rooms = tuple(0 if room is None else room for room in partial.rooms)
         try:
@@ -72,7 +72,7 @@ def realise_samples(
         say_earlier(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
-    plans = Request(areas=areas(), seed=request.seed)
+    plans = PlanRequest(areas=areas(), seed=request.seed)
     files = PlanFiles(folder, picture=PICTURE)
     numbers = files.write(
         plans.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked

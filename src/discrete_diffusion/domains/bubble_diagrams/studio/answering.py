@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import draw_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
@@ -140,7 +140,9 @@ def realise_diagram(sought: Sought) -> dict[str, Any]:
             "diagram: it says which rooms meet, not how they lie to each other, which is what "
             "plans are found from"
         )
-    asked = Request(RoomAreas(), sought.total_area, Outline(ratio=sought.ratio), seed=sought.seed)
+    asked = PlanRequest(
+        RoomAreas(), sought.total_area, Outline(ratio=sought.ratio), seed=sought.seed
+    )
     found = realise(asked.job(1, sought.diagram))
     if not found.plans:
         return {"plan": None, "reason": found.reason}

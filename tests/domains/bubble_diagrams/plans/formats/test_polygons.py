@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
     write_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import Request
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
@@ -58,7 +58,7 @@ def test_areas_are_those_of_polygons(tmp_path):
     assert plan.diagram.boxes[0] == pytest.approx((0, -5, 6, 0))
     assert report.diagrams[0].metadata["areas"] == pytest.approx(AREAS)
     assert RoomAreas([plan]).draw(plan.diagram.rooms, Random(0)) == pytest.approx(AREAS)
-    job = Request(RoomAreas()).job(1, report.diagrams[0])
+    job = PlanRequest(RoomAreas()).job(1, report.diagrams[0])
     assert job.demands.areas == pytest.approx(AREAS)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.given_objects import GivenObjects, place_of_line
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_boxes
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
@@ -50,6 +49,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_files import 
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 
 logger = logging.getLogger(__name__)
 

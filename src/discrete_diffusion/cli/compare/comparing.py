@@ -1,0 +1,130 @@
+"""The cells of a comparison: their folders checked, the missing ones run, all of them compared."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from omegaconf import DictConfig
+
+from discrete_diffusion.cli.compare.cells import Cell
+from discrete_diffusion.cli.compare.planning import plan_cells
+from discrete_diffusion.cli.compare.results import write_comparison
+from discrete_diffusion.cli.compare.running import run_cells
+from discrete_diffusion.cli.precision import check_trainer_units
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.base import Dataset
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.evaluation.equal_terms import EqualTerms
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.runtime.atomic_files import put_aside
+
+__all__ = ["compare_cells", "plan_cells", "read_data"]
+
+logger = logging.getLogger(__name__)
+
+
+def compare_cells(
+    cells: Sequence[Cell],
+    config: DictConfig,
+    overrides: Sequence[str],
+    launcher: Sequence[str],
+    user_config_dir: str | None,
+) -> dict[str, Any]:
+    """Train and measure the cells that are not finished, and write the comparison."""
+    terms = EqualTerms(
+        bound_samples=config.bound_samples,
+        bound_draws=config.bound_draws,
+        num_samples=config.eval.num_samples,
+        draws=cells[0].measurement.num_draws(config),
+        verdicts=cells[0].measurement.num_verdicts(config),
+    )
+    replaced = [
+        f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
+        f"{cell.parameters:,} parameters) takes its place"
+        for cell in cells
+        if cell.instead_of
+    ]
+    for line in dict.fromkeys(replaced):
+        logger.info("%s", line)
+    if not launcher:  # whose machines may be others
+        for cell in cells:
+            if not cell.folder.is_trained:
+                check_trainer_units(cell.config.trainer)
+    data = read_data(cells)
+    _check_folders(cells, data, overwrite=config.overwrite)
+    missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, terms)]
+    _announce(cells, missing)
+    if missing:
+        run_cells(missing, terms, launcher=launcher, user_config_dir=user_config_dir)
+    return write_comparison(cells, data, terms, overrides=[*overrides, *launcher])
+
+
+def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
+    """The data sets of the cells by name, that of the first cell first.
+
+    Raises ``ValueError`` if one holds out fewer than two samples, or two do not hold the same.
+    """
+    configs: dict[str, DictConfig] = {}
+    for cell in cells:
+        configs.setdefault(cell.data, cell.config)
+    first, *others = found = {name: _read(config) for name, config in configs.items()}
+    for name in others:
+        cells[0].measurement.check_same(found[first], found[name])
+    return found
+
+
+def _read(config: DictConfig) -> Dataset:
+    data = build_data(complete_data(config))
+    remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
+    split = held_out_split(data, remedy=remedy)
+    if (num := len(data.splits[split])) < 2:
+        raise ValueError(
+            f"{config.data.get('path') or f'data={config.data.name}'}: the {split} split holds "
+            f"{num}, expected at least two samples to compare models on; {remedy}"
+        )
+    return data
+
+
+def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
+    """``ValueError`` naming the cells whose folder holds another run, and what differs; with
+    ``overwrite`` such folders are put aside, and those with a damaged checkpoint."""
+    fingerprints = {name: each.fingerprint() for name, each in data.items()}
+    changed = []
+    for cell in cells:
+        folder, result, fingerprint = cell.folder, cell.folder.result, fingerprints[cell.data]
+        changes = folder.changes(cell.config)
+        if result is not None and result["data_fingerprint"] != fingerprint:
+            changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
+        if overwrite and not changes and result is None and folder.is_damaged:
+            changes.append(f"{folder.last} cannot be read")
+        if changes and overwrite:
+            aside = put_aside(folder.path)
+            logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
+            logger.info("the earlier cell is now %s", aside)
+        elif changes:
+            changed.append(f"{cell.name}: {', '.join(changes)}")
+    if changed:
+        listed = "\n  ".join(changed)
+        raise ValueError(
+            f"{cells[0].out / 'cells'} holds other runs (was -> is); give overwrite=true to train "
+            f"them anew, or another out=FOLDER:\n  {listed}"
+        )
+
+
+def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
+    to_run = {cell.name for cell in missing}
+    for cell in cells:
+        if cell.name not in to_run:
+            logger.info("%s: finished, kept", cell.name)
+        elif cell.folder.is_trained:
+            logger.info("%s: trained, kept; to be measured", cell.name)
+        elif cell.folder.last.exists():
+            logger.info("%s: interrupted, goes on", cell.name)
+    logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
+    there = {path.parent.name for path in (cells[0].out / "cells").glob("*/cell.json")}
+    replaced = {name for name in there if ".replaced-" in name}
+    if others := there - {cell.name for cell in cells} - replaced:
+        also = ", ".join(sorted(others))
+        logger.info("also in %s, kept, not in the table: %s", cells[0].out, also)

@@ -1,0 +1,33 @@
+"""What this kind of data does beyond saying what it is: all that needs torch, imported as one when
+``domain`` first asks for some of it."""
+
+from __future__ import annotations
+
+from discrete_diffusion.domains.bubble_diagrams.briefs.answering import answer_brief
+from discrete_diffusion.domains.bubble_diagrams.briefs.evaluating import (
+    evaluate_brief,
+    refuse_options,
+)
+from discrete_diffusion.domains.bubble_diagrams.briefs.given import chosen_by_brief
+from discrete_diffusion.domains.bubble_diagrams.build import build_dataset, build_test_plans
+from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
+from discrete_diffusion.domains.bubble_diagrams.completion.given_file import complete_file
+from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files, evaluate_model
+from discrete_diffusion.domains.bubble_diagrams.report import AdjacencyReport, DiagramReport
+from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
+
+__all__ = [
+    "AdjacencyReport",
+    "DiagramCells",
+    "DiagramReport",
+    "answer_brief",
+    "build_dataset",
+    "build_test_plans",
+    "chosen_by_brief",
+    "complete_file",
+    "evaluate_brief",
+    "evaluate_files",
+    "evaluate_model",
+    "refuse_options",
+    "sample_diagrams",
+]

@@ -1,0 +1,20 @@
+"""What this kind of data does beyond saying what it is: all that needs torch, imported as one when
+``domain`` first asks for some of it."""
+
+from __future__ import annotations
+
+from discrete_diffusion.domains.eit.build import build_eit, build_test_images, complete_eit
+from discrete_diffusion.domains.eit.comparing import ImageCells
+from discrete_diffusion.domains.eit.evaluation import evaluate_images
+from discrete_diffusion.domains.eit.image_report import ImageReport
+from discrete_diffusion.domains.eit.sampling import sample_images
+
+__all__ = [
+    "ImageCells",
+    "ImageReport",
+    "build_eit",
+    "build_test_images",
+    "complete_eit",
+    "evaluate_images",
+    "sample_images",
+]

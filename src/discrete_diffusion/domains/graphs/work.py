@@ -1,0 +1,25 @@
+"""What this kind of data does beyond saying what it is: all that needs torch, imported as one when
+``domain`` first asks for some of it."""
+
+from __future__ import annotations
+
+from discrete_diffusion.domains.graphs.build import build_dataset, build_test_graphs, largest_graph
+from discrete_diffusion.domains.graphs.evaluation import evaluate_files, evaluate_model
+from discrete_diffusion.domains.graphs.libraries import check_installed
+from discrete_diffusion.domains.graphs.metrics.validity import KINDS
+from discrete_diffusion.domains.graphs.report import GraphCells, GraphReport
+from discrete_diffusion.domains.graphs.sampling import complete_graphs, sample_graphs
+
+__all__ = [
+    "KINDS",
+    "GraphCells",
+    "GraphReport",
+    "build_dataset",
+    "build_test_graphs",
+    "check_installed",
+    "complete_graphs",
+    "evaluate_files",
+    "evaluate_model",
+    "largest_graph",
+    "sample_graphs",
+]

@@ -1,0 +1,21 @@
+"""What this kind of data does beyond saying what it is: all that needs torch, imported as one when
+``domain`` first asks for some of it."""
+
+from __future__ import annotations
+
+from discrete_diffusion.domains.cell_measurement import TokenCells
+from discrete_diffusion.domains.molecules.build import build_molecules, complete_molecules
+from discrete_diffusion.domains.molecules.evaluation import evaluate_files, evaluate_model
+from discrete_diffusion.domains.molecules.report import MoleculeReport
+from discrete_diffusion.domains.molecules.sampling import complete_file, sample_molecules
+
+__all__ = [
+    "MoleculeReport",
+    "TokenCells",
+    "build_molecules",
+    "complete_file",
+    "complete_molecules",
+    "evaluate_files",
+    "evaluate_model",
+    "sample_molecules",
+]

@@ -1,0 +1,46 @@
+"""``sample`` of a model of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
+from discrete_diffusion.domains.text.vocabulary import vocabulary_of
+from discrete_diffusion.evaluation.report import Drawn, Sampled
+from discrete_diffusion.evaluation.token_samples import draw_fresh
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.evaluation.requests import SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.types import SampleOutput
+
+NUM_SAMPLES = 64
+"""If ``num_samples`` does not say."""
+
+
+def sample_texts(request: SampleRequest, trained: TrainedModel) -> Drawn:
+    """``num_samples`` texts; written as ``samples.txt``."""
+    vocabulary = vocabulary_of(trained.data_config)
+
+    def numbered(rows: Tensor, output: SampleOutput) -> str:
+        return numbered_texts(vocabulary.decode(output.x0), rows.tolist())
+
+    with trained.sharing() as shard:
+        num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+        drawn = draw_fresh(trained, trained.on(shard, numbered), num, request.seed)
+    texts = vocabulary.decode(drawn.tokens)
+
+    def write() -> Sampled:
+        path = request.out / SAMPLE_TEXTS
+        write_texts(path, texts)
+        facts = {
+            "num_samples": len(texts),
+            "network_calls_per_sample": drawn.network_calls,
+            "seconds": drawn.seconds,
+        }
+        return Sampled(facts, f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s; {path}")
+
+    return Drawn(texts, write)

@@ -1,0 +1,17 @@
+"""What this kind of data does beyond saying what it is: all that needs torch, imported as one when
+``domain`` first asks for some of it."""
+
+from __future__ import annotations
+
+from discrete_diffusion.domains.text.build import build_test_text, build_text, complete_text
+from discrete_diffusion.domains.text.report import TextCells, TextReport
+from discrete_diffusion.domains.text.sampling import sample_texts
+
+__all__ = [
+    "TextCells",
+    "TextReport",
+    "build_test_text",
+    "build_text",
+    "complete_text",
+    "sample_texts",
+]
