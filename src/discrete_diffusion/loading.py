@@ -1,4 +1,4 @@
-"""``load``: a trained model out of its checkpoint, which draws samples of its kind of data."""
+"""``load``: a trained model from its checkpoint, ready to sample its kind of data."""
 
 from __future__ import annotations
 
@@ -32,20 +32,30 @@ def load(
     device: torch.device | str = "cpu",
     plugins: Sequence[str] = (),
 ) -> Any:
-    """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``; a
-    ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
+    """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``.
+
+    A ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
     ``SampleFunction``: ``load(path).sample(num=16)``; ``save_pretrained(folder)`` and
     ``push_to_hub("owner/name")`` pass it on, see ``checkpoints/sharing.py``.
 
-    ``path``: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
-    ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging Face Hub.
-    ``ema``: the averaged weights (default) or the last training weights, which only a ``.ckpt``
-    has. ``plugins``: your own modules to import first, also from the current folder. The file makes
-    nothing be imported: its own list of modules is read, and not followed.
+    The file makes nothing be imported: its own list of modules is read, and not followed.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file or
-    model, if it is damaged, of a newer format, not a checkpoint of this package, or needs a module
-    that nobody has imported.
+    Args:
+        path: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
+            ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging
+            Face Hub.
+        ema: the averaged weights (default) or the last training weights, which only a ``.ckpt``
+            has.
+        device: where its weights lie.
+        plugins: your own modules to import first, also from the current folder.
+
+    Returns:
+        The algorithm, in eval mode.
+
+    Raises:
+        FileNotFoundError: there is no such file or model.
+        ValueError: the file is damaged, of a newer format, not a checkpoint of this package, or
+            needs a module that nobody has imported; one sentence says which.
     """
     from discrete_diffusion.checkpoints.contents import read_checkpoint
     from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
@@ -60,17 +70,11 @@ def load(
 
 
 class SampleFunction:
-    """Draws samples as the command ``sample`` does, and returns them instead of writing files.
+    """Function that samples as the command ``sample`` does, and returns instead of writing files.
 
-    ``num``: how many; of kinds of data with conditions, how many held-out ones are drawn for.
-    ``seed``: the same seed and options draw what the command writes. ``given``: what to complete,
-    a file as the command takes it, or what its lines would hold: JSON objects, or objects with
-    ``to_json``, one or several. ``sampling``: another sampler by name, or settings as in
-    ``{"name": "ancestral", "temperature": 0.9}``; without a name, of the sampler trained with.
-    Further ``options`` are those keys of the command that mean something for this kind of data; a
-    count goes with or without ``num_``, and a JSON object where the command takes a file of one.
-
-    Returns a list or a dataclass of the kind of data. Raises ``ValueError`` as the command does.
+    Args:
+        path: the checkpoint's file.
+        checkpoint: the loaded checkpoint.
     """
 
     def __init__(self, path: str, checkpoint: Checkpoint) -> None:
@@ -86,6 +90,27 @@ class SampleFunction:
         sampling: str | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
+        """Sample from the model.
+
+        Args:
+            num: how many; of kinds of data with conditions, how many held-out ones to sample for.
+            seed: the same seed and options give the samples that the command writes.
+            steps: number of time steps, or of network calls for samplers that have none; None: the
+                sampler's default.
+            given: samples to complete, a file as the command takes it, or the content of its lines:
+                JSON objects, or objects with ``to_json``, one or several.
+            sampling: another sampler by name, or settings as in ``{"name": "ancestral",
+                "temperature": 0.9}``; without a name, of the sampler trained with.
+            **options: those keys of the command that mean something for this kind of data; a count
+                goes with or without ``num_``, and a JSON object where the command takes a file of
+                one.
+
+        Returns:
+            A list or a dataclass of the kind of data.
+
+        Raises:
+            ValueError: as the command does.
+        """
         from discrete_diffusion.cli.sample import draw
 
         if isinstance(sampling, str):
