@@ -1,4 +1,4 @@
-"""What ``compare`` measures of each of its cells, by the kind of data."""
+"""Measurements of the cells of ``compare``, by the kind of data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class CellMeasurement(ABC):
-    """What is measured of the cells of a comparison, and what stands beside their numbers.
+    """Measurement of the cells of a comparison, and the baselines beside their numbers.
 
     ``measures``: numbers of every held-out sample, in the order of the table; ``nelbo`` is the
     bound. ``columns``: metrics of the table. ``axes``: the figure shows the first of these metrics
@@ -48,7 +48,7 @@ class CellMeasurement(ABC):
 
     @abstractmethod
     def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
-        """What ``cell.json`` holds of a trained model: ``metrics``, the numbers of each measure
+        """Contents of ``cell.json`` for a trained model: ``metrics``, the numbers of each measure
         and, with those of ``nelbo``, which it calls ``bounds``, their ``quantity``, ``ordering``
         and ``rows``. Samples may go into ``folder``.
 
@@ -56,7 +56,7 @@ class CellMeasurement(ABC):
         """
 
     def baselines(self, data: Any, num: int) -> tuple[Baseline, ...]:
-        """What is guessed without a network, of the first ``num`` held-out samples."""
+        """Baselines, which need no network, on the first ``num`` held-out samples."""
         return ()
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
@@ -78,7 +78,8 @@ class CellMeasurement(ABC):
 
 
 class TokenCells(CellMeasurement):
-    """Of tokens by themselves: the bound of held-out samples, and metrics of fresh samples.
+    """Measurement of tokens by themselves: the bound of held-out samples, and metrics of fresh
+    samples.
 
     ``report``: measures the samples, and names columns and axes.
     """
@@ -88,8 +89,8 @@ class TokenCells(CellMeasurement):
         self.columns, self.axes = report.columns, report.axes
 
     def report(self, data: Any, verdicts: int = 0) -> TokenReport:
-        """Of the split that is held out. ``verdicts``: samples of which slow metrics, if there are
-        any, are measured."""
+        """Report beside the held-out split. ``verdicts``: samples of which slow metrics, if there
+        are any, are measured."""
         from discrete_diffusion.evaluation.held_out import held_out_split
 
         return self._report(data, held_out_split(data))

@@ -76,7 +76,7 @@ _WHENS = tuple(" ".join(x).strip() for x in product(map(str.capitalize, DAYS), (
 _PAIRS = tuple(permutations(NAMES, 2))
 _SIZES = (len(_PAIRS), len(_PLOTS), len(OBJECTS), len(_WHENS), len(PLACES))
 NUM_COMBINATIONS = int(np.prod(_SIZES))
-"""Of the slots: 604,800."""
+"""Number of combinations of the slots: 604,800."""
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _lines(
 
 
 def _scores(found: Summaries) -> dict[str, float]:
-    """Of the summaries that have a reference; none without one."""
+    """Scores of the summaries that have a reference; none without one."""
     both = zip(found.generated, found.references, strict=True)
     pairs = [(text, reference) for text, reference in both if reference]
     if not pairs:

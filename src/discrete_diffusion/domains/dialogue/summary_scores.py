@@ -56,8 +56,8 @@ def summary_baselines(
 
 @dataclass(frozen=True)
 class SourceGap:
-    """What a summary costs beside its own dialogue and beside that of another pair of the split
-    (``PairDataset.others``), in bounds on -log p(summary | dialogue) with the same noise.
+    """Bounds of a summary beside its own dialogue and beside that of another pair of the split
+    (``PairDataset.others``), on -log p(summary | dialogue), with the same noise.
     """
 
     own: SampleBounds

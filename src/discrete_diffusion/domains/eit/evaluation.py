@@ -122,7 +122,7 @@ def field_section(scores: Mapping[str, float]) -> TableSection:
 
 
 def field_notes(scores: Mapping[str, float]) -> list[str]:
-    """What the numbers of ``field_section`` are of, in sentences."""
+    """Sentences about the samples behind the numbers of ``field_section``."""
     notes = [
         f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} draws each, "
         f"{scores['network_calls_per_draw']:g} network calls a draw; ± is the standard error over "

@@ -18,7 +18,7 @@ from discrete_diffusion.evaluation.intervals import standard_error
 
 @dataclass(frozen=True)
 class FieldBaselines:
-    """What the training split says of an image without a network.
+    """Guesses of an image from the training split, without a network.
 
     ``by_name``: ``mean_image``, ``ones`` and ``ridge``.
     ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation of the training maps.

@@ -31,7 +31,7 @@ MAX_SAMPLES = 5
 _SPAN = 2.5
 """Colours of maps end at so many standard deviations."""
 _WIDTH = 2.1
-"""Of a panel, in inches."""
+"""Width of a panel, in inches."""
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ GIVEN = "#d1495b"
 
 _NODE = "#44608a"
 _COLOURS = ("#44608a", "#ef9f4c", "#1f7a78", "#b06ab3", "#c9a227", "#7a7f87", "#d1495b", "#6fa8dc")
-"""Of types of nodes; they begin again after the last."""
+"""Colours of types of nodes; they begin again after the last."""
 _STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = (
     "solid",
     "dashed",
     "dotted",
     "dashdot",
 )
-"""Of types of edges."""
+"""Line styles of types of edges."""
 
 _CELL = 2.1
 """Inches of a graph's square."""

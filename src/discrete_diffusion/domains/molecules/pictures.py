@@ -23,7 +23,7 @@ MAX_DRAWN = 36
 _COLUMNS, _SIZE = 6, (220, 190)
 
 _CLOSE = 0.1
-"""Of a bond's length, 1.5: atoms nearer than this lie on each other."""
+"""Share of a bond's length, 1.5: atoms nearer than this lie on each other."""
 
 
 def draw_molecules(

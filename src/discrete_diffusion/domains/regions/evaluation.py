@@ -67,7 +67,7 @@ class RowEvaluation(Evaluation):
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """Of every score over the sampling seeds."""
+        """Intervals of every score over the sampling seeds."""
         return {name: confidence_interval(values) for name, values in self.per_seed.items()}
 
     def sections(self) -> list[TableSection]:
@@ -96,7 +96,7 @@ class RowEvaluation(Evaluation):
         ]
 
     def metrics(self) -> dict[str, Any]:
-        """What ``metrics.json`` holds; scores are means over sampling seeds, with intervals."""
+        """Contents of ``metrics.json``; scores are means over sampling seeds, with intervals."""
         return {
             **self.facts,
             **self.bound.as_dict(),

@@ -64,7 +64,7 @@ class FillingScores:
 
 @dataclass(frozen=True)
 class RowBaselines:
-    """What the training split says of a row without a network.
+    """Guesses of a row from the training split, without a network.
 
     ``train``: its windows, masked at ``mask_rate``. ``mean``, ``scale``: Float64[M], mean and
     standard deviation of its rows. ``by_name``: ``column_mean``, ``neighbour_mean``,

@@ -42,7 +42,7 @@ _WORLD_STREAM, _WINDOW_STREAM = 0, 1
 
 @dataclass(frozen=True)
 class SimulationSettings:
-    """What decides the windows. Raises ``ValueError`` for a number out of range."""
+    """Settings of the windows. Raises ``ValueError`` for a number out of range."""
 
     num_windows: int
     rows: int
@@ -84,7 +84,7 @@ class SimulatedWindows:
 
 
 def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
-    """What ``simulate_windows(settings)`` returns, by way of the cache if that is worth it.
+    """Result of ``simulate_windows(settings)``, by way of the cache if that is worth it.
 
     Trouble with the cache is logged and does no harm.
     """

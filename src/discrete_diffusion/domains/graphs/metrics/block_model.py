@@ -129,7 +129,7 @@ def _improved(adjacency: Floats, blocks: Ints) -> Ints:
     log_factorial = gammaln(np.arange(num_nodes**2 + 2) + 1.0)
 
     def likelihood(edges: Ints, size: Ints, others: Ints) -> Floats:
-        """Of each block with all: log B(e + 1, m - e + 1) = log e! (m - e)! / (m + 1)!"""
+        """Likelihood of a block with all: log B(e + 1, m - e + 1) = log e! (m - e)! / (m + 1)!"""
         pairs = np.where(diagonal, (size * (size - 1) // 2)[:, None], np.outer(size, others))
         both = log_factorial[edges] + log_factorial[pairs - edges]
         return (both - log_factorial[pairs + 1]).sum(axis=1)
