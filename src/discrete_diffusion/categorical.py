@@ -83,7 +83,7 @@ def pick(log_probs: Tensor, u: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Thinned:
-    """What ``thin`` returns.
+    """Result of ``thin``.
 
     ``rows``: Int64[K], those that are kept, ascending. ``log_chances``: Float64[K], the log of the
     probability with which each was.

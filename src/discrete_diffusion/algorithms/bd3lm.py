@@ -154,7 +154,7 @@ class BD3LM(TokenAlgorithm):
     def _one_block(
         self, masked: Corruption, batch: Batch, generator: torch.Generator
     ) -> Corruption:
-        """Of what is drawn for every block, that for one block of each sample."""
+        """Values of one block of each sample, out of those sampled for every block."""
         block, num = draw_blocks(batch.real, self.blocks, self.num_blocks, generator)
         own = self.blocks == block.unsqueeze(1)  # (B, L)
         t = masked.t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)

@@ -182,7 +182,7 @@ class LatentSeq2Seq(Algorithm):
         return LossOutput(self._distance(y, target), nelbo, num_real)
 
     def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
-        """Of the targets given latents Float[B, K, D]."""
+        """Loss of the targets given latents Float[B, K, D]."""
         ids, real = batch.x0, batch.real
         end = torch.full_like(ids[:1], self.pad_id)
         end[:, 0] = self.eos_id

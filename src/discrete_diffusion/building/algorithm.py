@@ -113,7 +113,7 @@ def check_states(config: DictConfig) -> None:
 
 
 def _how_to_offer(needs: Collection[str]) -> str:
-    """What to write in a network of one's own so that it offers what an algorithm ``needs``."""
+    """Lines to write in a network of one's own so that it offers what an algorithm ``needs``."""
     named = [name for name in needs if name != "causal"]
     parts = [f"conditions=({', '.join(map(repr, named))},)"] if named else []
     parts += ["causal=True"] if "causal" in needs else []

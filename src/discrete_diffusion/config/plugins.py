@@ -1,4 +1,5 @@
-"""What users add: builders by name, entry points of installed packages, modules of their own."""
+"""Additions of users: builders by name, entry points of installed packages, modules of their
+own."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class LazyEntry:
         vars(self).update(facts)
 
     def load(self) -> Any:
-        """What it names."""
+        """The class or function that it names."""
         return getattr(import_module(self.__module__), self.__qualname__)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -77,7 +78,7 @@ class Registry(Generic[_Builder]):
         return {name: self.find(name) for name in self.names()}
 
     def entry(self, name: str) -> _Builder | LazyEntry:
-        """What stands in the table under that name: a builder, or, of ours, its ``LazyEntry``,
+        """Entry of the table under that name: a builder, or, of ours, its ``LazyEntry``,
         which imports nothing.
 
         Raises ``ValueError`` with the closest name if there is none."""

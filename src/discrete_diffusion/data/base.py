@@ -113,7 +113,7 @@ class Dataset(ABC):
         return digest.hexdigest()[:16]
 
     def _meaning(self) -> str:
-        """What else than their numbers makes samples what they are, as text ..."""
+        """Text of whatever beside their numbers makes samples what they are ..."""
         return ""
 
     def _meaning_tensors(self) -> list[Tensor]:

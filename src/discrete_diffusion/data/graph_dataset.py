@@ -60,7 +60,7 @@ class GraphDataset(TokenDataset):
         return Examples(x0, graphs.real, log_num_orders, conditions=self.conditions_of(graphs))
 
     def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
-        """What comes with graphs, whatever the order of their nodes."""
+        """Conditions that come with graphs, whatever the order of their nodes."""
         return {}
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:

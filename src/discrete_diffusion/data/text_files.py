@@ -15,7 +15,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class DamagedGzipError(ValueError):
-    """What is wrong with a gzipped file, without its name."""
+    """Fault of a gzipped file, without its name."""
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from discrete_diffusion.forward_process.interpolating import InterpolatingProces
 EXACT, DERIVED = 1e-9, 1e-3
 """Largest error of a probability, and of a rate as a share of it, against differences of them."""
 MOST_NUMBERS = 2**24
-"""Of the transition matrices of all positions."""
+"""Largest number of entries in the transition matrices of all positions."""
 TIMES = ((0.0, 0.3), (0.3, 0.7), (0.05, 0.98), (0.0, 1.0), (0.6, 1.0), (0.4, 0.4))
 """(s, t), s <= t."""
 NUM_DRAWS = 4000

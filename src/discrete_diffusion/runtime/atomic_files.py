@@ -41,7 +41,7 @@ UNFINISHED = ".unfinished"
 
 _GROWING = ".partial"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Of the disk, of a person's share of it, of a file."""
+"""Errors of a full disk, of a person's full share of it, and of a file too large."""
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def append_text(path: Path, text: str) -> None:
 
 
 def growing_name(path: Path) -> Path:
-    """What ``growing_file`` appends to until ``path`` is there."""
+    """File that ``growing_file`` appends to until ``path`` is there."""
     return path.with_name(f"{path.stem}{_GROWING}{path.suffix}")
 
 
@@ -193,7 +193,7 @@ def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) ->
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """What changes when another file takes its name; None if there is none."""
+    """Identity of a file, which changes when another takes its name; None if there is none."""
     if not path.exists():
         return None
     found = path.stat()

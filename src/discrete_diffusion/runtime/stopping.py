@@ -32,7 +32,7 @@ class Stop(BaseException):
 
     @property
     def exit_status(self) -> int:
-        """What a shell reports of a process that the signal ended: 130 or 143."""
+        """Status that a shell reports of a process that the signal ended: 130 or 143."""
         return 128 + self.number
 
 

@@ -1,4 +1,4 @@
-"""What is exact: the one place that says whether samples follow the model's own distribution."""
+"""Exactness: the one place that states whether samples follow the model's own distribution."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Guidance:
         return [given, {**given, "keep": none}]
 
     def mix(self, found: Sequence[Tensor]) -> Tensor:
-        """What was predicted for each of the ``inputs``, mixed."""
+        """Mix the predictions for each of the ``inputs``."""
         if len(found) == 1:
             return found[0]
         given, without = found

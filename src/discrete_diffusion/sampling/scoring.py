@@ -14,7 +14,7 @@ from discrete_diffusion.sampling.calls import time_of_masked_share
 
 @dataclass(frozen=True)
 class KnownLogProb:
-    """What ``log_prob_of`` returns.
+    """Result of ``log_prob_of``.
 
     ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
     ``num_evaluated``: sequences that the network was shown, over all rows, in ``num_batches``

@@ -1,4 +1,4 @@
-"""What happens beside the training steps: samples, a line of text."""
+"""Callbacks beside the training steps: samples, a line of text."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class TimeOfMeasuring(Callback):
             self._tell("the final measurements", seconds, keys)
 
     def _keys(self, steps: int) -> str:
-        """What makes the validations of so many steps cheaper."""
+        """Keys that make the validations of so many steps cheaper."""
         mostly_drawing = self.num_samples and 2 * self._drawing > self._validating
         smaller = "callbacks.num_samples" if mostly_drawing else "trainer.limit_val_batches"
         if self._num == 1:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _SCORE = "val/nelbo"
 
 _OF_WRITING = ("inline_container", "PytorchStreamWriter")
-"""What torch's errors in writing a file name, and those of a GPU do not."""
+"""Words in torch's errors in writing a file, and not in those of a GPU."""
 
 
 class CheckpointFiles(TorchCheckpointIO):

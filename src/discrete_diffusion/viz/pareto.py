@@ -127,7 +127,7 @@ def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
 
 
 def _colours(points: Sequence[ModelPoint], first: str) -> tuple[list[str], list[str]]:
-    """Of the edges of the points, and of their faces: hollow if they are replaced."""
+    """Colours of the edges of the points, and of their faces: hollow if they are replaced."""
     edges = [SAMPLED if point.label == first else REAL for point in points]
     faces = ["white" if p.replaced else edge for p, edge in zip(points, edges, strict=True)]
     return edges, faces
