@@ -14,7 +14,7 @@ __all__ = ["__version__", "from_pretrained", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """``load`` brings torch with it, so it is imported when first asked for; ``from_pretrained`` is
+    """``load`` brings torch with it, so it is imported when first used; ``from_pretrained`` is
     the name that the Hub's users know it by."""
     if name in ("load", "from_pretrained"):
         from discrete_diffusion.loading import load

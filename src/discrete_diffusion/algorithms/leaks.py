@@ -131,7 +131,7 @@ def _check_causal(asked: Asked, before: Tensor, real: Tensor) -> None:
         behind = place >= cut
         if found := _find(asked, before, changed, real & ~behind, behind):
             raise ValueError(
-                f"{described(asked.algorithm.backbone)} is said to be causal, but its logits at "
+                f"{described(asked.algorithm.backbone)} is registered as causal, but its logits at "
                 f"position {found.moved} move with the token at position {found.by}; mask the "
                 f"attention, or make it one-directional, or register it without causal=True: "
                 f"{_consequence(asked)}"

@@ -205,7 +205,7 @@ def read_checkpoint(
     found.check_plugged_in()
     info, config = found.info, OmegaConf.create(found.info["config"])
     try:
-        with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and replaced below
+        with torch.random.fork_rng(devices=[]):  # its first weights are random, and replaced below
             algorithm = build_algorithm(config)
     except (ValueError, TypeError, OmegaConfBaseException) as error:
         raise ValueError(

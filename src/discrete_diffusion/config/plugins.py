@@ -27,8 +27,8 @@ class LazyEntry:
     """A class or function of ours, imported when it is first called, from ``where``,
     ``module:name``.
 
-    ``facts``: those of its class attributes that are asked for before, where they are not the
-    default; a test compares them with the class.
+    ``facts``: those of its class attributes that are read before it is imported, where they are not
+    the default; a test compares them with the class.
     """
 
     def __init__(self, where: str, **facts: Any) -> None:
@@ -46,7 +46,7 @@ class LazyEntry:
 @dataclass(frozen=True)
 class Registry(Generic[_Builder]):
     """Builders by name; ours are ``LazyEntry``. Those of an entry-point ``group`` join them when a
-    name is unknown, and when all are asked for."""
+    name is unknown, and when all are listed."""
 
     noun: str
     group: str

@@ -41,7 +41,8 @@ def is_gzipped(path: Path) -> bool:
 
 
 def suffix_of(path: Path) -> str:
-    """The ending that tells what is in a file, in lower case: ``.jsonl`` of ``plans.jsonl.gz``."""
+    """The ending that decides what is in a file, in lower case: ``.jsonl`` of
+    ``plans.jsonl.gz``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
 

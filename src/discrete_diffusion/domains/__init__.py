@@ -5,7 +5,7 @@ Every ``config.data`` names its kind: ``domain: text``. Two ways to add one from
 * decorate its class: ``@register_domain``;
 * ship it: an entry point of the group ``discrete_diffusion.domains`` in an installed package.
 
-A kind is imported when it is first asked for, and with it the libraries that it alone needs.
+A kind is imported when it is first used, and with it the libraries that it alone needs.
 """
 
 from __future__ import annotations

@@ -109,8 +109,9 @@ class TokenCells(CellMeasurement):
 
 
 def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> str:
-    """In which data set each algorithm has the samples, and how it draws: ``mdlm: data=eit-levels,
-    sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: of samplers, said too."""
+    """The data set in which each algorithm has the samples, and how it samples: ``mdlm:
+    data=eit-levels, sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: of
+    samplers, reported too."""
     ways: dict[str, list[str]] = {}
     for model in comparison.models:
         data, sampling = model.config.data, model.config.sampling
@@ -136,7 +137,7 @@ def sample_files(comparison: Comparison, file: str, shown_in: Path) -> dict[str,
     if lost:
         what = f"left out of {shown_in.name}" if there else f"{shown_in.name} is not written anew"
         logger.warning(
-            "%s: no %s, %s; without cell.json too, they are drawn again",
+            "%s: no %s, %s; without cell.json too, they are sampled again",
             ", ".join(lost),
             file,
             what,

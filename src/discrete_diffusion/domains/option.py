@@ -72,7 +72,7 @@ DATA = Option(
 
 TIME_BINS = Option(
     "time_bins",
-    "of the bound by time, with a noise draw in each per held-out sample; null is 20",
+    "of the bound by time, with a noise sample in each per held-out sample; null is 20",
     least=1,
 )
 """Options of ``evaluate``, for kinds of data whose models of tokens ``measure_model`` measures."""

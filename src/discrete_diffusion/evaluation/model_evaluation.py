@@ -164,5 +164,5 @@ def evaluate_token_model(
 def draw_samples(config: DictConfig, model: Model, report: Report) -> Tensor:
     """As ``config`` says: ``num_samples``, ``seed``. Int[num, L]."""
     num = NUM_SAMPLES if config.num_samples is None else config.num_samples
-    logger.info("drawing %s samples", f"{num:,}")
+    logger.info("sampling %s samples", f"{num:,}")
     return report.sample(model, num, config.seed)

@@ -203,7 +203,7 @@ class ForwardProcess(nn.Module, ABC):
         size = self.layout.vocab_size
         return torch.arange(size, device=self.layout.support.device).expand(1, size, -1)
 
-    # -- drawing ---------------------------------------------------------------------------------
+    # -- sampling --------------------------------------------------------------------------------
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
         """Sample xt ~ q_t(. | x0).
@@ -296,7 +296,7 @@ class ForwardProcess(nn.Module, ABC):
         marginal = self.marginal_log_probs(log_d0, s)
         joint = marginal + log_columns(self.log_transition(s, t), self.cells(), xt)
         possible = joint > neg_inf(joint.dtype) / 2
-        # what cannot be, of which a network may yet be asked, is taken for unchanged
+        # an impossible id, which a network may still be given, is taken for unchanged
         joint = torch.where(
             possible.any(dim=-1, keepdim=True),
             joint,

@@ -30,7 +30,7 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
     * ``marginal_log_probs``, ``posterior_log_probs`` (Bayes' rule) and ``leave_one_out`` follow
       from ``transition``, for a random D; of an ``InterpolatingProcess`` the noise mass and jump
       rates in all their forms too;
-    * ``corrupt``, ``corrupt_further`` and ``prior_sample`` draw from these, 4,000 times with a
+    * ``corrupt``, ``corrupt_further`` and ``prior_sample`` sample from these, 4,000 times with a
       fixed ``seed``, and leave positions that are not real untouched.
 
     Args:
@@ -254,7 +254,7 @@ class _Check:
         spread = (probs * (1 - probs)).clamp(min=0).sqrt() / num.sqrt()
         off = (share - probs).abs() - 6 * spread - 6 * (probs > 0) / num
         expected = torch.where(off <= 0, share.double(), probs)
-        self.same(f"share of draws of {what}", share.double(), expected, Where(("position", "id")))
+        self.same(f"share of {what}", share.double(), expected, Where(("position", "id")))
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class _Trial:
                 )
 
     def _check_falls(self, alpha: Tensor) -> None:
-        """Equal values pass where float64 cannot tell them from 0 or 1."""
+        """Equal values pass where float64 cannot distinguish them from 0 or 1."""
         ends = torch.minimum(alpha[:-1], 1 - alpha[1:]) < 1e-12
         rises = ~(alpha.diff(dim=0) < torch.where(ends, TOLERANCE**2, 0.0))
         if rises.any():

@@ -88,8 +88,9 @@ def whole_folder(
     """A new folder beside ``folder`` to write files into, renamed to it if the block ends well
     and has written some, else removed.
 
-    What ``folder`` holds is put aside before, and ``replaced`` is told where; without ``replaced``
-    it holds nothing. Raises ``OSError`` naming the file of ``folder`` that cannot be written.
+    What ``folder`` holds is put aside before, and ``replaced`` is called with the place; without
+    ``replaced`` it holds nothing. Raises ``OSError`` naming the file of ``folder`` that cannot be
+    written.
     """
     unfinished = _unfinished(folder)
     with made(folder.parent):

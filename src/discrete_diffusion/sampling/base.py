@@ -18,10 +18,10 @@ A = TypeVar("A", bound=Algorithm)
 class Law(Enum):
     """Distribution of samples, of whatever network; ``exactness`` says what follows."""
 
-    UNKNOWN = "not said"
+    UNKNOWN = "not stated"
     APPROXIMATE = "another than the model's"
     GRID = "the model's of discrete steps, if all are made; of others as the number of steps grows"
-    MASKED_SHARE = "one token a call in the order of the process, told the time of the masked share"
+    MASKED_SHARE = "one token a call in the process's order, given the time of the masked share"
     ANY_ORDER = "one token a call in an order that reads the predictions, or is one of its own"
     MODEL = "the model's own: of absorbing noise one token a call, at the times of the process"
 

@@ -80,4 +80,4 @@ def check_given(algorithm: Algorithm, conditions: Conditions | None) -> None:
     """Raise ``ValueError`` if one of the conditions is missing that the model's encoder reads."""
     if missing := [x for x in algorithm.encoded_conditions if x not in (conditions or {})]:
         given = ", ".join(f"'{name}': ..." for name in missing)
-        raise ValueError(f"the model draws from a condition; give conditions={{{given}}}")
+        raise ValueError(f"the model samples given a condition; give conditions={{{given}}}")

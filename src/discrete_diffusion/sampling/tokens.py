@@ -165,7 +165,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         if not algorithm.process.absorbing:
             raise ValueError(
                 f"{algorithm.name} with {algorithm.process.name} noise: a narrowing by the tokens "
-                "drawn so far needs absorbing noise, which shows them; train with algo=mdlm"
+                "sampled so far needs absorbing noise, which shows them; train with algo=mdlm"
             )
 
     @abstractmethod

@@ -36,8 +36,7 @@ _LABEL_GAP = 0.062
 class ModelPoint:
     """One model. ``difference``: of its bound, or another number, to the first model's, with its
     standard ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a
-    share of 1. NaN where there is none. ``replaced``: it has another backbone than was asked
-    for."""
+    share of 1. NaN where there is none. ``replaced``: it has another backbone than was requested."""
 
     label: str
     difference: float
@@ -67,11 +66,11 @@ def draw_pareto(
     Raises ``ValueError`` without a point, or if there is nothing to show of it.
     """
     if not points:
-        raise ValueError("no models to draw: give at least one point")
+        raise ValueError("no models to plot: give at least one point")
     shown = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
     num_panels = (len(points) > 1) + bool(shown)
     if num_panels == 0:
-        raise ValueError("nothing to draw of one model without samples: give another, or samples")
+        raise ValueError("nothing to plot of one model without samples: give another, or samples")
     if is_share:
         shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
     front = _front(shown, more_is_better)

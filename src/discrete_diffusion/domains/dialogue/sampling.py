@@ -112,7 +112,7 @@ def _lines(
     drawn: Tensors,
     beside: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
-    """The lines of some pairs of a split and of the summaries drawn for them; ``beside``: further
+    """The lines of some pairs of a split and of the summaries sampled for them; ``beside``: further
     keys of every pair."""
     pairs = [data.pairs[split][row] for row in rows.tolist()]
     part = Summaries(

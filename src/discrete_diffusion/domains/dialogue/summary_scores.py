@@ -93,7 +93,7 @@ def source_gap(
     seed: int,
     stream: tuple[int, ...] = (),
 ) -> SourceGap:
-    """The gap of ``rows`` Int[M] of a split, ``draws`` draws of the noise each; ``stream`` as for
+    """The gap of ``rows`` Int[M] of a split, ``draws`` noise samples each; ``stream`` as for
     ``estimate_bound``.
 
     Works for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises

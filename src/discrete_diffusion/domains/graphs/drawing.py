@@ -19,7 +19,7 @@ from discrete_diffusion.domains.graphs.libraries import library
 from discrete_diffusion.viz.chart_style import TEXT, add_legend, new_figure, save
 
 MAX_DRAWN = 36
-"""More could not be told apart."""
+"""More could not be distinguished."""
 
 GIVEN = "#d1495b"
 """Edges that were known before the graph was completed."""

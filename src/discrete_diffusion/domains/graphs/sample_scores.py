@@ -86,7 +86,7 @@ class SampleScores:
                 TableRow(name, f"{mean:.5f} ± {self.floors.sd[name]:.5f}", meaning=DISTANCES[name])
                 for name, mean in self.floors.mean.items()
             ]
-            title = "floors: real graphs in the place of the samples (± of one draw)"
+            title = "floors: real graphs in the place of the samples (± of one subset)"
             found.append(TableSection(title, tuple(rows)))
         return found
 
@@ -153,7 +153,7 @@ def score_samples(
     seed: int = 0,
 ) -> SampleScores:
     """Every metric of every set against one reference. ``training``: gives novelty and the ratio.
-    ``known``: real graphs that the floors are drawn from; ``floor_draws=0`` draws none.
+    ``known``: real graphs from which the floors are sampled; ``floor_draws=0`` computes none.
 
     ``unreadable``: of each set, how many further samples are no graph.
 

@@ -30,7 +30,7 @@ _SIZES, _PLACES, _SCORES, _CHOICE = 30, 31, 32, 33
 
 @dataclass(frozen=True)
 class Completed:
-    """``molecules``: scaffold atoms first, numbered as given, then the drawn ones; ``lines``: of
+    """``molecules``: scaffold atoms first, numbered as given, then the sampled ones; ``lines``: of
     the scaffold of each; ``real``, ``known``: Bool[M, L], positions, and those of the scaffold."""
 
     molecules: list[Molecule]
@@ -51,13 +51,13 @@ def complete(
     size: int | Sequence[int] | None,
     seed: int,
 ) -> Completed:
-    """``completions`` molecules for each scaffold, of sizes drawn from ``size_counts`` among those
-    with at least one new atom, or of ``size``.
+    """``completions`` molecules for each scaffold, of sizes sampled from ``size_counts`` among
+    those with at least one new atom, or of ``size``.
 
     A model that knows molecules in random order takes the scaffold in the first slots: the exact
-    conditional, where the sampler is exact. One of the order of SMILES has to be told where the
-    scaffold's atoms stand: ``PROPOSALS`` walks over them, spread over random slots, are weighed by
-    the model's probability of what they fix, and one is drawn: an approximation.
+    conditional, where the sampler is exact. One of the order of SMILES has to be given the place of
+    the scaffold's atoms stand: ``PROPOSALS`` walks over them, spread over random slots, are weighed
+    by the model's probability of what they fix, and one is sampled: an approximation.
 
     Raises ``ValueError`` for another order, and for a scaffold that no size leaves room for.
     """

@@ -1,4 +1,4 @@
-"""Pictures of molecules, drawn by rdkit."""
+"""Pictures of molecules by rdkit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLOSE = 0.1
 def draw_molecules(
     molecules: Sequence[Molecule], path: Path, legends: Sequence[str] | None = None
 ) -> None:
-    """A grid of them, ``.png`` or ``.svg``; those that rdkit refuses are drawn all the same and
+    """A grid of them, ``.png`` or ``.svg``; those that rdkit refuses are plotted all the same and
     called not valid. ``legends``: what stands below each."""
     from rdkit import rdBase
     from rdkit.Chem import Draw

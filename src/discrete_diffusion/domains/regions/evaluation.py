@@ -91,7 +91,7 @@ class RowEvaluation(Evaluation):
             "share of the spread about the training mean that is explained; masked_mse, the "
             "squared error in training standard deviations.",
             *([seeds] if num > 1 else []),
-            "The scores by how much is hidden are of one draw of masks.",
+            "The scores by how much is hidden are of one sample of masks.",
             f"± of the bound is its standard error over {self.bound.num_samples:,} windows.",
         ]
 

@@ -33,8 +33,8 @@ class FillingScores:
     ``by_name``: of the ``model``'s expected rows, of those ``filled`` by a sampler, if any, then
     of the baselines; ``oracle`` only of simulated data.
 
-    Rows that a sampler draws have the spread that expected rows lack: the squared error of an exact
-    model's draws is twice that of its expectations.
+    Sampled rows have the spread that expected rows lack: the squared error of an exact model's
+    samples is twice that of its expectations.
     """
 
     by_name: Mapping[str, RowScores]

@@ -170,7 +170,7 @@ def _completions(config: DictConfig, trained: TrainedModel) -> int:
     if config.completions > 1 and temperature == 0:
         logger.info(
             "no noise is added, so completions of a window differ at most by the order in which "
-            "its rows are filled; set sampling.temperature=1 to draw from the model"
+            "its rows are filled; set sampling.temperature=1 to sample from the model"
         )
     return int(config.completions)
 

@@ -1,8 +1,8 @@
-"""Whether a graph could be drawn from the stochastic block models of the benchmark.
+"""Whether a graph could be a sample of the stochastic block models of the benchmark.
 
 A substitute: the published test fits a degree-corrected block model with graph-tool, which is not
 on PyPI. Here blocks are found by maximising the exact integrated likelihood of a Bernoulli block
-model, and what is asked of them then is what the published test asks.
+model, and the criterion then is that of the published test.
 """
 
 from __future__ import annotations
