@@ -25,7 +25,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import SplitBatches, TokenDataset, bucket_batches
 from discrete_diffusion.domains import build_data
-from discrete_diffusion.evaluation import sample_bounds
+from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone
 from discrete_diffusion.models.tuned import FastLinear

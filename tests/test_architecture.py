@@ -41,8 +41,9 @@ LAYERS = (
 UPWARD = 0
 """Arrows between parts that run upwards at most."""
 
-ALONE = {"sampling.first_hitting": (30, 3600), "algorithms.mdlm": (23, 2956)}
-"""What one has to read with a module, imports within functions left out: files, and their lines."""
+ALONE = {"sampling.first_hitting": (30, 2700), "algorithms.mdlm": (23, 1900)}
+"""What one has to read with a module, imports within functions left out: files, and their lines
+without docstrings."""
 
 LOCAL = 80
 """Imports within functions at most: where start-up needs them, or a library is heavy."""
@@ -95,6 +96,19 @@ def imports(module: str) -> tuple[set[str], set[str]]:
     return top, local
 
 
+def length(path: Path) -> tuple[int, int]:
+    """Lines of a file, without and with docstrings."""
+    text = path.read_text()
+    docstrings = (
+        node.end_lineno - node.lineno + 1
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+    return len(text.splitlines()) - sum(docstrings), len(text.splitlines())
+
+
 GRAPH = {module: set().union(*imports(module)) for module in FILES}
 
 
@@ -126,7 +140,7 @@ def test_a_piece_can_be_picked_up(module: str):
         new = imports(todo.pop())[0] - found
         found |= new
         todo += new
-    lines = sum(len(FILES[name].read_text().splitlines()) for name in found)
+    lines = sum(length(FILES[name])[0] for name in found)
     most_files, most_lines = ALONE[module]
     assert len(found) <= most_files, sorted(found)
     assert lines <= most_lines, sorted(found)
@@ -194,8 +208,10 @@ print("fine")
 
 def test_modules_are_short():
     for path in PACKAGE.rglob("*.py"):
-        length = len(path.read_text().splitlines())
-        assert length <= 330, f"{path.relative_to(PACKAGE)} has {length} lines; split by concept"
+        code, whole = length(path)
+        place = f"{path.relative_to(PACKAGE)} has {whole} lines, {code} of them no docstrings"
+        assert code <= 310, f"{place}; split by concept"
+        assert whole <= 370, f"{place}; split by concept"
 
 
 WORDS = re.compile(

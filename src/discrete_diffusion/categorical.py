@@ -1,7 +1,7 @@
-"""Categorical distributions in log space: restrict, temper, draw, thin.
+"""Categorical distributions in log space: restrict, temper, sample, thin.
 
-Draws are made in float64. A float32 Gumbel or inverse-CDF draw rounds away the tails and silently
-lowers the temperature of every sample (Zheng et al., arXiv 2409.02908).
+Samples are taken in float64. A float32 Gumbel or inverse-CDF sample rounds away the tails and
+silently lowers the temperature of every sample (Zheng et al., arXiv 2409.02908).
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def nucleus(log_probs: Tensor, top_p: float) -> Tensor:
 def uniform_draws(
     shape: tuple[int, ...], generator: torch.Generator, device: torch.device | str | None = None
 ) -> Tensor:
-    """Float64 draws in [0, 1), made where the generator lives, then moved to ``device``."""
+    """Uniform Float64 numbers in [0, 1), made where the generator lives, then moved to
+    ``device``."""
     draws = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
     return draws if device is None else draws.to(device)
 
@@ -68,14 +69,14 @@ def uniform_draws(
 def draw(log_probs: Tensor, generator: torch.Generator) -> Tensor:
     """One id per row of log_probs (..., V), by inverting the cumulative sum in float64.
 
-    An id of probability 0 is never drawn: the chosen id is the first whose cumulative
+    An id of probability 0 is never chosen: the chosen id is the first whose cumulative
     probability exceeds a uniform u < 1 of the row's total. The rows need not be normalised.
     """
     return pick(log_probs, uniform_draws(tuple(log_probs.shape[:-1]), generator, log_probs.device))
 
 
 def pick(log_probs: Tensor, u: Tensor) -> Tensor:
-    """``draw`` with its uniform numbers ``u``, Float64[...] in [0, 1), drawn before."""
+    """``draw`` with its uniform numbers ``u``, Float64[...] in [0, 1), made before."""
     cumulative = log_probs.double().exp().cumsum(dim=-1)
     threshold = u.unsqueeze(-1) * cumulative[..., -1:]
     return (cumulative <= threshold).sum(dim=-1)
@@ -83,7 +84,7 @@ def pick(log_probs: Tensor, u: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Thinned:
-    """What ``thin`` returns.
+    """Result of ``thin``.
 
     ``rows``: Int64[K], those that are kept, ascending. ``log_chances``: Float64[K], the log of the
     probability with which each was.
@@ -100,8 +101,8 @@ def thin(log_weights: Tensor, num: int, generator: torch.Generator) -> Thinned:
     Row i is kept with probability p_i = min(1, w_i / c), c such that these add up to ``num``.
     Whatever is summed over the kept rows, each divided by its p_i, has the sum over all rows for
     its mean; with the least squared error if what is summed is the weights (Fearnhead and Clifford,
-    2003, J. R. Statist. Soc. B 65 (4), 887-899). Those lighter than c are drawn systematically, by
-    one random number.
+    2003, J. R. Statist. Soc. B 65 (4), 887-899). Those lighter than c are sampled systematically,
+    by one random number.
     """
     if len(log_weights) <= num:
         return Thinned(torch.arange(len(log_weights)), torch.zeros_like(log_weights))

@@ -1,4 +1,4 @@
-"""What the layers hand to each other, and the axis legend used everywhere.
+"""Types that the layers exchange, and the axis legend used everywhere.
 
 Axes: ``B`` batch, ``L`` token positions, ``V`` token ids, ``N`` nodes, ``E`` edges (node pairs),
 ``D`` width, ``H`` attention heads; where samples are features, ``N`` rows and ``M`` features.
@@ -17,23 +17,26 @@ import torch
 from torch import Tensor
 
 Conditions = Mapping[str, Any]
-"""What samples are drawn from: tensors, batch axis first, by the names of the backbone's arguments;
-also what else is indexed by samples."""
+"""Conditions of samples: tensors, batch axis first, by the names of the backbone's arguments; also
+whatever else is indexed by samples.
+"""
 
 
 @dataclass(frozen=True)
 class Batch:
     """Clean data on its way to an algorithm.
 
-    ``x0``: Int[B, L] token ids, PAD wherever ``real`` is False, or what is given there
-        (``TokenLayout.num_given``); Float[B, N, M] rows of features; Float[B, C, H, W] images; or,
-        of latent vectors, Int[B, T] the ids of a target text.
-    ``real``: Bool[B, L], Bool[B, N] or Bool[B, T], the positions that carry data.
-    ``log_num_orders``: Float[B] or None, log of how many equally likely token sequences stand for
-        the same unordered object (randomly relabelled graphs: ``log(n!/|Aut G|)``; a fixed order:
-        0). Subtracting it from the ordered bound gives the bound on the unordered object.
-    ``conditions``: extra tensors, batch axis first, passed by keyword to the backbone; also what
-        else it takes that has ``to`` and ``pin_memory``.
+    Args:
+        x0: Int[B, L] token ids, PAD wherever ``real`` is False, or the given ids there
+            (``TokenLayout.num_given``); Float[B, N, M] rows of features; Float[B, C, H, W] images;
+            or, of latent vectors, Int[B, T] the ids of a target text.
+        real: Bool[B, L], Bool[B, N] or Bool[B, T], the positions that carry data.
+        log_num_orders: Float[B] or None, log of how many equally likely token sequences stand for
+            the same unordered object (randomly relabelled graphs: ``log(n!/|Aut G|)``; a fixed
+            order: 0). Subtracting it from the ordered bound gives the bound on the unordered
+            object. Nats.
+        conditions: extra tensors, batch axis first, passed by keyword to the backbone; also
+            anything else it takes that has ``to`` and ``pin_memory``.
     """
 
     x0: Tensor
@@ -45,11 +48,23 @@ class Batch:
         return self.x0.shape[0]
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """The same batch on another device."""
+        """The same batch on another device.
+
+        Args:
+            device: device to copy to.
+            non_blocking: let the copy overlap with the host's work, if memory is pinned.
+
+        Returns:
+            A new batch; tensors that are on the device already are shared.
+        """
         return self._each(lambda value: value.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """The same batch in memory from which a GPU fetches it while the host goes on."""
+        """The same batch in pinned memory, from which a GPU fetches it while the host goes on.
+
+        Returns:
+            A new batch, on the CPU.
+        """
         return self._each(lambda value: value.pin_memory())
 
     def _each(self, change: Callable[[Any], Any]) -> Batch:
@@ -64,12 +79,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class LossOutput:
-    """What ``Algorithm.loss`` returns.
+    """Result of ``Algorithm.loss``.
 
-    ``loss``: Float[] the scalar to minimise (any training weight allowed).
-    ``nelbo``: Float[B] an unbiased draw of the negative evidence lower bound of each sample, nats.
-    ``num_real``: Int[B] positions of each sample that the bound is about; ``nelbo.sum() /
-        num_real.sum()`` is the bound per token, or per row.
+    Args:
+        loss: Float[], the scalar to minimise (any training weight allowed).
+        nelbo: Float[B], an unbiased estimate of the negative evidence lower bound of each sample,
+            nats.
+        num_real: Int[B], positions of each sample that the bound is about; ``nelbo.sum() /
+            num_real.sum()`` is the bound per token, or per row.
     """
 
     loss: Tensor
@@ -83,13 +100,21 @@ ORDERINGS = ("ordered_random", "ordered_fixed")
 
 @dataclass(frozen=True)
 class BoundEstimate:
-    """NELBO in nats. ``quantity`` says of what: one of ``ORDERINGS``, or of data without orders
-    ``plain``, ``gaussian``, ``gaussian_given_observed``, ``reconstruction``.
+    """NELBO in nats, estimated on several samples.
 
-    ``unordered`` bounds -log p of the object in whatever order: ``ordered_random`` minus
-    log(n!/|Aut|), ``ordered_fixed`` as it stands. ``standard_error``, of ``per_sample``, and
-    ``unordered_standard_error`` are those of a mean over samples (noise of the draws and spread of
-    the samples together).
+    The standard errors are those of a mean over samples: noise of the estimates and spread of the
+    samples together.
+
+    Args:
+        quantity: the quantity bounded: one of ``ORDERINGS``, or of data without orders ``plain``,
+            ``gaussian``, ``gaussian_given_observed``, ``reconstruction``.
+        per_sample: mean over samples, nats.
+        standard_error: of ``per_sample``, nats.
+        per_token: nats per real token.
+        unordered: bound on -log p of the object in whatever order, nats: ``ordered_random`` minus
+            log(n!/|Aut|), ``ordered_fixed`` as it stands; None of data without orders.
+        unordered_standard_error: of ``unordered``, nats.
+        num_samples: number of samples.
     """
 
     quantity: str
@@ -102,21 +127,27 @@ class BoundEstimate:
 
     @property
     def headline(self) -> tuple[str, float, float]:
-        """What is quoted: ``unordered`` if there is any, else ``quantity``; its value and error."""
+        """Name, value and error of the bound to quote: ``unordered`` if there is one."""
         if self.unordered is None or self.unordered_standard_error is None:
             return self.quantity, self.per_sample, self.standard_error
         return "unordered", self.unordered, self.unordered_standard_error
 
     @property
     def headline_per_token(self) -> float:
-        """What is quoted, over the number of tokens of the samples; NaN if the bound is 0, as where
-        no noise was drawn for the only token that is uncertain."""
+        """The bound to quote, nats per token of the samples.
+
+        NaN if the bound is 0, as where no noise fell on the only token that is uncertain.
+        """
         if self.per_sample == 0:
             return math.nan
         return self.headline[1] * (self.per_token / self.per_sample)
 
     def as_dict(self) -> dict[str, float | int]:
-        """For ``metrics.json``: each number under the name of the quantity it bounds."""
+        """Entries of ``metrics.json``: each number under the name of the quantity it bounds.
+
+        Returns:
+            Nats by name, and the number of samples.
+        """
         out = {
             f"nelbo_{self.quantity}": self.per_sample,
             "nelbo_standard_error": self.standard_error,
@@ -133,9 +164,11 @@ class BoundEstimate:
 class Prediction:
     """A normalised distribution per position, and what narrowing its support changed.
 
-    ``log_probs``: Float[B, L, V], exponentials sum to 1 over V.
-    ``log_weights``: Float[B, L, V] or None if nothing was narrowed: by outcome, the log of its
-        probability without the narrowing less that with it, the importance weight of drawing it.
+    Args:
+        log_probs: Float[B, L, V], exponentials sum to 1 over V.
+        log_weights: Float[B, L, V] or None if nothing was narrowed: by outcome, the log of its
+            probability without the narrowing less that with it, the importance weight of sampling
+            it.
     """
 
     log_probs: Tensor
@@ -144,17 +177,18 @@ class Prediction:
 
 @dataclass(frozen=True)
 class SampleOutput:
-    """What a sampler returns.
+    """Result of a sampler.
 
-    ``x0``: finished samples: Int[B, L] tokens, PAD where ``real`` was False; Float32[B, N, M] rows,
-        given ones bit for bit; Float32[B, C, H, W] images; Int[B, T] a text, ended by EOS if it
-        ends.
-    ``nfe``: Int[B] network evaluations spent on each sample.
-    ``log_weights``: Float64[B] log importance weights of a narrowed support (0 without one).
-    ``trajectory``: Int[K, B, L], if asked for: the noise that sampling starts from, then every new
-        state of the batch, the last one ``x0``.
-    ``ancestors``: Int[B], of particles that are resampled, the row that each began as; None of
-        samples that are independent.
+    Args:
+        x0: finished samples: Int[B, L] tokens, PAD where ``real`` was False; Float32[B, N, M] rows,
+            given ones bit for bit; Float32[B, C, H, W] images; Int[B, T] a text, ended by EOS if it
+            ends.
+        nfe: Int[B], network evaluations spent on each sample.
+        log_weights: Float64[B], log importance weights of a narrowed support (0 without one).
+        trajectory: Int[K, B, L], if requested: the noise that sampling starts from, then every new
+            state of the batch, the last one ``x0``.
+        ancestors: Int[B], of particles that are resampled, the row that each began as; None of
+            samples that are independent.
     """
 
     x0: Tensor
@@ -164,6 +198,10 @@ class SampleOutput:
     ancestors: Tensor | None = None
 
     def cpu(self) -> SampleOutput:
-        """The same on the CPU."""
+        """The same output on the CPU.
+
+        Returns:
+            A new output; tensors on the CPU already are shared.
+        """
         each = (self.x0, self.nfe, self.log_weights, self.trajectory, self.ancestors)
         return SampleOutput(*(None if x is None else x.cpu() for x in each))  # type: ignore[arg-type]

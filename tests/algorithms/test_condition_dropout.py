@@ -95,7 +95,7 @@ def test_what_is_refused():
         FlowMatching(Listener(), channels=1, condition_dropout=2)
     for name, backbone, says in (
         ("udlm", "my-transformer", "'my-transformer' does not; take algo.backbone=bd-denoiser or "),
-        ("udlm", "bd-denoiser", "'bd-denoiser' is told nothing .*; set data.condition"),
+        ("udlm", "bd-denoiser", "'bd-denoiser' has no condition .*; set data.condition"),
         ("ar", "dit", "'dit' does not; take algo.condition_dropout=0"),
     ):
         algo = {"name": name, "backbone": backbone, "condition_dropout": 0.1}

@@ -162,7 +162,7 @@ def test_every_look_ahead_is_seen_in_windows_too(behind):
 def test_other_algorithms_hold_a_network_to_it_where_it_is_said_to_be_causal():
     tried(BothWays)
     made = tried(BothWays)
-    with pytest.raises(ValueError, match=r"BothWays.*is said to be causal"):
+    with pytest.raises(ValueError, match=r"BothWays.*is registered as causal"):
         try_backbone(made, batch_of(2, 4), causal=True)
 
 

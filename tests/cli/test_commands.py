@@ -61,9 +61,9 @@ def test_without_a_terminal_lines_say_how_far_training_and_sampling_are(monkeypa
     assert len(re.findall(r"^training, \d+ of 12 steps.* left$", said, re.MULTILINE)) > 1
     assert re.search(r"^training, \d+ of 12 steps, loss \d\S*, .* left$", said, re.MULTILINE)
     assert re.search(r"^training, 6 of 12 steps: validation", said, re.MULTILINE)
-    assert "final measurements: drawing, " in said
+    assert "final measurements: sampling, " in said
     main(["sample", "checkpoint=run/checkpoints/best.ckpt", "num_samples=20", "batch_size=4"])
-    assert re.search(r"^drawing, \d+ of 20 samples", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^sampling, \d+ of 20 samples", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_checkpoints_load_ready_to_sample(finished_run):

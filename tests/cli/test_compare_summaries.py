@@ -259,7 +259,7 @@ def test_a_cell_without_its_summaries_is_named(finished, tmp_path, caplog):
     page, texts = tmp_path / "copy" / "summaries.md", "samples.jsonl"
     (tmp_path / "copy" / "cells" / NAMES[1] / texts).unlink()
     compare(words)
-    remedy = "without cell.json too, they are drawn again"
+    remedy = "without cell.json too, they are sampled again"
     assert f"{NAMES[1]}: no {texts}, left out of summaries.md; {remedy}" in caplog.messages
     assert "| latent-seq2seq |" in page.read_text()
     assert "| mdlm |" not in page.read_text()

@@ -145,8 +145,8 @@ def test_a_signal_while_samples_are_drawn_says_how_far_it_was(
     stop_at_call(monkeypatch, FirstHitting, 1, number)
     words = ["evaluate", f"checkpoint={plans_model}", *PLAIN]
     said = stopped(capsys, *words, status=128 + number)
-    assert f"stopped by {number.name} at part 1 of 3, drawing" in said
-    assert "drawing, 0 of 6 samples; nothing was written" in said
+    assert f"stopped by {number.name} at part 1 of 3, sampling" in said
+    assert "sampling, 0 of 6 samples; nothing was written" in said
     assert not Path("evaluation").exists()
 
 
@@ -166,7 +166,7 @@ def test_quick_measures_less_and_says_so(plans_model, capsys):
     for part in ("quick=true", "10 of 30 held-out samples", "num_samples=6", "floor_draws=5"):
         assert part in head
         assert part in said
-    assert "3 parts: drawing 1 x 6 samples; measuring the model on 10" in said
+    assert "3 parts: sampling 1 x 6 samples; measuring the model on 10" in said
 
 
 def test_fewer_held_out_samples_are_the_same_ones_every_time(plans_model):

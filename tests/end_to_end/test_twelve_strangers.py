@@ -55,7 +55,7 @@ def train(monkeypatch, tmp_path, cache):
         ("Nan", [], "position 2"),
         ("Integers", [], "int64"),
         ("Pair", [], "a tuple of 2"),
-        ("BothWays", AR, "is said to be causal"),
+        ("BothWays", AR, "is registered as causal"),
         ("ReadsItsOwnContext", BLOCKS, "(block 0)"),
     ],
 )

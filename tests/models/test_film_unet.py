@@ -184,7 +184,7 @@ def test_sizes_that_cannot_be_halved_are_refused_with_some_that_can():
     unet = FiLMUNet(**{**TINY, "multipliers": (1, 1, 1)})
     t = torch.zeros(1)
     message = (
-        "images of 30 x 33 pixels cannot be halved 2 times, as 3 multipliers ask for; choose sizes "
+        "images of 30 x 33 pixels cannot be halved 2 times, as 3 multipliers require; choose sizes "
         "that 4 divides, e.g. 28 x 32 or 32 x 36"
     )
     with pytest.raises(ValueError, match=message):

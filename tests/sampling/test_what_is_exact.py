@@ -236,14 +236,14 @@ def test_a_sampler_that_says_nothing_is_not_believed():
     assert "sampling=stranger does not say" in why
     assert approximations(Outspoken(), network("told")) == []
     assert approximations(Outspoken(tokens_per_call=3), network("told")) == [
-        "several tokens are drawn per call"
+        "several tokens are sampled per call"
     ]
 
 
 def test_steps_are_counted_against_the_tokens_there_are():
     sampler, algorithm = FirstHitting(), network("told")
     assert approximations(sampler, algorithm, steps=3) == []
-    assert approximations(sampler, algorithm, steps=2) == ["several tokens are drawn per call"]
+    assert approximations(sampler, algorithm, steps=2) == ["several tokens are sampled per call"]
     output = sampler.sample(algorithm, FULL.expand(4, -1), generator=make_generator(0), steps=3)
     assert (output.nfe == 3).all()
 

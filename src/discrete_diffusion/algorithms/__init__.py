@@ -83,20 +83,48 @@ ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
     "algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS
 )
 register_algorithm = ALGORITHMS.register
+"""Decorator that makes an algorithm known by name.
+
+    @register_algorithm("mine")
+    class Mine(TokenAlgorithm): ...
+
+Args:
+    name (str): the name that ``algo=`` takes.
+
+Returns:
+    decorator (Callable): returns its class or function unchanged.
+
+Raises:
+    ValueError: another algorithm has the name.
+"""
 
 
 def algorithm_state(name: str) -> str:
-    """The state that an algorithm of the registry works on."""
+    """State that an algorithm of the registry works on.
+
+    Args:
+        name: name of an algorithm.
+
+    Returns:
+        One of ``registry.STATES``.
+    """
     return getattr(ALGORITHMS.entry(name), "state", "tokens")
 
 
 def algorithms_on(state: str) -> list[str]:
-    """The sorted names of the algorithms that work on a state."""
+    """Names of the algorithms that work on a state.
+
+    Args:
+        state: one of ``registry.STATES``.
+
+    Returns:
+        The names, sorted.
+    """
     return sorted(name for name in ALGORITHMS.names() if algorithm_state(name) == state)
 
 
 def __getattr__(name: str) -> Any:
-    """A class brings torch with it, so it is imported when first asked for."""
+    """Import a class when it is first used: it brings torch with it."""
     for declared in (*_BUILT_IN.values(), *_BASES):
         if declared.__qualname__ == name:
             return declared.load()

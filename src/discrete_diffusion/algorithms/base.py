@@ -1,4 +1,4 @@
-"""``Algorithm``: a backbone and what training minimises, in whatever state."""
+"""``Algorithm``: a backbone and the loss that training minimises, in whatever state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 @contextmanager
 def eval_mode(algorithm: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients inside the block; the mode it was in afterwards."""
+    """Context without dropout and gradients; the mode is restored afterwards.
+
+    Args:
+        algorithm: any module.
+    """
     was_training = algorithm.training
     algorithm.eval()
     try:
@@ -42,32 +46,37 @@ class AlgorithmOptions(TypedDict, total=False):
 class Algorithm(nn.Module, ABC):
     """A backbone and the loss that trains it, whatever samples are made of.
 
-    Those on tokens are a ``TokenAlgorithm``. How to call the backbone is read off its signature
-    once (``BackboneCall``).
+    Those on tokens are a ``TokenAlgorithm``. The backbone's signature is read once, to know how to
+    call it (``BackboneCall``).
 
-    ``time_conditioning``: False hands the backbone ``sigma=None``, or no sigma if it takes none.
-    ``condition_dropout``: the share of training samples without their condition, so that the
-    network learns to do without (classifier-free guidance, arXiv 2207.12598). Training applies it
-    to a batch before ``loss`` (``drop_conditions``).
+    Args:
+        backbone: the network.
+        time_conditioning: False hands the backbone ``sigma=None``, or no sigma if it takes none.
+        condition_dropout: the share of training samples without their condition, so that the
+            network learns to do without (classifier-free guidance, arXiv 2207.12598). Training
+            applies it to a batch before ``loss`` (``drop_conditions``).
 
-    Raises ``ValueError`` for a share outside [0, 1), and for a backbone whose ``forward`` does not
-    take sigma under ``time_conditioning``, what the algorithm needs, or, with a share, ``keep``
-    Bool[B].
+    Raises:
+        ValueError: ``condition_dropout`` lies outside [0, 1), or the backbone's ``forward`` does
+            not take sigma under ``time_conditioning``, or a condition that the algorithm needs,
+            or, with a share, ``keep`` Bool[B].
     """
 
     name: ClassVar[str]
-    """What ``algo=`` calls it."""
+    """The name that ``algo=`` takes."""
     state: ClassVar[str]
-    """What it denoises, one of ``registry.STATES``: its data and backbone have the same."""
+    """The state that it denoises, one of ``registry.STATES``: its data and backbone have the same.
+    """
     processes: ClassVar[tuple[str, ...]] = ()
     """Forward processes that it works with; the first is the default."""
     any_process: ClassVar[bool] = False
-    """True if it works with every other one too, those of other packages among them: if it asks of
-    a process nothing but what every ``ForwardProcess`` has."""
+    """True if it works with every other one too, those of other packages among them: if it uses
+    nothing of a process but what every ``ForwardProcess`` has.
+    """
     samplers: ClassVar[tuple[str, ...] | None] = None
     """The only samplers of the model that it trains; None: all that its noise and times allow."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
-    """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
+    """Needs that a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
     discrete_time: ClassVar[bool] = False
     """True if it trains a model of discrete steps."""
     gives: tuple[str, ...] = ()
@@ -77,9 +86,9 @@ class Algorithm(nn.Module, ABC):
     learns_schedule: ClassVar[bool] = False
     """True if ``loss`` has the gradient of a learned schedule."""
     has_teacher: ClassVar[bool] = False
-    """True if it starts from another model, ``init.checkpoint``, and takes after it."""
+    """True if it starts from another model, ``init.checkpoint``, and imitates it."""
     bound: str | None = None
-    """What its NELBO bounds, unless the data says so (``Dataset.bound``)."""
+    """The quantity that its NELBO bounds, unless the data decides it (``Dataset.bound``)."""
     backbone: nn.Module
 
     def __init__(
@@ -117,19 +126,34 @@ class Algorithm(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Training loss and an unbiased draw of each sample's NELBO; ``draw`` names how t is
-        drawn (default: the one the algorithm was built with)."""
+        """Training loss and an unbiased estimate of each sample's NELBO.
+
+        Args:
+            batch: clean data.
+            generator: source of the noise.
+            draw: name of the way in which t is sampled; None: the one the algorithm was built with.
+
+        Returns:
+            The loss, and the NELBO of each sample in nats.
+        """
 
     @property
     @abstractmethod
     def evaluation_draw(self) -> str:
-        """The draw of least variance, for reported bounds."""
+        """The way of sampling t of least variance, for reported bounds."""
 
     @classmethod
     def check_process(cls, process: ForwardProcess) -> None:
-        """Raise ``ValueError`` for one that is not in ``processes``, unless it takes any
-        (``any_process``), or a learned schedule that the loss has no gradient for
-        (``learns_schedule``)."""
+        """Check that the algorithm works with a forward process.
+
+        Args:
+            process: the forward process.
+
+        Raises:
+            ValueError: it is not in ``processes`` and the algorithm does not take any
+                (``any_process``), or its schedule is learned and the loss has no gradient for it
+                (``learns_schedule``).
+        """
         if process.name not in cls.processes and not cls.any_process:
             raise ValueError(
                 f"{cls.name} does not work with the forward process {process.name}; "
@@ -143,34 +167,66 @@ class Algorithm(nn.Module, ABC):
             )
 
     def fit(self, train: Batch) -> None:
-        """Fit what depends on the whole training split, before the first step: here what the
-        backbone makes of its conditions.
+        """Fit what depends on the whole training split before the first step: here, conditions.
 
-        Raises ``ValueError`` for a condition that is missing."""
+        Args:
+            train: the training split, for whose conditions the backbone's ``fit_conditions`` is
+                called.
+
+        Raises:
+            ValueError: a condition is missing.
+        """
         self.check_conditions(train.conditions)
         fit_conditions = getattr(self.backbone, "fit_conditions", None)
         if fit_conditions is not None:
             fit_conditions(train.conditions)
 
     def begin(self, train: Batch, generator: torch.Generator) -> None:
-        """What a new run decides once before its first step, with the weights that it starts from;
-        here nothing."""
+        """Decide what a new run decides once, before its first step; here nothing.
+
+        Args:
+            train: the training split.
+            generator: source of randomness.
+        """
 
     def prepared(self, batch: Batch) -> Batch:
-        """A batch on the CPU, before it goes to a device from where it would have to be read back:
-        with the columns that hold no data (``packing``), if the backbone takes them."""
+        """Add to a batch on the CPU what would have to be read back from its device later.
+
+        Here the columns that hold no data (``packing``), if the backbone takes them.
+
+        Args:
+            batch: clean data, on the CPU.
+
+        Returns:
+            The batch, or a copy with more conditions.
+        """
         if "packing" not in self.call.conditions:
             return batch
         packing = pack_columns(self.present(batch))
         return replace(batch, conditions={**batch.conditions, "packing": packing})
 
     def present(self, batch: Batch) -> Tensor:
-        """Bool[B, L]: positions that the backbone sees."""
+        """Positions that the backbone sees.
+
+        Args:
+            batch: clean data.
+
+        Returns:
+            Bool[B, L].
+        """
         return batch.real
 
     def drop_conditions(self, batch: Batch, generator: torch.Generator) -> Batch:
-        """A batch to train on: its condition ``keep`` Bool[B] is False for samples whose conditions
-        are dropped. Without ``condition_dropout`` the batch as it is."""
+        """Drop the conditions of a share of the samples of a training batch.
+
+        Args:
+            batch: clean data.
+            generator: source of randomness.
+
+        Returns:
+            A batch whose condition ``keep`` Bool[B] is False for samples whose conditions are
+            dropped; without ``condition_dropout`` the batch as it is.
+        """
         if self.condition_dropout == 0:
             return batch
         u = uniform_draws((len(batch),), generator, batch.x0.device)
@@ -179,16 +235,30 @@ class Algorithm(nn.Module, ABC):
 
     @property
     def num_parameters(self) -> int:
-        """Of the network, and of what is learnt beside it; on the meta device too."""
+        """Number of parameters, of the network and learnt beside it; on the meta device too."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def takes(self, name: str) -> bool:
-        """Whether the backbone's ``forward`` can be given an argument of that name."""
+        """Whether the backbone's ``forward`` can be given an argument of that name.
+
+        Args:
+            name: name of an argument.
+
+        Returns:
+            True if it can.
+        """
         return self.call.takes(name)
 
     def check_conditions(self, names: Collection[str]) -> None:
-        """Raise ``ValueError`` if the backbone requires a condition that neither the data, which
-        has ``names``, nor the algorithm gives, or takes one of them where sigma goes."""
+        """Check that the backbone gets the conditions that it requires.
+
+        Args:
+            names: names of the conditions that the data has.
+
+        Raises:
+            ValueError: it requires one that neither the data nor the algorithm provides, or takes
+                one of them where sigma goes.
+        """
         missing = [x for x in self.call.required if x not in names and x not in self.gives]
         if missing:
             listed = ", ".join(missing)
@@ -206,8 +276,16 @@ class Algorithm(nn.Module, ABC):
     def ask(
         self, x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None
     ) -> Tensor:
-        """The backbone's output for x_t, in float32, given those of the conditions that it takes;
-        ``sigma``: Float[B], or None."""
+        """The backbone's output for x_t, in float32.
+
+        Args:
+            x_t: noisy data, in the algorithm's state.
+            sigma: Float[B], noise level, or None.
+            conditions: conditions by name; those that the backbone does not take are left out.
+
+        Returns:
+            Float32, in the shape that the backbone returns.
+        """
         return self.call(self.backbone, x_t, sigma, self.accepted(conditions)).float()
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
@@ -215,13 +293,28 @@ class Algorithm(nn.Module, ABC):
         return tuple(x_t.shape)
 
     def accepted(self, conditions: Conditions | None) -> dict[str, Any]:
-        """Those of the ``conditions`` that the backbone takes; others are for other backbones."""
+        """Conditions that the backbone takes; others are for other backbones.
+
+        Args:
+            conditions: conditions by name, or None.
+
+        Returns:
+            A dict of its own.
+        """
         return {name: x for name, x in (conditions or {}).items() if self.takes(name)}
 
     def encoded(self, conditions: Conditions | None) -> dict[str, Any]:
-        """``accepted`` conditions for many calls of the network. If the backbone's ``encode`` does
-        not read the time (``encoder_reads_time``), its result, as ``encoded``, replaces what it
-        reads."""
+        """``accepted`` conditions for many network calls, encoded once where that is possible.
+
+        If the backbone's ``encode`` does not read the time (``encoder_reads_time``), its result, as
+        ``encoded``, replaces what it reads.
+
+        Args:
+            conditions: conditions by name, or None.
+
+        Returns:
+            A dict of its own.
+        """
         given, names = self.accepted(conditions), self.encoded_conditions
         holds = not getattr(self.backbone, "encoder_reads_time", True)
         if not (names and holds and given.keys() >= set(names)):
@@ -230,7 +323,10 @@ class Algorithm(nn.Module, ABC):
         return {**given, "encoded": self.backbone.encode(**read)}  # type: ignore[operator]
 
     def statistics(self) -> dict[str, float]:
-        """Numbers to log beside the metrics, such as a learned schedule; here the backbone's
-        ``diagnostics``, if it has any."""
+        """Numbers to log beside the metrics, such as a learned schedule; here the backbone's.
+
+        Returns:
+            By name, the backbone's ``diagnostics``, if it has any.
+        """
         diagnostics = getattr(self.backbone, "diagnostics", None)
         return {} if diagnostics is None else dict(diagnostics())

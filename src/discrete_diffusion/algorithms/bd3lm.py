@@ -76,7 +76,7 @@ class BD3LM(TokenAlgorithm):
     * It also takes ``context`` (Int[B, L], the clean sequence), and its attention is block-causal:
       a block reads x_t inside itself and ``context`` before. One call trains all blocks.
     * It does not. Then a call is about one block b: x_t has clean tokens in earlier blocks and MASK
-      in later ones. b is drawn at random among the N blocks of a sample that hold real positions,
+      in later ones. b is sampled uniformly among the N blocks of a sample that hold real positions,
       and its term counts N times, so that the loss has the same mean, and more variance.
 
     The bound holds for any schedule with exact end points, as for MDLM; one block is MDLM, and
@@ -86,7 +86,7 @@ class BD3LM(TokenAlgorithm):
     ``block_size``, ``block_lengths``: see ``contiguous_blocks``.
     ``time_conditioning``: without it (the default) each block of a sample has a time of its own;
     with it the blocks of one call share one, because a backbone is handed one sigma per sample.
-    ``draw``: how the masks of a training batch are drawn, one of ``MASK_DRAWS``.
+    ``draw``: how the masks of a training batch are sampled, one of ``MASK_DRAWS``.
 
     Clamped tokens are honoured exactly where they lie in the block being sampled or before it;
     a clamp in a later block is not seen until its turn comes.
@@ -154,7 +154,7 @@ class BD3LM(TokenAlgorithm):
     def _one_block(
         self, masked: Corruption, batch: Batch, generator: torch.Generator
     ) -> Corruption:
-        """Of what is drawn for every block, that for one block of each sample."""
+        """Values of one block of each sample, out of those sampled for every block."""
         block, num = draw_blocks(batch.real, self.blocks, self.num_blocks, generator)
         own = self.blocks == block.unsqueeze(1)  # (B, L)
         t = masked.t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)

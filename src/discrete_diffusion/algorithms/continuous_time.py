@@ -26,7 +26,7 @@ class ContinuousTime(TokenAlgorithm):
     The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0. The loss
     is the mean NELBO of the batch divided by the constant L.
 
-    ``draw``: how the times of a training batch are drawn, one of ``WEIGHTED_DRAWS``.
+    ``draw``: how the times of a training batch are sampled, one of ``WEIGHTED_DRAWS``.
     ``parameterization``: what the network's logits stand for. ``leave_one_out``: D, the prediction
     of a token from all others. ``posterior``: P, the prediction from all of xt, turned into
     D proportional to P(x0) / q_t(xt_l | x0); then untrained logits have an infinite bound.
@@ -78,7 +78,7 @@ class UDLM(ContinuousTime):
 
     Deviation: any schedule, per group too (the paper's is log-linear), K_l legal ids per position
     instead of one vocabulary, and the network predicts a token from all *others* (D) unless
-    ``parameterization: posterior`` asks for the paper's.
+    ``parameterization: posterior`` requests the paper's.
     """
 
     name = "udlm"

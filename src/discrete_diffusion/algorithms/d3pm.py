@@ -18,7 +18,7 @@ from discrete_diffusion.types import Batch, LossOutput
 
 
 class D3PM(TokenAlgorithm):
-    """The bound of T steps t_i = i / T, one of which is drawn per sample:
+    """The bound of T steps t_i = i / T, one of which is sampled per example:
 
         L_T = sum_i E KL( q(xs | xt, x0) || p(xs | xt) ),    s = (i - 1) / T, t = i / T
 
@@ -26,8 +26,8 @@ class D3PM(TokenAlgorithm):
     step (s = 0) costs -log P(x0), and the prior term is 0 because alpha(1) = 0. A bound at every T.
     Absorbing noise: (alpha_s - alpha_t) / (1 - alpha_t) * -log D(x0) at each MASK.
 
-    ``num_steps``: T. ``draw``: how the steps of a training batch are drawn; ``importance`` draws
-    i = ceil(T v^2) with v of low discrepancy, since steps with little noise weigh most.
+    ``num_steps``: T. ``draw``: how the steps of a training batch are sampled; ``importance``
+    samples i = ceil(T v^2) with v of low discrepancy, since steps with little noise weigh most.
 
     Deviation: no auxiliary cross-entropy; the loss is the bound, divided by L.
     """

@@ -1,4 +1,4 @@
-"""Distill: a student that draws what its teacher draws in a few network calls."""
+"""Distill: a student that samples like its teacher in a few network calls."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ DRAWS = ("one_call", "exact")
 
 
 class Distill(TokenAlgorithm):
-    """A student of K network calls, each of which draws a set of tokens from a mixture of products:
+    """A student of K network calls, each of which samples a set of tokens from a mixture of
+    products:
 
         p(x0) = product over k of  1/M sum_z  product over l in A_k of  D_l(x0_l | x0_{<k}, z)
 
     A_1, ..., A_K are fixed sets of positions, x0_{<k} the tokens of those before A_k, and z one of
-    M components, one for all tokens of a call. Tokens of one call that are drawn apart (M = 1) miss
-    what they say of each other; a mixture of enough products is any joint distribution. The loss
-    is -log p(x0) itself, no bound on it.
+    M components, one for all tokens of a call. Tokens of one call that are sampled independently (M
+    = 1) miss what they say of each other; a mixture of enough products is any joint distribution.
+    The loss is -log p(x0) itself, no bound on it.
 
     Training starts from the weights of a teacher (``init.checkpoint``), a masked diffusion model of
     the same backbone, and before the first step from its predictions: ``begin`` chooses the sets so
-    that drawing the tokens of a set apart loses few nats (``plan_calls``).
+    that sampling the tokens of a set independently loses few nats (``plan_calls``).
 
     ``calls``: K. ``components``: M; 1 is a product, for any backbone, more need one that takes
     ``component``. ``draw``: ``one_call`` trains each sample on one of its calls, K times its term,
@@ -58,7 +59,7 @@ class Distill(TokenAlgorithm):
     evaluation_draw = "exact"
     process: Absorbing
     plan: Tensor
-    """Int[L]: the call, from 0, that draws a position."""
+    """Int[L]: the call, from 0, that samples a position."""
 
     def __init__(
         self,

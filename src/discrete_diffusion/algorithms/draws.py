@@ -26,7 +26,7 @@ TIME_DRAWS = ("uniform", "antithetic", "low_discrepancy")
 WEIGHTED_DRAWS = (*TIME_DRAWS, "importance")
 MASK_DRAWS = (*TIME_DRAWS, "forced_mask")
 _SMALLEST_SHARE = 1e-60
-"""Where v^k is cut: no draw ever comes near, and no weight overflows."""
+"""Where v^k is cut: no sample ever comes near, and no weight overflows."""
 
 _POWERS: WeakKeyDictionary[ForwardProcess, float] = WeakKeyDictionary()
 
@@ -71,7 +71,7 @@ def draw_important_times(
     """Times at which the schedule has corrupted a share v^k, v of low discrepancy, and weights.
 
     A token is corrupted with probability ~ share^p as the share nears 0 (``vanishing_power``) and
-    then costs ~ 1 / share, so a plain draw has infinite variance; with k = 2 / p it is finite.
+    then costs ~ 1 / share, so a plain estimate has infinite variance; with k = 2 / p it is finite.
     p is 1, and k = 2, for every fixed prior; p = gamma / 2 for a hybrid one. dt = k v^(k-1) dv /
     u'(t) for the share u, so the weight is k v^(k-1) / u'(t). A schedule per token has no common
     share: then it is t itself, and p the smallest of the tokens'.
@@ -127,7 +127,7 @@ def draw_masks(
 ) -> Corruption:
     """Mask a batch for the absorbing bound in one of the ways of ``MASK_DRAWS``.
 
-    ``blocks``: Int[L], the block of each position, 0 .. N-1. Each block then has a draw of its own,
+    ``blocks``: Int[L], the block of each position, 0 .. N-1. Each block then has a time of its own,
     all of them at once; None is one block of everything. ``num_blocks``: N; None reads it back
     from the device.
     """
@@ -156,8 +156,9 @@ def _forced_mask(
 ) -> Corruption:
     """Mask exactly n tokens of a block, n uniform on 1..L, at a time that has such a state.
 
-    Every position draws its own unmask time T_l; t is the n-th smallest of the block's L real ones
-    and its positions with T_l <= t are masked. With w = -alpha' / (1 - alpha) at t, the estimator
+    Every position has a random unmask time T_l of its own; t is the n-th smallest of the block's L
+    real ones and its positions with T_l <= t are masked. With w = -alpha' / (1 - alpha) at t, the
+    estimator
 
         L * sum over masked of  w_l / (sum over masked of w)  * -log D_l(x0_l)
 

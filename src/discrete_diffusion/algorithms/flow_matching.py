@@ -39,11 +39,11 @@ class FlowMatching(Algorithm):
 
     ``weighting``: ``velocity``, w as above; ``image``, w = 1: the same best xhat, and errors of
     small t, where the noisy image already shows the clean one, do not outweigh the others.
-    ``t_draw``: how training times are drawn; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
+    ``t_draw``: how training times are sampled; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
     sigmoid(N(0.8, 0.8^2)), in each case of this package's t, which is 1 for noise.
     ``condition_dropout``: see ``Algorithm``.
 
-    The NELBO, NaN unless a ``draw`` asks for it, is that of the diffusion with the same marginals,
+    The NELBO, NaN unless a ``draw`` requests it, is that of the diffusion with the same marginals,
     ended at t = 0.05 by N(xhat, (t / (1 - t))^2 I) (arXiv 2107.00630, eq. 17), about scaled images:
 
         NELBO = E[-log N(x0; xhat(x_.05), s^2)] + integral of (1 - t) / t^3 |x0 - xhat|^2 dt.

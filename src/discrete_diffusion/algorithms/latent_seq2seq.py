@@ -31,7 +31,8 @@ _RECONSTRUCTION = "reconstruction"
 
 
 def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
-    """How hard a sample of b Float[B, K, D] is to tell from the others by that of a, and back.
+    """Contrastive loss: each sample of b Float[B, K, D] against the others, given that of a, and
+    back.
 
         s_ij = cos(mean_k a_ik, mean_k b_jk) / temperature
         InfoNCE = mean over i of -log softmax_j(s_ij) at j = i, and of -log softmax_i(s_ij) likewise
@@ -182,7 +183,7 @@ class LatentSeq2Seq(Algorithm):
         return LossOutput(self._distance(y, target), nelbo, num_real)
 
     def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
-        """Of the targets given latents Float[B, K, D]."""
+        """Loss of the targets given latents Float[B, K, D]."""
         ids, real = batch.x0, batch.real
         end = torch.full_like(ids[:1], self.pad_id)
         end[:, 0] = self.eos_id

@@ -18,7 +18,7 @@ from discrete_diffusion.models.calling import described
 logger = logging.getLogger(__name__)
 
 TOLERANCE = 1e-5
-"""Of the largest logit: what moves less is taken for rounding."""
+"""Share of the largest logit: a smaller change is taken for rounding."""
 
 _MASKED_OUT = 1e4
 """A logit as low as this only says that an id is out of the question."""
@@ -38,7 +38,7 @@ class Asked:
     conditions: Mapping[str, Any]
 
     def answer(self) -> Tensor:
-        """What the backbone returns, ``unwrapped``."""
+        """Output of the backbone, ``unwrapped``."""
         algorithm = self.algorithm
         return algorithm.call(algorithm.backbone, self.x_t, self.sigma, self.conditions)
 
@@ -131,7 +131,7 @@ def _check_causal(asked: Asked, before: Tensor, real: Tensor) -> None:
         behind = place >= cut
         if found := _find(asked, before, changed, real & ~behind, behind):
             raise ValueError(
-                f"{described(asked.algorithm.backbone)} is said to be causal, but its logits at "
+                f"{described(asked.algorithm.backbone)} is registered as causal, but its logits at "
                 f"position {found.moved} move with the token at position {found.by}; mask the "
                 f"attention, or make it one-directional, or register it without causal=True: "
                 f"{_consequence(asked)}"
@@ -139,7 +139,7 @@ def _check_causal(asked: Asked, before: Tensor, real: Tensor) -> None:
 
 
 def _check_blocks(asked: Asked, before: Tensor, real: Tensor, blocks: Tensor) -> None:
-    """Of a network that scores all blocks in one call."""
+    """Check the blocks of a network that scores all of them in one call."""
     algorithm, x_t, context = asked.algorithm, asked.x_t, asked.conditions["context"]
     assert isinstance(algorithm, TokenAlgorithm)
     clean, mask_id = _other_ids(replace(asked, x_t=context)), algorithm.layout.mask_id
@@ -187,8 +187,9 @@ def _find(
     still: Tensor,
     positions: Tensor,
 ) -> _Found | None:
-    """What moves among ``still`` Bool[B, L] when the tokens at ``positions`` Bool[L] change, if
-    anything. ``changed(positions)``: the logits then."""
+    """Find a position of ``still`` Bool[B, L] whose logits move when the tokens at ``positions``
+    Bool[L] change, and one of these tokens; None if none moves. ``changed(positions)``: the logits
+    then."""
     moved = _moved(before, changed(positions)) & still
     if not moved.any() or _moved(before, asked.logits()).any():  # a network that is never the same
         return None

@@ -40,16 +40,16 @@ class MaskedFeatures(Algorithm):
     ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the others stay
     clean; the network, given k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
     the masked rows given the others, with the posterior's variance (arXiv 2107.00630, eq. 14).
-    Steps are drawn uniformly for the loss, by importance for the bound.
+    Steps are sampled uniformly for the loss, by importance for the bound.
 
     Rows are scaled as ``normalise`` says (``RowScaling``), and both bounds are about scaled rows.
 
-    ``mask_rate``: None draws masks in the way ``draw`` (one of ``MASK_DRAWS``); a number masks
+    ``mask_rate``: None samples masks in the way ``draw`` (one of ``MASK_DRAWS``); a number masks
     every row with that probability, at least one row of a sample.
-    ``t_source``: ``random`` gives the network a time drawn apart from the mask in training;
-    evaluation and sampling, where no time is drawn, use that of the share all the same.
+    ``t_source``: ``random`` gives the network a time sampled independently of the mask in training;
+    evaluation and sampling, where no time is sampled, use that of the share all the same.
 
-    Deviation: GETRegionDiffusion draws t apart from the mask, so that it carries nothing
+    Deviation: GETRegionDiffusion samples t independently of the mask, so that it carries nothing
     (``t_source=random``); its loss divides by all rows, masked or not, so that it falls with the
     mask rate.
     """

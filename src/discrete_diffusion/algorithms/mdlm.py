@@ -17,17 +17,24 @@ from discrete_diffusion.types import Batch, LossOutput
 
 
 class MDLM(TokenAlgorithm):
-    """Cross-entropy on the masked tokens, weighted so that it is the bound:
+    """Masked diffusion: cross-entropy on the masked tokens, weighted so that it is the bound.
 
         NELBO = E_t E_xt  sum over masked l of  -alpha_l'(t) / (1 - alpha_l(t)) * -log D_l(x0_l)
 
-    with alpha per position if the schedule is (MDLM eq. 10, continuous time). The prior and
-    reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0.
+    with alpha per position if the schedule is (MDLM, arXiv 2406.07524, eq. 10, continuous time).
+    The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0.
 
     The loss is the mean NELBO of the batch divided by the constant L, so that its gradient is the
     gradient of the bound whatever sizes a batch happens to hold.
 
-    ``draw``: how the masks of a training batch are drawn, one of ``MASK_DRAWS``.
+    Args:
+        backbone: the network, x_t Int[B, L] to logits Float[B, L, V].
+        process: an absorbing process.
+        draw: how the masks of a training batch are sampled, one of ``MASK_DRAWS``.
+        **options: ``time_conditioning`` and ``condition_dropout`` of ``Algorithm``.
+
+    Raises:
+        ValueError: the process is another one, or ``draw`` is unknown.
     """
 
     name = "mdlm"
@@ -48,6 +55,16 @@ class MDLM(TokenAlgorithm):
         self.draw = draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        """Mask a batch and take the weighted cross-entropy.
+
+        Args:
+            batch: clean data.
+            generator: source of the noise.
+            draw: one of ``MASK_DRAWS``; None: the one the algorithm was built with.
+
+        Returns:
+            The loss, and the NELBO of each sample in nats.
+        """
         masked = draw_masks(draw or self.draw, self.process, batch, generator)
         log_d0 = self.denoise(masked.xt, masked.t, batch.real, batch.conditions)
         nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)

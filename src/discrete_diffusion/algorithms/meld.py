@@ -41,7 +41,7 @@ class MELD(MDLM):
     -alpha_l'(t), and what its mask does to the context of the others is left out. Its expectation
     is not the gradient, and not zero where the gradient is.
 
-    Either way f itself is drawn with hard masks and bounds -log p. With the exact D nothing is
+    Either way f itself is estimated with hard masks and bounds -log p. With the exact D nothing is
     gained, since every order then gives the entropy; ``statistics`` shows where the exponents are.
 
     Deviation: the exponents are parameters, see ``Learned``, and the loss is the bound.
@@ -122,7 +122,7 @@ class Race(Corruption):
 def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Generator) -> Race:
     """Reveal all but n real positions, n uniform on 1..L and stratified over the batch.
 
-    ``exponents``: Float64[L]. The same law as the draw ``forced_mask``.
+    ``exponents``: Float64[L]. The same law as ``draw: forced_mask``.
     """
     real, device = batch.real, batch.x0.device
     num_real = real.sum(dim=1)

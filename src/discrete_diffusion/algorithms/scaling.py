@@ -34,7 +34,7 @@ class Scaling(nn.Module):
         return x.float() * self.scale + self.shift
 
     def _set(self, shift: Tensor, scale: Tensor) -> None:
-        """What does not vary keeps its scale."""
+        """Set mean and scale; a feature that does not vary keeps its scale."""
         self.shift.copy_(shift)
         self.scale.copy_(torch.where(scale > 0, scale, 1.0))
 

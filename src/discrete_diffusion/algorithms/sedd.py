@@ -96,7 +96,7 @@ class SEDD(ContinuousTime):
             return super().loss(batch, generator, draw)
         masked = draw_masks(draw or self.draw, self.process, batch, generator)
         log_g = self.log_prediction(masked.xt, masked.t, batch.real, batch.conditions)
-        # visible tokens are not trained: whatever is said of them must not overflow
+        # visible tokens are not trained: whatever is predicted for them must not overflow
         log_g = log_g.double().where(masked.weight.unsqueeze(-1) > 0, 0.0)
         entropy = self.cross_entropy(log_g, batch) + log_g.exp().sum(dim=-1) - 1  # (B, L)
         nelbo = masked.weight * entropy

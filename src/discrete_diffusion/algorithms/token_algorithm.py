@@ -15,17 +15,21 @@ from discrete_diffusion.types import Batch, Conditions, LossOutput, Prediction
 
 
 class TokenAlgorithm(Algorithm):
-    """An algorithm on tokens, with two distributions of x0 that must not be confused:
+    """An algorithm on tokens, with two distributions of x0 that must not be confused.
 
     * D, ``denoise``: the leave-one-out prediction of x0_l from everything but the noisy token at
       l. It goes into the bound and the sampling posterior.
     * P, ``log_prob_x0``: the ordinary posterior p(x0_l | x_t), proportional to
       D(x0) q_t(z_l | x0). It is what a user means by "what does the model think is here".
 
-    ``time_conditioning``, ``condition_dropout``: see ``Algorithm``.
+    Args:
+        backbone: the network, x_t Int[B, L] to logits Float[B, L, V].
+        process: the forward process.
+        **options: ``time_conditioning`` and ``condition_dropout`` of ``Algorithm``.
 
-    Raises ``ValueError`` if the forward process is not one of ``processes``, or its schedule is
-    learned and the algorithm has no gradient for it.
+    Raises:
+        ValueError: the forward process is not one of ``processes``, or its schedule is learned and
+            the algorithm has no gradient for it.
     """
 
     state = "tokens"
@@ -41,7 +45,7 @@ class TokenAlgorithm(Algorithm):
 
     @property
     def layout(self) -> TokenLayout:
-        """Of the data."""
+        """Layout of the data."""
         return self.process.layout
 
     @property
@@ -50,18 +54,38 @@ class TokenAlgorithm(Algorithm):
         return None
 
     def fit(self, train: Batch) -> None:
-        """Also the prior of the process."""
+        """Fit the conditions of the backbone, and the prior of the process.
+
+        Args:
+            train: the training split.
+
+        Raises:
+            ValueError: a condition is missing.
+        """
         super().fit(train)
         self.process.fit(train.x0, train.real)
 
     def present(self, batch: Batch) -> Tensor:
-        """Also what is given (``TokenLayout.num_given``)."""
+        """Positions that the backbone sees, given ones (``TokenLayout.num_given``) included.
+
+        Args:
+            batch: clean data.
+
+        Returns:
+            Bool[B, L].
+        """
         return self.layout.is_real(batch.x0)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
-        """The conditions under which ``denoise`` is right at every position of a corrupted batch.
+        """Conditions under which ``denoise`` is right at every position of a corrupted batch.
 
         Those of the batch; an algorithm that generates in blocks adds what came before them.
+
+        Args:
+            batch: clean data.
+
+        Returns:
+            Conditions by name.
         """
         return batch.conditions
 
@@ -72,24 +96,52 @@ class TokenAlgorithm(Algorithm):
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """The backbone's output for x_t: Float32[B, L, V], not normalised, on every id."""
+        """The backbone's output for x_t, not normalised, on every id.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+            conditions: conditions by name, or None.
+
+        Returns:
+            Float32[B, L, V].
+        """
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
         return self.ask(x_t, sigma, conditions)
 
     def denoise(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """log D: Float[B, L, V], normalised over each position's legal ids.
+        """log D, the leave-one-out prediction.
 
-        ``x_t``: Int[B, L]; ``t``: Float[B]; ``real``: Bool[B, L].
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+            conditions: conditions by name, or None.
+
+        Returns:
+            Float[B, L, V], normalised over each position's legal ids.
         """
         return log_softmax_on(self.logits(x_t, t, real, conditions), self.layout.support)
 
     def log_prediction(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """What stands for log D in the bound, Float[B, L, V]: log D itself, or the log of a score,
-        which need not be normalised."""
+        """Prediction in the place of log D in the bound.
+
+        log D itself, or the log of a score, which need not be normalised.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+            conditions: conditions by name, or None.
+
+        Returns:
+            Float[B, L, V].
+        """
         return self.denoise(x_t, t, real, conditions)
 
     def predict(
@@ -106,9 +158,21 @@ class TokenAlgorithm(Algorithm):
     ) -> Prediction:
         """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
 
-        ``x_t``: Int[B, L]; ``t``, ``s``: Float[B]; ``real``: Bool[B, L], False where x_t stays.
-        ``support``: Bool[B, L, V], a narrowing of the legal ids. D is tempered, then narrowed, then
-        cut to its nucleus ``top_p``. At s = 0 this is the ordinary posterior p(x0 | x_t).
+        D is tempered, then narrowed, then cut to its nucleus. At s = 0 this is the ordinary
+        posterior p(x0 | x_t).
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            s: Float[B], times before t.
+            real: Bool[B, L], False where x_t stays.
+            support: Bool[B, L, V], a narrowing of the legal ids, or None.
+            temperature: D^(1/T), 1 for the model itself.
+            top_p: nucleus mass kept of D, 1 for the model itself.
+            conditions: conditions by name, or None.
+
+        Returns:
+            Log-probabilities and log importance weights, Float[B, L, V] each.
         """
         log_d0 = self.denoise(x_t, t, real, conditions)
         return self.step(log_d0, x_t, t, s, real, support, temperature=temperature, top_p=top_p)
@@ -125,7 +189,21 @@ class TokenAlgorithm(Algorithm):
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> Prediction:
-        """``predict`` with log D Float[B, L, V] already computed."""
+        """``predict`` with log D already computed.
+
+        Args:
+            log_d0: Float[B, L, V], log D.
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            s: Float[B], times before t.
+            real: Bool[B, L], False where x_t stays.
+            support: Bool[B, L, V], a narrowing of the legal ids, or None.
+            temperature: D^(1/T), 1 for the model itself.
+            top_p: nucleus mass kept of D, 1 for the model itself.
+
+        Returns:
+            Log-probabilities and log importance weights, Float[B, L, V] each.
+        """
         log_d0 = temper(log_d0, temperature)
         posterior, log_weights = self.process.posterior_log_probs, None
         if support is not None:
@@ -137,25 +215,60 @@ class TokenAlgorithm(Algorithm):
         return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
 
     def log_prob_step(self, x_t: Tensor, t: Tensor, s: Tensor, real: Tensor) -> Tensor:
-        """log p(x_s | x_t): Float[B, L, V]; a point mass on x_t where ``real`` is False."""
+        """log p(x_s | x_t), the distribution of one step.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            s: Float[B], times before t.
+            real: Bool[B, L], positions that carry data.
+
+        Returns:
+            Float[B, L, V]; a point mass on x_t where ``real`` is False.
+        """
         return self.predict(x_t, t, s, real).log_probs
 
     def log_prob_x0(self, x_t: Tensor, t: Tensor, real: Tensor) -> Tensor:
-        """log P(x0 | x_t): Float[B, L, V], normalised over the legal ids; uniform on them where
-        ``real`` is False."""
+        """log P(x0 | x_t), the ordinary posterior.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+
+        Returns:
+            Float[B, L, V], normalised over the legal ids; uniform on them where ``real`` is False.
+        """
         log_probs = self.log_prob_step(x_t, t, torch.zeros_like(t), real)
         log_uniform = self.layout.uniform_log_probs().to(log_probs)
         return torch.where(real.unsqueeze(-1), log_probs, log_uniform)
 
     def cross_entropy(self, log_d0: Tensor, batch: Batch) -> Tensor:
-        """-log D_l(x0_l): Float[B, L]; 0 where ``real`` is False."""
+        """-log D_l(x0_l), nats.
+
+        Args:
+            log_d0: Float[B, L, V], log D.
+            batch: clean data.
+
+        Returns:
+            Float[B, L]; 0 where ``real`` is False.
+        """
         log_p = log_d0.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1)
         return -log_p.masked_fill(~batch.real, 0.0)
 
     def output(self, nelbo: Tensor, batch: Batch, loss: Tensor | None = None) -> LossOutput:
-        """A drawn NELBO, Float[B], and the loss: its mean divided by the constant L, or ``loss``.
+        """Result of ``loss`` from an estimate of the NELBO.
 
-        The constant keeps the gradient that of the bound, whatever sizes a batch happens to hold.
+        The loss is by default the mean NELBO divided by the constant L, which keeps the gradient
+        that of the bound, whatever sizes a batch happens to hold.
+
+        Args:
+            nelbo: Float[B], estimate of each sample's NELBO, nats.
+            batch: clean data.
+            loss: Float[], a loss of its own, or None.
+
+        Returns:
+            Loss, NELBO and number of real positions.
         """
         return LossOutput(
             loss=nelbo.mean().float() / self.layout.length if loss is None else loss,

@@ -135,7 +135,7 @@ def _check_output(algorithm: Algorithm, call: Asked, output: Tensor, batch: Batc
 
 
 def _remedy(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    """What to do about a shape of logits, where it is known."""
+    """Remedy for a shape of logits, where one is known."""
     if len(expected) != 3:
         return ""
     num, length, vocab_size = expected

@@ -113,12 +113,12 @@ def check_states(config: DictConfig) -> None:
 
 
 def _how_to_offer(needs: Collection[str]) -> str:
-    """What to write in a network of one's own so that it offers what an algorithm ``needs``."""
+    """Lines to write in a network of one's own so that it offers what an algorithm ``needs``."""
     named = [name for name in needs if name != "causal"]
     parts = [f"conditions=({', '.join(map(repr, named))},)"] if named else []
     parts += ["causal=True"] if "causal" in needs else []
     do = f"add {' and '.join(named)} to forward and " if named else ""
-    return f"in a network of your own, {do}say register_backbone(NAME, {', '.join(parts)})"
+    return f"in a network of your own, {do}write register_backbone(NAME, {', '.join(parts)})"
 
 
 def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
@@ -139,6 +139,6 @@ def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
         )
     if dropout and not told and spec.offers(("condition",)):
         raise ValueError(
-            f"algo.condition_dropout={dropout}: '{spec.name}' is told nothing that could be "
+            f"algo.condition_dropout={dropout}: '{spec.name}' has no condition that could be "
             "dropped; set data.condition=[...], where the data has it, or algo.condition_dropout=0"
         )

@@ -100,10 +100,8 @@ def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
-    from discrete_diffusion.building.networks import BDDenoiserBackbone
+    from discrete_diffusion.building.networks import BDDenoiserBackbone, GraphMixture
     from discrete_diffusion.domains import domain_of
-    from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
-    from discrete_diffusion.models.mixtures import GraphMixture
 
     options = _options(config, build, "vocab_config", "condition")
     vocab_config = _graph_vocabulary(config, vocab_size)
@@ -135,10 +133,8 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.building.networks import DiT
+    from discrete_diffusion.building.networks import DiT, DiTMixture
     from discrete_diffusion.domains import build_layout
-    from discrete_diffusion.models.dit import DiT
-    from discrete_diffusion.models.mixtures import DiTMixture
 
     options = _options(config, DiT, "vocab_size", "causal", "pad_id")
     options["vocab_size"] = vocab_size

@@ -12,6 +12,7 @@ from discrete_diffusion.models.dtn_unet import DtNUNet
 from discrete_diffusion.models.film_unet import FiLMUNet
 from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
 from discrete_diffusion.models.get_region import GetRegion
+from discrete_diffusion.models.mixtures import DiTMixture, GraphMixture
 from discrete_diffusion.models.my_transformer import MyTransformer
 
 __all__ = [
@@ -19,12 +20,14 @@ __all__ = [
     "BDDenoiserBackbone",
     "BDDenoiserPair",
     "DiT",
+    "DiTMixture",
     "DtNEncoder",
     "DtNRegressor",
     "DtNUNet",
     "FiLMUNet",
     "FilmUNetTokens",
     "GetRegion",
+    "GraphMixture",
     "MyTransformer",
     "latent_space",
     "text_models",

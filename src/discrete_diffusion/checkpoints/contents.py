@@ -1,4 +1,4 @@
-"""What a checkpoint holds, the digest that notices a changed bit, and how an algorithm is loaded.
+"""Contents of a checkpoint, the digest that notices a changed bit, and how an algorithm is loaded.
 
 Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, carry the same *info*:
 
@@ -98,8 +98,8 @@ def resealed(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str
 
 @dataclass(frozen=True)
 class Contents:
-    """What a checkpoint holds. ``weights``: the averaged ones of the algorithm, by name; ``state``:
-    all of a ``.ckpt``, None of a ``.safetensors``."""
+    """Contents of a checkpoint. ``weights``: the averaged ones of the algorithm, by name;
+    ``state``: all of a ``.ckpt``, None of a ``.safetensors``."""
 
     path: Path
     info: dict[str, Any]
@@ -137,7 +137,7 @@ class Contents:
 
 
 def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
-    """Of a ``.ckpt`` or a ``.safetensors``, once its info is known to be ours, readable by this
+    """Read a ``.ckpt`` or a ``.safetensors``, once its info is known to be ours, readable by this
     version, unchanged, and of the same vocabulary. ``of_folder``: the file of a run folder that is
     read, see ``checkpoint_file``. Nothing that the file names is imported, see ``plugged_in``.
 
@@ -205,7 +205,7 @@ def read_checkpoint(
     found.check_plugged_in()
     info, config = found.info, OmegaConf.create(found.info["config"])
     try:
-        with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and replaced below
+        with torch.random.fork_rng(devices=[]):  # its first weights are random, and replaced below
             algorithm = build_algorithm(config)
     except (ValueError, TypeError, OmegaConfBaseException) as error:
         raise ValueError(

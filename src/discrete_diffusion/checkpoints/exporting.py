@@ -90,7 +90,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
 
 
 def _example(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
-    """Clean samples, drawn uniformly, with half of their positions masked, at several levels."""
+    """Uniformly random clean samples, with half of their positions masked, at several levels."""
     layout, generator = algorithm.layout, make_generator(0, rows)
     weight = layout.support.float()
     x = torch.multinomial(weight.cpu(), rows, replacement=True, generator=generator).T

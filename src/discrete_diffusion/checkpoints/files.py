@@ -27,7 +27,7 @@ from discrete_diffusion.runtime.atomic_files import written_whole
 logger = logging.getLogger(__name__)
 
 BEST, LAST = "best.ckpt", "last.ckpt"
-"""Of a run, in its folder ``checkpoints``."""
+"""Files of a run, in its folder ``checkpoints``."""
 
 INFO_KEY = "discrete_diffusion"
 """Where Lightning's checkpoint and the metadata of the ``.safetensors`` keep the info."""
@@ -40,7 +40,8 @@ _DAMAGE = (
     *(RuntimeError, EOFError, LookupError, TypeError, AttributeError, ValueError),
     *(AssertionError, OverflowError, ImportError, MemoryError, OSError),
 )
-"""What zipfile, torch's restricted unpickler and safetensors raise for bytes that make no sense."""
+"""Errors that zipfile, torch's restricted unpickler and safetensors raise for bytes that make no
+sense."""
 
 _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand", "GLOBAL")
 

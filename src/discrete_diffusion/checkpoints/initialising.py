@@ -28,7 +28,7 @@ _DATA_SIZES = (
 
 @dataclass(frozen=True)
 class StartingWeights:
-    """What a checkpoint holds of its backbone, by name inside it, and the config of its run."""
+    """Weights of a checkpoint's backbone, by name inside it, and the config of its run."""
 
     path: Path
     weights: dict[str, Tensor]
@@ -49,7 +49,7 @@ class Initialised:
 
 
 def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
-    """Of a checkpoint; ``path``, ``ema`` and errors as for ``load``."""
+    """Read the weights of a checkpoint; ``path``, ``ema`` and errors as for ``load``."""
     found = read_contents(path)
     own = {
         name.removeprefix(_BACKBONE): value

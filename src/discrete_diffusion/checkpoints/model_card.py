@@ -20,7 +20,7 @@ _NO_METRICS = {"step", "steps", "seed", "parameters", "skipped_steps", "seconds"
 
 @dataclass(frozen=True)
 class About:
-    """What the card says that the checkpoint does not. ``name``: of the model, as ``load`` takes
+    """Facts on the card that are not in the checkpoint. ``name``: of the model, as ``load`` takes
     it. ``licence``: an identifier of SPDX, such as ``mit``. ``recipe``: the command that trained
     it. ``limits``: what it is not good for. ``metrics``: of ``evaluate`` or ``train``, what
     ``metrics.json`` holds."""
@@ -33,7 +33,7 @@ class About:
 
 
 def read_metrics(path: str | Path) -> dict[str, Any]:
-    """What a ``metrics.json`` holds; ``ValueError`` for another file."""
+    """Read a ``metrics.json``; ``ValueError`` for another file."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
@@ -44,7 +44,7 @@ def read_metrics(path: str | Path) -> dict[str, Any]:
 
 
 def licence_of_card(path: Path) -> str | None:
-    """What the metadata at the head of a model card name as ``license``; None without a card, or
+    """Licence in the metadata at the head of a model card (``license``); None without a card, or
     where it names none."""
     if not path.is_file():
         return None

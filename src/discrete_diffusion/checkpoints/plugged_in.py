@@ -1,7 +1,7 @@
-"""What a checkpoint needs that is not of this package, by the package or module that has it.
+"""Parts of other packages that a checkpoint needs, by the package or module that has them.
 
 Reading a file imports nothing that the file names. A person names modules by ``plugins``, and
-installed packages register themselves by their entry points; of all else a sentence says which
+installed packages register themselves by their entry points; of all else a message states which
 module the file names, that it was not imported, and what to type for one that is trusted.
 """
 
@@ -94,7 +94,7 @@ def modules_note(info: Mapping[str, Any]) -> str:
 
 
 def _how_to_trust(modules: Sequence[str]) -> str:
-    """Of modules that a file names."""
+    """Message about modules that a file names, and how to trust them."""
     shown = [_shown(name) for name in modules]
     noun = "module" if len(shown) == 1 else "modules"
     it = "it" if len(shown) == 1 else "them"

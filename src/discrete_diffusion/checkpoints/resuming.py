@@ -36,10 +36,10 @@ _UNSET = {
     "algo.weighting": "velocity",
     "model.fact_dropout": 0.3,
 }
-"""What an absent or null key means: to Lightning, and in runs from before the key existed."""
+"""Meaning of an absent or null key: to Lightning, and in runs from before the key existed."""
 
 _BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
-"""Of these, 1 is one batch and 1.0 is all of them."""
+"""Keys of which 1 is one batch and 1.0 is all of them."""
 
 _MAX_NAMED = 6
 _ABSENT = "absent"

@@ -38,16 +38,25 @@ def save_pretrained(
     metrics: str | Path | Mapping[str, Any] | None = None,
     **about: str,
 ) -> Path:
-    """Write ``config.json``, ``model.safetensors`` and a model card, ``README.md``; the folder.
+    """Write a loaded model as a folder: ``config.json``, ``model.safetensors`` and a model card.
 
-    ``dtype``: ``bfloat16`` halves the file; loaded, weights are float32 again. ``metrics``: a
-    ``metrics.json`` of ``evaluate`` or ``train`` for the card; by default that of the run, if it is
-    of the same step. ``about``: further fields of ``About``: ``name`` (by default the folder's),
-    ``licence`` (by default that of the card beside the file that was loaded), ``recipe``,
-    ``limits``.
+    Args:
+        checkpoint: a loaded checkpoint; ``load(path).save_pretrained`` has it already.
+        folder: where to write.
+        dtype: ``bfloat16`` halves the file; loaded, weights are float32 again.
+        overwrite: replace these files where they exist: all three, or none where they cannot be
+            written, as on a full disk.
+        metrics: a ``metrics.json`` of ``evaluate`` or ``train`` for the card, ``README.md``; by
+            default that of the run, if it is of the same step.
+        **about: further fields of ``About``: ``name`` (by default the folder's), ``licence`` (by
+            default that of the card beside the file that was loaded), ``recipe``, ``limits``.
 
-    Raises ``ValueError`` for another ``dtype``, and for a folder that has one of these files, which
-    ``overwrite`` replaces: all three, or none where they cannot be written, as on a full disk.
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: ``dtype`` is another one, or the folder has one of these files and
+            ``overwrite`` is False.
     """
     folder, names = Path(folder), (WEIGHTS, CONFIG, CARD)
     taken = [name for name in names if (folder / name).exists()]
@@ -78,11 +87,21 @@ def push_to_hub(
     commit_message: str = "Upload a model of discrete-diffusion",
     **options: Any,
 ) -> str:
-    """Upload what ``save_pretrained`` writes to ``owner/name`` of the Hugging Face Hub, which is
-    made if it is not there; its address. ``options``: of ``save_pretrained``.
+    """Upload what ``save_pretrained`` writes to the Hugging Face Hub.
 
-    ``token``: by default that of ``hf auth login``. Raises ``ValueError`` where the Hub refuses or
-    cannot be reached.
+    Args:
+        checkpoint: a loaded checkpoint; ``load(path).push_to_hub`` has it already.
+        repo_id: ``owner/name``; created if it is not there.
+        private: whether a created repository is private; None: the account's default.
+        token: by default that of ``hf auth login``.
+        commit_message: message of the commit.
+        **options: of ``save_pretrained``.
+
+    Returns:
+        The address of the repository.
+
+    Raises:
+        ValueError: the Hub refuses or cannot be reached.
     """
     hub = hub_library("push_to_hub")
     with TemporaryDirectory() as scratch:

@@ -43,9 +43,9 @@ def check_exists(key: str, path: Any, noun: str = "file or folder") -> None:
 
 @dataclass(frozen=True)
 class ModelPreset:
-    """What a model preset says of itself.
+    """Facts that a model preset states about itself.
 
-    ``backbones``: those it fits, () where it does not say; ``parameters``: 0 where it does not say;
+    ``backbones``: those it fits, () where none is named; ``parameters``: 0 where it is not stated;
     ``scales_with``: the keys of it that ``compare`` changes to give it another size, the second one
     for what steps of the first are too coarse for.
     """

@@ -1,4 +1,5 @@
-"""What users add: builders by name, entry points of installed packages, modules of their own."""
+"""Additions of users: builders by name, entry points of installed packages, modules of their
+own."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class LazyEntry:
     """A class or function of ours, imported when it is first called, from ``where``,
     ``module:name``.
 
-    ``facts``: those of its class attributes that are asked for before, where they are not the
-    default; a test compares them with the class.
+    ``facts``: those of its class attributes that are read before it is imported, where they are not
+    the default; a test compares them with the class.
     """
 
     def __init__(self, where: str, **facts: Any) -> None:
@@ -35,7 +36,7 @@ class LazyEntry:
         vars(self).update(facts)
 
     def load(self) -> Any:
-        """What it names."""
+        """The class or function that it names."""
         return getattr(import_module(self.__module__), self.__qualname__)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -45,7 +46,7 @@ class LazyEntry:
 @dataclass(frozen=True)
 class Registry(Generic[_Builder]):
     """Builders by name; ours are ``LazyEntry``. Those of an entry-point ``group`` join them when a
-    name is unknown, and when all are asked for."""
+    name is unknown, and when all are listed."""
 
     noun: str
     group: str
@@ -77,7 +78,7 @@ class Registry(Generic[_Builder]):
         return {name: self.find(name) for name in self.names()}
 
     def entry(self, name: str) -> _Builder | LazyEntry:
-        """What stands in the table under that name: a builder, or, of ours, its ``LazyEntry``,
+        """Entry of the table under that name: a builder, or, of ours, its ``LazyEntry``,
         which imports nothing.
 
         Raises ``ValueError`` with the closest name if there is none."""

@@ -1,4 +1,4 @@
-"""What every data set shares: samples in splits, batches of them, a cache."""
+"""Parts that every data set shares: samples in splits, batches of them, a cache."""
 
 from discrete_diffusion.data.base import Dataset, Examples, TokenDataset, draw_sizes
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, bucket_batches

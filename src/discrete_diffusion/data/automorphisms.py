@@ -1,4 +1,4 @@
-"""Exact canonical labelling of one graph whose nodes colour refinement cannot tell apart.
+"""Exact canonical labelling of one graph whose nodes colour refinement cannot distinguish.
 
 Individualisation and refinement (McKay and Piperno, arXiv 1301.1493) in its plainest form: pick the
 first colour that several nodes share, give each of them in turn a colour of its own, refine, go on

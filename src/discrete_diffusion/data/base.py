@@ -113,7 +113,7 @@ class Dataset(ABC):
         return digest.hexdigest()[:16]
 
     def _meaning(self) -> str:
-        """What else than their numbers makes samples what they are, as text ..."""
+        """Text of whatever beside their numbers makes samples what they are ..."""
         return ""
 
     def _meaning_tensors(self) -> list[Tensor]:
@@ -161,7 +161,7 @@ class TokenDataset(Dataset):
 
 
 def draw_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tensor:
-    """Int64[num]: sizes drawn from a histogram of them."""
+    """Int64[num]: sizes sampled from a histogram of them."""
     log_counts = torch.tensor(counts, dtype=torch.float64).log().clamp(min=-1e9)
     return draw(log_counts.expand(num, -1), generator)
 

@@ -86,7 +86,7 @@ class BatchStream:
 
     def __iter__(self) -> Iterator[Batch]:
         for given in range(self._given, self._given + len(self)):
-            # Before the yield: a loop that knows our length never asks for what comes after it.
+            # Before the yield: a loop that knows our length never requests what comes after it.
             self._given = given + 1
             yield self._batch(given * self.world_size + self.rank)
 
@@ -144,9 +144,9 @@ class SplitBatches:
     batches, so that processes make the same number of calls; where a rank runs out, earlier batches
     come again, for which ``counts`` is False, so that nothing is measured twice.
 
-    A batch is a function of (seed, its number): the seed draws the form of samples that have
+    A batch is a function of (seed, its number): the seed decides the form of samples that have
     several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks. ``most``:
-    of a larger split as many samples, a choice that the seed draws; None is all.
+    of a larger split as many samples, a choice that the seed decides; None is all.
 
     Raises ``ValueError`` for a batch size below 1 or an empty split.
     """

@@ -47,7 +47,7 @@ def cached_arrays(
     *,
     compressed: bool = True,
 ) -> dict[str, NDArray[Any]]:
-    """What ``draw()`` returns, read from the ``.npz`` file ``path`` if it is there, else drawn and
+    """Arrays of ``draw()``, read from the ``.npz`` file ``path`` if it is there, else computed and
     written to it. ``expected``: type and shape of every array, None for a size that may be any;
     ``kind``: what the data is called. No pickle is loaded.
 

@@ -27,7 +27,7 @@ _CHUNK = 1 << 24
 
 @dataclass(frozen=True)
 class CanonicalOrders:
-    """What ``canonical_orders`` returns.
+    """Result of ``canonical_orders``.
 
     ``orders``: Int64[B, n_max], new node k is old node ``orders[b, k]``; identity from slot n on.
     ``log_num_orders``: Float64[B], ``log(n!/|Aut G|)``: how many token sequences stand for G.

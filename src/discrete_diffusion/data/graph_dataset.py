@@ -22,7 +22,7 @@ class GraphDataset(TokenDataset):
     """Graphs in three splits.
 
     ``node_order``: nodes carry no order, so tokens need one. ``random`` relabels the nodes each
-    time a graph is drawn; ``canonical`` computes an order from the graph alone, so equal graphs get
+    time a graph is read; ``canonical`` computes an order from the graph alone, so equal graphs get
     equal tokens; ``given`` keeps the source's. A domain may have further orders of its own: it then
     orders the nodes itself and names them in ``fixed_orders``.
 
@@ -60,7 +60,7 @@ class GraphDataset(TokenDataset):
         return Examples(x0, graphs.real, log_num_orders, conditions=self.conditions_of(graphs))
 
     def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
-        """What comes with graphs, whatever the order of their nodes."""
+        """Conditions that come with graphs, whatever the order of their nodes."""
         return {}
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:

@@ -17,7 +17,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class DamagedGzipError(ValueError):
-    """What is wrong with a gzipped file, without its name."""
+    """Fault of a gzipped file, without its name."""
 
 
 @contextmanager
@@ -43,7 +43,8 @@ def is_gzipped(path: Path) -> bool:
 
 
 def suffix_of(path: Path) -> str:
-    """The ending that tells what is in a file, in lower case: ``.jsonl`` of ``plans.jsonl.gz``."""
+    """The ending that decides what is in a file, in lower case: ``.jsonl`` of
+    ``plans.jsonl.gz``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
 

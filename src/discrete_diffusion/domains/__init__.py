@@ -5,7 +5,7 @@ Every ``config.data`` names its kind: ``domain: text``. Two ways to add one from
 * decorate its class: ``@register_domain``;
 * ship it: an entry point of the group ``discrete_diffusion.domains`` in an installed package.
 
-A kind is imported when it is first asked for, and with it the libraries that it alone needs.
+A kind is imported when it is first used, and with it the libraries that it alone needs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,16 @@ _Class = TypeVar("_Class", bound="type[Domain]")
 
 
 def register_domain(domain: _Class) -> _Class:
-    """Class decorator: make a kind of data known by its ``name``.
+    """Class decorator that makes a kind of data known by its ``name``.
 
-    Raises ``ValueError`` if another class has the name.
+    Args:
+        domain: a subclass of ``Domain``.
+
+    Returns:
+        The class, unchanged.
+
+    Raises:
+        ValueError: another class has the name.
     """
     name, known = domain.name, _DOMAINS.get(domain.name)
     refuse_taken("domain", name, known and type(known), domain)
@@ -48,7 +55,17 @@ def register_domain(domain: _Class) -> _Class:
 
 
 def get_domain(name: str) -> Domain:
-    """The kind of data of that name; ``ValueError`` with the closest match if there is none."""
+    """The kind of data of that name.
+
+    Args:
+        name: value of ``data.domain``.
+
+    Returns:
+        Its only instance; the first call imports it.
+
+    Raises:
+        ValueError: there is none; the message has the closest match.
+    """
     if name in _BUILT_IN and name not in _DOMAINS:
         import_module(f"{__name__}.{name}.domain")
     if name not in _DOMAINS:
@@ -59,13 +76,27 @@ def get_domain(name: str) -> Domain:
 
 
 def available_domains() -> list[str]:
-    """The sorted names of all kinds of data, plug-ins included."""
+    """Names of all kinds of data, plug-ins included.
+
+    Returns:
+        The names, sorted.
+    """
     load_plugins(ENTRY_POINT_GROUP, "domain")
     return sorted({*_BUILT_IN, *_DOMAINS})
 
 
 def domain_of(data_config: Mapping[str, Any]) -> Domain:
-    """The kind of data that a ``config.data`` names; ``ValueError`` if it names none."""
+    """The kind of data that a ``config.data`` names.
+
+    Args:
+        data_config: a ``config.data``.
+
+    Returns:
+        Its only instance.
+
+    Raises:
+        ValueError: it names none, or an unknown one.
+    """
     name = data_config.get("domain")
     if name is None:
         raise ValueError(
@@ -76,24 +107,42 @@ def domain_of(data_config: Mapping[str, Any]) -> Domain:
 
 
 def data_state(data_config: Mapping[str, Any]) -> str:
-    """What the samples of a ``config.data`` are, one of ``registry.STATES``."""
+    """State of the samples of a ``config.data``.
+
+    Args:
+        data_config: a ``config.data``.
+
+    Returns:
+        One of ``registry.STATES``.
+    """
     return domain_of(data_config).state(data_config)
 
 
 def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
     """The layout of the samples of a ``config.data``.
 
-    Raises ``ValueError`` naming the keys that it lacks.
+    Args:
+        data_config: a completed ``config.data``.
+
+    Returns:
+        The layout.
+
+    Raises:
+        ValueError: keys are missing; the message names them.
     """
     return domain_of(data_config).layout(data_config)
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """A composed config whose ``data`` states the layout, or the number of features, read off the
-    data where that decides it.
+    """A config whose ``data`` states what the data decide: the layout, or the number of features.
 
-    Call it before anything is built from the config; a checkpoint holds the completed one. Returns
-    ``config`` itself if there is nothing to add, else a copy.
+    Call it before anything is built from the config; a checkpoint holds the completed one.
+
+    Args:
+        config: a composed config.
+
+    Returns:
+        ``config`` itself if there is nothing to add, else a copy.
     """
     completed = deepcopy(config)
     domain_of(completed.data).complete(completed.data)
@@ -101,5 +150,12 @@ def complete_data(config: DictConfig) -> DictConfig:
 
 
 def build_data(config: DictConfig) -> Dataset:
-    """The data set of a completed config, read from ``config.data``."""
+    """The data set of a completed config, read from ``config.data``.
+
+    Args:
+        config: a config of ``complete_data``.
+
+    Returns:
+        The data set.
+    """
     return domain_of(config.data).data_set(config.data)

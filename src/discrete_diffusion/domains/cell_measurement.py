@@ -1,4 +1,4 @@
-"""What ``compare`` measures of each of its cells, by the kind of data."""
+"""Measurements of the cells of ``compare``, by the kind of data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class CellMeasurement(ABC):
-    """What is measured of the cells of a comparison, and what stands beside their numbers.
+    """Measurement of the cells of a comparison, and the baselines beside their numbers.
 
     ``measures``: numbers of every held-out sample, in the order of the table; ``nelbo`` is the
     bound. ``columns``: metrics of the table. ``axes``: the figure shows the first of these metrics
@@ -53,7 +53,7 @@ class CellMeasurement(ABC):
 
     @abstractmethod
     def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
-        """What ``cell.json`` holds of a trained model: ``metrics``, the numbers of each measure
+        """Contents of ``cell.json`` for a trained model: ``metrics``, the numbers of each measure
         and, with those of ``nelbo``, which it calls ``bounds``, their ``quantity``, ``ordering``
         and ``rows``. Samples may go into ``folder``.
 
@@ -61,7 +61,7 @@ class CellMeasurement(ABC):
         """
 
     def baselines(self, data: Any, num: int) -> tuple[Baseline, ...]:
-        """What is guessed without a network, of the first ``num`` held-out samples."""
+        """Baselines, which need no network, on the first ``num`` held-out samples."""
         return ()
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
@@ -87,7 +87,8 @@ class CellMeasurement(ABC):
 
 
 class TokenCells(CellMeasurement):
-    """Of tokens by themselves: the bound of held-out samples, and metrics of fresh samples.
+    """Measurement of tokens by themselves: the bound of held-out samples, and metrics of fresh
+    samples.
 
     ``report``: measures the samples, and names columns and axes.
     """
@@ -97,8 +98,8 @@ class TokenCells(CellMeasurement):
         self.columns, self.axes = report.columns, report.axes
 
     def report(self, data: Any, verdicts: int = 0) -> TokenReport:
-        """Of the split that is held out. ``verdicts``: samples of which slow metrics, if there are
-        any, are measured."""
+        """Report beside the held-out split. ``verdicts``: samples of which slow metrics, if there
+        are any, are measured."""
         return self._report(data, held_out_split(data))
 
     def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
@@ -111,8 +112,9 @@ class TokenCells(CellMeasurement):
 
 
 def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> str:
-    """In which data set each algorithm has the samples, and how it draws: ``mdlm: data=eit-levels,
-    sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: of samplers, said too."""
+    """The data set in which each algorithm has the samples, and how it samples: ``mdlm:
+    data=eit-levels, sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: of
+    samplers, reported too."""
     ways: dict[str, list[str]] = {}
     for model in comparison.models:
         data, sampling = model.config.data, model.config.sampling
@@ -138,7 +140,7 @@ def sample_files(comparison: Comparison, file: str, shown_in: Path) -> dict[str,
     if lost:
         what = f"left out of {shown_in.name}" if there else f"{shown_in.name} is not written anew"
         logger.warning(
-            "%s: no %s, %s; without cell.json too, they are drawn again",
+            "%s: no %s, %s; without cell.json too, they are sampled again",
             ", ".join(lost),
             file,
             what,

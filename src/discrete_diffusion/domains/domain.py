@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SubCommand:
-    """Of ``discrete-diffusion data``. ``usage``: its arguments and what it does, a line;
-    ``add_options``: to its parser; ``run``: with what was parsed, and ``load``, which opens a
-    checkpoint as ``discrete_diffusion.load`` does. Its docstring is its help. ``writes_file``,
-    ``writes_folder``: the option that names what it writes, which no other command writes then."""
+    """A sub-command of ``discrete-diffusion data``; the docstring of ``run`` is its help.
+
+    Args:
+        usage: its arguments and what it does, a line.
+        add_options: adds options to its parser.
+        run: does the work, with what was parsed, and ``load``, which opens a checkpoint as
+            ``discrete_diffusion.load`` does.
+        writes_file: the option that names the file it writes, which no other command writes then.
+        writes_folder: the option that names the folder it writes, likewise.
+    """
 
     usage: str
     add_options: Callable[[ArgumentParser], None]
@@ -41,30 +47,32 @@ class SubCommand:
 class Domain(ABC):
     """One kind of data. An instance has no state; ``data`` is always a ``config.data``.
 
-    ``name``: what ``data.domain`` says. ``title``: its samples in a word, in the plural.
-    ``data_sets``: by ``data.name``, the state of their samples, one of ``registry.STATES``; two of
-    different states hold the same samples and have the same keys. ``data_files``: keys of ``data``
-    that name a file or folder to read, or null; one that is missing is refused at once.
-
-    ``sample_options``, ``evaluate_options``: keys of these commands that mean something for its
-    models, beside those that do for all; ``train_options``: keys under ``eval`` of ``train`` and
-    ``compare``, how they measure its samples; ``remedies``: by key, what to do where one means
-    nothing.
-
-    ``sample_files``: what ``sample`` may write into ``out`` beside ``metrics.json`` and the
-    picture; nothing of that is replaced unasked. ``growing``: the one of lines, if any, of which it
-    writes the samples as they are drawn.
-
-    ``quick``: keys of ``evaluate`` with the values that ``quick=true`` gives them; none, and it is
-    refused.
-
-    ``data_sets_of_files``: by ``data.name`` of a data set that reads no files, the one that reads
-    such samples from files. ``fixed_keys``: keys of ``data`` that a trained model has fixed, such
-    as the sizes of its samples, so that ``evaluate`` cannot replace them.
-
-    ``group_titles``: what the groups of tokens are called in pictures. ``token_steps``: sampling
-    steps where its samples are ids in one of two states and nothing else is said; None for the
-    sampler's own.
+    Attributes:
+        name: value of ``data.domain``.
+        title: its samples in a word, in the plural.
+        data_sets: by ``data.name``, the state of their samples, one of ``registry.STATES``; two of
+            different states hold the same samples and have the same keys.
+        data_files: keys of ``data`` that name a file or folder to read, or null; one that is
+            missing is refused at once.
+        data_sets_of_files: by ``data.name`` of a data set that reads no files, the one that reads
+            such samples from files.
+        fixed_keys: keys of ``data`` that a trained model has fixed, such as the sizes of its
+            samples, so that ``evaluate`` cannot replace them.
+        sample_options: keys of ``sample`` that mean something for its models, beside those that do
+            for all.
+        evaluate_options: likewise of ``evaluate``.
+        train_options: keys under ``eval`` of ``train`` and ``compare``, how they measure its
+            samples.
+        remedies: by key, what to do where one means nothing.
+        quick: keys of ``evaluate`` with the values that ``quick=true`` gives them; none, and it is
+            refused.
+        group_titles: names of the groups of tokens in pictures.
+        sample_files: files that ``sample`` may write into ``out`` beside ``metrics.json`` and the
+            picture; nothing of that is replaced without ``overwrite``.
+        growing: the file of lines, one of ``sample_files``, to which samples are written as they
+            are finished; None if there is none.
+        token_steps: sampling steps where its samples are ids in one of two states and no number is
+            given; None for the sampler's own.
     """
 
     name: ClassVar[str]
@@ -84,7 +92,14 @@ class Domain(ABC):
     token_steps: ClassVar[int | None] = None
 
     def options(self, command: str) -> dict[str, Option]:
-        """Those of ``sample``, ``evaluate`` or ``train``, by key."""
+        """Options of a command, by key.
+
+        Args:
+            command: ``sample``, ``evaluate`` or ``train``.
+
+        Returns:
+            The options that mean something for this kind of data.
+        """
         options = {
             "sample": self.sample_options,
             "evaluate": self.evaluate_options,
@@ -95,38 +110,85 @@ class Domain(ABC):
     # -- config
 
     def state(self, data: Mapping[str, Any]) -> str:
-        """What its samples are; of a data set without a name, the first state."""
+        """State of its samples; of a data set without a name, the first state.
+
+        Args:
+            data: a ``config.data``.
+
+        Returns:
+            One of ``registry.STATES``.
+        """
         return self.data_sets.get(str(data.get("name"))) or next(iter(self.data_sets.values()))
 
     def forms(self, data: Mapping[str, Any]) -> dict[str, str]:
-        """State -> the data set that has the samples of ``data`` in it: its own one, and others of
-        other states."""
+        """Data sets with the samples of ``data``, by state: its own one and those of other states.
+
+        Args:
+            data: a ``config.data``.
+
+        Returns:
+            State -> ``data.name``.
+        """
         own, name = self.state(data), str(data.get("name"))
         others = {state: other for other, state in self.data_sets.items() if state != own}
         return {own: name, **others}
 
     def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of the tensors that come with every sample."""
+        """Names of the tensors that come with every sample.
+
+        Args:
+            data: a ``config.data``.
+
+        Returns:
+            The names, by default none.
+        """
         return ()
 
     def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
-        """How many numbers each of the facts has that ``data.condition`` tells a network of every
-        sample, as the condition ``condition`` Float[B, sum], NaN where one is not known; None: it
-        is told nothing."""
+        """Sizes of the facts of a sample on which ``data.condition`` conditions a network.
+
+        They make up the condition ``condition`` Float[B, sum], NaN where one is not known.
+
+        Args:
+            data: a ``config.data``.
+
+        Returns:
+            How many numbers each fact has; None: no fact is given to the network.
+        """
         return None
 
     def complete(self, data: DictConfig) -> None:
-        """Write into a ``config.data`` what only the data can say. ``ValueError`` naming the key
-        for what contradicts it."""
+        """Write into a ``config.data`` what only the data can decide.
+
+        Args:
+            data: a ``config.data``, changed in place.
+
+        Raises:
+            ValueError: a key contradicts the data; the message names it.
+        """
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig | None:
-        """The vocabularies and slots of samples that are graphs; None of others."""
+        """The vocabularies and slots of samples that are graphs.
+
+        Args:
+            data: a ``config.data``.
+
+        Returns:
+            Its graph vocabulary; None of other samples.
+        """
         return None
 
     def layout(self, data: Mapping[str, Any]) -> TokenLayout:
-        """Which ids are legal where: those of ``graph``, else of plain sequences.
+        """The legal ids by position: those of ``graph``, else of plain sequences.
 
-        Raises ``ValueError`` naming the keys that are not set.
+        Args:
+            data: a completed ``config.data``.
+
+        Returns:
+            The layout.
+
+        Raises:
+            ValueError: keys are not set; the message names them.
         """
         from discrete_diffusion.layout.token_layout import sequence_layout
 
@@ -134,15 +196,29 @@ class Domain(ABC):
         return sequence_layout(data) if graph is None else graph.layout()
 
     def real_positions(self, data: Mapping[str, Any], sizes: Tensor) -> Tensor:
-        """Int[B] sizes -> Bool[B, L], the positions that carry data; of a graph the size is its
-        number of nodes."""
+        """Positions that carry data.
+
+        Args:
+            data: a completed ``config.data``.
+            sizes: Int[B], lengths; of graphs, numbers of nodes.
+
+        Returns:
+            Bool[B, L].
+        """
         from discrete_diffusion.layout.token_layout import sequence_positions
 
         graph = self.graph(data)
         return sequence_positions(data, sizes) if graph is None else graph.real_positions(sizes)
 
     def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """What ids or numbers mean, kept in checkpoints: one is refused where it differs."""
+        """Meaning of ids or numbers, kept in checkpoints: one is refused where it differs.
+
+        Args:
+            data: a completed ``config.data``.
+
+        Returns:
+            Values that JSON can hold, by name.
+        """
         graph = self.graph(data)
         if graph is None:
             return self.layout(data).digest()
@@ -153,19 +229,44 @@ class Domain(ABC):
 
     @abstractmethod
     def build(self, data: DictConfig) -> Dataset:
-        """The data set of a completed config."""
+        """The data set of a completed config.
+
+        Args:
+            data: a completed ``config.data``.
+
+        Returns:
+            Samples in splits.
+        """
 
     def data_set(self, data: DictConfig) -> Dataset:
-        """``build``, with ``ValueError`` for a ``data.name`` that is none of ``data_sets``."""
+        """``build``, with a check of the data set's name.
+
+        Args:
+            data: a completed ``config.data``.
+
+        Returns:
+            Samples in splits.
+
+        Raises:
+            ValueError: ``data.name`` is none of ``data_sets``.
+        """
         check_name("data set", str(data.name), self.data_sets)
         return self.build(data)
 
     def test_data(self, data: DictConfig) -> Dataset:
-        """The data set of the config of a trained model whose ``path`` names another file: all its
-        samples are the split ``test``, the others are empty.
+        """The data set of a trained model's config whose ``path`` names another file.
 
-        ``ValueError`` naming file, place and what to do for samples that such a model does not
-        know.
+        All its samples are the split ``test``, the others are empty.
+
+        Args:
+            data: a ``config.data`` of a checkpoint, with another ``path``.
+
+        Returns:
+            Samples in splits.
+
+        Raises:
+            ValueError: such a model does not know a sample; the message names file, place and
+                remedy.
         """
         data = data.copy()
         data.split = [0.0, 0.0, 1.0]
@@ -176,16 +277,45 @@ class Domain(ABC):
 
     @abstractmethod
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        """Samples beside a split. ``config``: of ``train``; its ``eval`` says how to measure."""
+        """Report on samples beside a split.
+
+        Args:
+            data: the data set.
+            split: name of the split to compare with.
+            config: of ``train``; its ``eval`` says how to measure.
+
+        Returns:
+            The report, which measures nothing yet.
+        """
 
     @abstractmethod
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
-        """Draw samples as the request of ``sample`` says. Nothing is written until ``Drawn.write``
-        is called, which only the command does."""
+        """Sample as requested.
+
+        Args:
+            request: how many samples, and which.
+            trained: the model.
+
+        Returns:
+            The samples. Nothing is written until ``Drawn.write`` is called, which only the command
+            does.
+        """
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        """Measure a model and its samples as the request of ``evaluate`` says; a model of tokens by
-        itself, without samples, unless overridden."""
+        """Measure a model and its samples.
+
+        Unless overridden, a model of tokens by itself, without samples.
+
+        Args:
+            request: how much is measured, and on which data.
+            trained: the model.
+
+        Returns:
+            The measurements.
+
+        Raises:
+            ValueError: models of this state cannot be measured.
+        """
         from discrete_diffusion.evaluation.model_evaluation import evaluate_token_model
 
         if self.state(trained.data_config) != "tokens":
@@ -193,21 +323,45 @@ class Domain(ABC):
         return evaluate_token_model(request, trained)
 
     def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        """Measure the samples in the files of ``request.samples``."""
+        """Measure samples in files.
+
+        Args:
+            request: its ``samples`` names the files.
+
+        Returns:
+            The measurements.
+
+        Raises:
+            ValueError: files of this kind of data cannot be measured.
+        """
         raise ValueError(
             f"samples={request.samples}: files of {self.title} cannot be measured; give "
             "checkpoint=FILE"
         )
 
     def cell_measurement(self) -> CellMeasurement:
-        """What ``compare`` measures."""
+        """Measurement of each cell of ``compare``.
+
+        Returns:
+            The measurement.
+
+        Raises:
+            ValueError: ``compare`` cannot measure this kind of data.
+        """
         raise ValueError(f"compare cannot measure {self.title} yet; train and evaluate each model")
 
     def commands(self) -> Mapping[str, SubCommand]:
-        """Sub-commands of ``discrete-diffusion data`` by name."""
+        """Sub-commands of ``discrete-diffusion data``.
+
+        Returns:
+            Sub-commands by name, by default none.
+        """
         return {}
 
     def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
-        """By a word of its own, the sub-commands of ``discrete-diffusion WORD``; one named "" is
-        the command itself."""
+        """Sub-commands of ``discrete-diffusion WORD``, a word of its own.
+
+        Returns:
+            By word, sub-commands by name; one named "" is the command itself.
+        """
         return {}

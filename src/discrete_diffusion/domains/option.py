@@ -71,11 +71,11 @@ DATA = Option(
     "checkpoint's data, as in data.split=[0,0,1]; what is fitted on training data stays as it was",
     default={},
 )
-"""Of ``evaluate``, for kinds of data that ``measured_data`` reads."""
+"""Options of ``evaluate``, for kinds of data that ``measured_data`` reads."""
 
 TIME_BINS = Option(
     "time_bins",
-    "of the bound by time, with a noise draw in each per held-out sample; null is 20",
+    "of the bound by time, with a noise sample in each per held-out sample; null is 20",
     least=1,
 )
-"""Of ``evaluate``, for kinds of data whose models of tokens ``measure_model`` measures."""
+"""Options of ``evaluate``, for kinds of data whose models of tokens ``measure_model`` measures."""

@@ -79,7 +79,7 @@ def draw_conditional(
         return part
 
     asked = total = sum(map(len, batches))
-    with eval_mode(model.algorithm), progress.task("drawing", asked, "samples") as drawing:
+    with eval_mode(model.algorithm), progress.task("sampling", asked, "samples") as drawing:
         try:
             parts = model.shard.map(work, enumerate(batches))
         except Stop:

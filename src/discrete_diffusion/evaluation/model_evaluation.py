@@ -167,5 +167,5 @@ def evaluate_token_model(
 def draw_samples(request: EvaluateRequest, model: Model, report: Report) -> Tensor:
     """As ``request`` says: ``num_samples``, ``seed``. Int[num, L]."""
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-    logger.info("drawing %s samples", f"{num:,}")
+    logger.info("sampling %s samples", f"{num:,}")
     return report.sample(model, num, request.seed)

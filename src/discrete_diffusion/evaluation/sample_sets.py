@@ -40,7 +40,7 @@ Parts = Iterator[AbstractContextManager[Any]]
 def model_parts(num: int, seeds: Sequence[int], num_held_out: int) -> tuple[str, str]:
     """What ``draw_and_measure`` does, in words."""
     return (
-        f"drawing {shown_sizes([num] * len(seeds))} samples",
+        f"sampling {shown_sizes([num] * len(seeds))} samples",
         f"measuring the model on {num_held_out:,} held-out samples",
     )
 

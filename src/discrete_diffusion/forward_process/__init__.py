@@ -72,7 +72,7 @@ def build_forward_process(
 
 
 def __getattr__(name: str) -> Any:
-    """A class brings torch with it, so it is imported when first asked for."""
+    """Import a class when it is first used: it brings torch with it."""
     for declared in (*_BUILT_IN.values(), *_OTHERS):
         if declared.__qualname__ == name:
             return declared.load()

@@ -22,23 +22,24 @@ from discrete_diffusion.noise_schedules.base import Schedule, per_token
 from discrete_diffusion.noise_schedules.checking import check_schedule
 
 SIGMA_FLOOR = 1e-4
-"""Smallest alpha whose -log is handed to a backbone: sigma stays below 9.22."""
+"""Smallest alpha whose -log goes to a backbone: sigma stays below 9.22."""
 
 
 class ForwardProcess(nn.Module, ABC):
-    """A Markov chain on the ids of a position, in continuous time, the same for no two positions if
-    need be and independent between them; for real numbers see ``gaussian``.
+    """A Markov chain in continuous time on the ids of each position, independent between positions.
+
+    No two positions need have the same chain. For real numbers see ``gaussian``.
 
     With Q_{s,t}(x, y), the probability of y at t after x at s, and R_t(x, y), the rate of jumping
     from x to y,
 
-        q_t(y | x0) = Q_{0,t}(x0, y)                           what ``corrupt`` draws
+        q_t(y | x0) = Q_{0,t}(x0, y)                           sampled by ``corrupt``
         p(xs | xt)  ~ Q_{s,t}(xs, xt) sum_x0 D(x0) Q_{0,s}(x0, xs)   the sampling posterior
 
-    and whatever else an algorithm or a sampler asks for follows here. A process of one's own says
+    and whatever else an algorithm or a sampler needs follows here. A process of one's own defines
 
         ``prior``                        the law of every position at t = 1; alone, it is noise that
-                                         replaces a token by a draw from the prior
+                                         replaces a token by a sample of the prior
         ``transition`` and ``rates``     any other noise, as matrices
 
     Noise that replaces tokens is cheaper as an ``InterpolatingProcess``, which has closed forms.
@@ -50,12 +51,17 @@ class ForwardProcess(nn.Module, ABC):
     ``log_d0``: Float[B, L, V] is always the network's *leave-one-out* prediction D, the
     distribution of x0_l given everything but the noisy token at l, normalised over the support.
 
-    Raises ``ValueError`` for a schedule that does not keep its promises (``check_schedule``): if
-    b_t(y) / alpha(t) ever fell, rates would be negative.
+    Args:
+        layout: legal ids by position.
+        schedule: keep probability alpha(t).
+
+    Raises:
+        ValueError: the schedule does not keep its promises (``check_schedule``): if
+            b_t(y) / alpha(t) ever fell, rates would be negative.
     """
 
     name: ClassVar[str]
-    """What ``forward_process=`` calls it, and what algorithms name in ``processes``."""
+    """The name that ``forward_process=`` takes, and that algorithms list in ``processes``."""
 
     absorbing = False
     """True if noise is a point mass on MASK and a visible token is therefore certain."""
@@ -67,33 +73,69 @@ class ForwardProcess(nn.Module, ABC):
 
     @abstractmethod
     def prior(self) -> Tensor:
-        """Float64[L, V]: pi, the distribution of every position at t = 1."""
+        """Distribution pi of every position at t = 1.
+
+        Returns:
+            Float64[L, V], probabilities.
+        """
 
     def fit(self, x0: Tensor, real: Tensor) -> None:
-        """Fit the prior to the training tokens x0 Int[M, L], ``real`` Bool[M, L], before the first
-        step; by default it needs none.
+        """Fit the prior to the training tokens, before the first step; by default it needs none.
+
+        Args:
+            x0: Int[M, L], training tokens.
+            real: Bool[M, L], positions that carry data.
         """
 
     # -- how much is left ------------------------------------------------------------------------
 
     def alpha(self, t: Tensor) -> Tensor:
-        """The share of the signal that is left, Float[B] -> Float[B, 1] or Float[B, L]; by default
-        the schedule's. Of noise that replaces tokens, the probability of staying."""
+        """Share of the signal that is left; by default the schedule's.
+
+        Where noise replaces tokens, the probability of staying.
+
+        Args:
+            t: Float[B], times.
+
+        Returns:
+            Float[B, 1] or Float[B, L].
+        """
         return per_token(self.schedule.alpha(t))
 
     def one_minus_alpha(self, t: Tensor) -> Tensor:
-        """Corrupted share, Float[B, 1] or Float[B, L]."""
+        """Corrupted share.
+
+        Args:
+            t: Float[B], times.
+
+        Returns:
+            Float[B, 1] or Float[B, L].
+        """
         return per_token(self.schedule.one_minus_alpha(t))
 
     def log_alpha(self, t: Tensor) -> Tensor:
-        """log alpha(t), Float[B, 1] or Float[B, L]."""
+        """log alpha(t).
+
+        Args:
+            t: Float[B], times.
+
+        Returns:
+            Float[B, 1] or Float[B, L].
+        """
         return self.alpha(t).log()
 
     def sigma(self, t: Tensor, real: Tensor) -> Tensor:
-        """-log of the mean alpha over real positions, Float32[B]: the noise level a backbone sees.
+        """Noise level that a backbone sees, -log of the mean alpha over real positions.
 
         The same function of t in training and in sampling, clamped positions included; alpha is
         floored at 1e-4.
+
+        Args:
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+
+        Returns:
+            Float32[B].
         """
         weight = real.to(t.dtype)
         mean = (self.alpha(t) * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
@@ -102,54 +144,124 @@ class ForwardProcess(nn.Module, ABC):
     # -- the chain, as matrices ------------------------------------------------------------------
 
     def cells(self) -> Tensor:
-        """Int[L]: which of the C matrices of ``transition`` and ``rates`` is that of a position; by
-        default each has its own, C = L."""
+        """Index, of the C matrices of ``transition`` and ``rates``, of that of each position.
+
+        By default each position has its own, C = L.
+
+        Returns:
+            Int[L].
+        """
         return torch.arange(self.layout.length, device=self.layout.support.device)
 
     def transition(self, s: Tensor, t: Tensor) -> Tensor:
-        """Q_{s,t}(x, y) for s <= t, both Float[B]: Float64[B, C, V, V], rows x, columns y."""
+        """Transition probabilities Q_{s,t}(x, y) for s <= t.
+
+        Args:
+            s: Float[B], earlier times.
+            t: Float[B], later times.
+
+        Returns:
+            Float64[B, C, V, V], rows x, columns y.
+        """
         keep = self.alpha(t) / self.alpha(s)
         jump = (self.one_minus_alpha(t) - self.one_minus_alpha(s)) / self.alpha(s)
         return self._stay_or_jump(keep, jump.unsqueeze(-1) * self.prior())
 
     def rates(self, t: Tensor) -> Tensor:
-        """R_t(x, y) >= 0 of jumping from x to y != x at times in (0, 1), Float[B]:
-        Float64[B, C, V, V]; the diagonal is not read."""
+        """Rates R_t(x, y) >= 0 of jumping from x to y != x.
+
+        Args:
+            t: Float[B], times in (0, 1).
+
+        Returns:
+            Float64[B, C, V, V], per unit of time; the diagonal is not read.
+        """
         beta = (-per_token(self.schedule.dalpha(t)) / self.alpha(t))[..., None, None]
         return beta * self.prior().unsqueeze(-2).expand(-1, self.layout.vocab_size, -1)
 
     def log_transition(self, s: Tensor, t: Tensor) -> Tensor:
-        """log Q_{s,t}(x, y): Float64[B, C, V, V]. To be overridden where Q is too small for a
-        float: the bound takes ratios of its entries, also near t = 0."""
+        """log Q_{s,t}(x, y).
+
+        To be overridden where Q is too small for a float: the bound takes ratios of its entries,
+        also near t = 0.
+
+        Args:
+            s: Float[B], earlier times.
+            t: Float[B], later times.
+
+        Returns:
+            Float64[B, C, V, V].
+        """
         return self._log(self.transition(s, t))
 
     def sources(self) -> Tensor:
-        """Int[C, V, W]: the ids from which each id may be jumped into, that id itself where there
-        are fewer than W; by default all V."""
+        """Ids from which each id may be jumped into; by default all V.
+
+        Returns:
+            Int[C, V, W], the id itself where there are fewer than W.
+        """
         size = self.layout.vocab_size
         return torch.arange(size, device=self.layout.support.device).expand(1, size, -1)
 
-    # -- drawing ---------------------------------------------------------------------------------
+    # -- sampling --------------------------------------------------------------------------------
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
+        """Sample xt ~ q_t(. | x0).
+
+        Args:
+            x0: Int[B, L], clean ids.
+            t: Float[B], times.
+            real: Bool[B, L]; positions where it is False stay untouched.
+            generator: source of randomness.
+
+        Returns:
+            Int[B, L].
+        """
         return self.corrupt_further(x0, torch.zeros_like(t), t, real, generator)
 
     def corrupt_further(
         self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
     ) -> Tensor:
-        """Draw xt ~ q(xt | xs) for t > s: Int[B, L]. Positions with ``real=False`` stay."""
+        """Sample xt ~ q(xt | xs) for t > s.
+
+        Args:
+            xs: Int[B, L], ids at s.
+            s: Float[B], earlier times.
+            t: Float[B], later times.
+            real: Bool[B, L]; positions where it is False stay untouched.
+            generator: source of randomness.
+
+        Returns:
+            Int[B, L].
+        """
         log_probs = log_rows(self.log_transition(s, t), self.cells(), xs)
         u = uniform_draws(tuple(xs.shape), generator, xs.device)
         return torch.where(real, pick(log_probs, u), xs)
 
     def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
-        """One draw per position of what a token is once nothing of it is left, at times Float[B]:
-        Int[B, L]; here from the prior, b_t / (1 - alpha) where that moves."""
+        """Sample tokens of which nothing is left, one per position.
+
+        Here from the prior; from b_t / (1 - alpha) where that moves.
+
+        Args:
+            t: Float[B], times.
+            generator: source of randomness.
+
+        Returns:
+            Int[B, L].
+        """
         return self._draw_from(self.prior(), t.shape[0], generator)
 
     def prior_sample(self, real: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw x1 from the prior: Int[B, L]; PAD where ``real`` is False."""
+        """Sample x1 from the prior.
+
+        Args:
+            real: Bool[B, L], positions that carry data.
+            generator: source of randomness.
+
+        Returns:
+            Int[B, L]; PAD where ``real`` is False.
+        """
         ones = torch.ones(real.shape[0], dtype=torch.float64, device=real.device)
         pad = self.layout.pad_id if self.layout.pad_id is not None else self.layout.mask_id
         return torch.where(real, self.draw_noise(ones, generator), pad)
@@ -157,17 +269,34 @@ class ForwardProcess(nn.Module, ABC):
     # -- distributions ---------------------------------------------------------------------------
 
     def marginal_log_probs(self, log_d0: Tensor, t: Tensor) -> Tensor:
-        """log sum_x0 D(x0) q_t(y | x0): Float64[B, L, V]."""
+        """Marginal of the prediction, log sum_x0 D(x0) q_t(y | x0).
+
+        Args:
+            log_d0: Float[B, L, V], log D.
+            t: Float[B], times.
+
+        Returns:
+            Float64[B, L, V].
+        """
         log_q = self.log_transition(torch.zeros_like(t), t)
         return log_mixture(log_d0, log_q, self.cells())
 
     def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
-        """log p(xs | xt): Float[B, L, V], the sampling posterior of a step from t to s < t; at
-        s = 0 the ordinary posterior p(x0 | xt)."""
+        """Sampling posterior of a step, log p(xs | xt); at s = 0 the ordinary posterior p(x0 | xt).
+
+        Args:
+            xt: Int[B, L], ids at t.
+            log_d0: Float[B, L, V], log D.
+            t: Float[B], times.
+            s: Float[B], times before t.
+
+        Returns:
+            Float[B, L, V].
+        """
         marginal = self.marginal_log_probs(log_d0, s)
         joint = marginal + log_columns(self.log_transition(s, t), self.cells(), xt)
         possible = joint > neg_inf(joint.dtype) / 2
-        # what cannot be, of which a network may yet be asked, is taken for unchanged
+        # an impossible id, which a network may still be given, is taken for unchanged
         joint = torch.where(
             possible.any(dim=-1, keepdim=True),
             joint,
@@ -176,8 +305,16 @@ class ForwardProcess(nn.Module, ABC):
         return mask_logits(joint.log_softmax(dim=-1), joint > neg_inf(joint.dtype) / 2)
 
     def leave_one_out(self, log_p: Tensor, xt: Tensor, t: Tensor) -> Tensor:
-        """log D from the ordinary posterior log P(x0 | xt): D(x0) ~ P(x0) / q_t(xt | x0), over the
-        support; Float[B, L, V]."""
+        """log D from the ordinary posterior log P(x0 | xt): D(x0) ~ P(x0) / q_t(xt | x0).
+
+        Args:
+            log_p: Float[B, L, V], log P.
+            xt: Int[B, L], ids at t.
+            t: Float[B], times.
+
+        Returns:
+            Float[B, L, V], normalised over the support.
+        """
         log_q = self.log_transition(torch.zeros_like(t), t)
         seen = log_columns(log_q, self.cells(), xt).clamp(min=neg_inf(log_p.dtype))
         return log_softmax_on(log_p - seen.to(log_p.dtype), self.layout.support)
@@ -192,7 +329,7 @@ class ForwardProcess(nn.Module, ABC):
 
     @staticmethod
     def _draw_from(probs: Tensor, num: int, generator: torch.Generator) -> Tensor:
-        """``num`` draws per position from probs Float64[L, V]: Int[num, L]; see ``draw``."""
+        """Sample ``num`` ids per position from probs Float64[L, V]: Int[num, L]; see ``draw``."""
         cumulative = probs.cumsum(dim=-1)
         u = uniform_draws((num, probs.shape[0]), generator, probs.device)
         threshold = (u * cumulative[:, -1]).T.contiguous()  # (L, num)

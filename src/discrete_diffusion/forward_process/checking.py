@@ -14,7 +14,7 @@ from discrete_diffusion.forward_process.interpolating import InterpolatingProces
 EXACT, DERIVED = 1e-9, 1e-3
 """Largest error of a probability, and of a rate as a share of it, against differences of them."""
 MOST_NUMBERS = 2**24
-"""Of the transition matrices of all positions."""
+"""Largest number of entries in the transition matrices of all positions."""
 TIMES = ((0.0, 0.3), (0.3, 0.7), (0.05, 0.98), (0.0, 1.0), (0.6, 1.0), (0.4, 0.4))
 """(s, t), s <= t."""
 NUM_DRAWS = 4000
@@ -30,7 +30,7 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
     * ``marginal_log_probs``, ``posterior_log_probs`` (Bayes' rule) and ``leave_one_out`` follow
       from ``transition``, for a random D; of an ``InterpolatingProcess`` the noise mass and jump
       rates in all their forms too;
-    * ``corrupt``, ``corrupt_further`` and ``prior_sample`` draw from these, 4,000 times with a
+    * ``corrupt``, ``corrupt_further`` and ``prior_sample`` sample from these, 4,000 times with a
       fixed ``seed``, and leave positions that are not real untouched.
 
     Args:
@@ -254,7 +254,7 @@ class _Check:
         spread = (probs * (1 - probs)).clamp(min=0).sqrt() / num.sqrt()
         off = (share - probs).abs() - 6 * spread - 6 * (probs > 0) / num
         expected = torch.where(off <= 0, share.double(), probs)
-        self.same(f"share of draws of {what}", share.double(), expected, Where(("position", "id")))
+        self.same(f"share of {what}", share.double(), expected, Where(("position", "id")))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 
 NUM_TERMS = 25
-"""Of a series in h <= 1: what is left out is below 1e-25 of it."""
+"""Terms of a series in h <= 1: those left out are below 1e-25 of it."""
 
 
 class Exponential(nn.Module):

@@ -123,7 +123,7 @@ class Hybrid(InterpolatingProcess):
         return into_mask * self.mask + into_legal * self.uniform
 
     def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
-        """Of ``jump_rates``, with tau' / tau as the schedule's weight."""
+        """Log of ``jump_rates`` at xt, with tau' / tau as the schedule's weight."""
         a, tau, _ = self.mixture(t)
         masked, half = xt == self.layout.mask_id, self.gamma / 2
         grows = torch.where(masked, 1.0, half * a + (1 - half) * tau)

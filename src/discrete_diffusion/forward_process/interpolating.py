@@ -1,4 +1,4 @@
-"""``InterpolatingProcess``: a token stays what it is or is drawn anew from a prior."""
+"""``InterpolatingProcess``: a token stays what it is or is sampled anew from a prior."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class InterpolatingProcess(ForwardProcess):
         share = per_token(self.schedule.log_one_minus_alpha(t))
         return share + self._log(self._at(self.prior(), xt))
 
-    # -- drawing ---------------------------------------------------------------------------------
+    # -- sampling --------------------------------------------------------------------------------
 
     def draw_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
-        """One draw per position from c / (1 - alpha_t / alpha_s), where a jump between s and t > s
-        ends: Int[B, L]. The prior, if that is fixed."""
+        """One sample per position from c / (1 - alpha_t / alpha_s), where a jump between s and t >
+        s ends: Int[B, L]. The prior, if that is fixed."""
         return self.draw_noise(t, generator)
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:

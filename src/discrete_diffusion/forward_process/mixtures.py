@@ -1,7 +1,7 @@
-"""What a chain makes of a prediction: sums over the clean id, in logarithms and in little memory.
+"""A chain applied to a prediction: sums over the clean id, in logarithms and in little memory.
 
 ``log_q`` is always the log of transition matrices, Float64[B, C, V, V], rows the earlier id and
-columns the later one; ``cells`` Int[L] says which of the C is that of a position.
+columns the later one; ``cells`` Int[L] is the index, of the C, of that of a position.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Marginal(InterpolatingProcess):
     training data (DiGress, Vignac et al., arXiv 2209.14734).
 
     ``fit`` estimates pi; until then it is uniform on the legal ids. It is stored in checkpoints.
-    ``smoothing``: count added to every legal id, because a legal id that the prior never draws
+    ``smoothing``: count added to every legal id, because a legal id that the prior never samples
     would make the ratios of the bound infinite.
 
     Raises ``ValueError`` if ``smoothing`` is not positive.

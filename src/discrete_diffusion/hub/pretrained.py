@@ -17,7 +17,7 @@ _UNREADABLE = (
     *(OSError, ValueError, SafetensorError, RuntimeError, LookupError),
     *(TypeError, AttributeError),
 )
-"""What the libraries raise for files that make no sense, and ``Exception`` itself."""
+"""Errors that the libraries raise for files that make no sense, and ``Exception`` itself."""
 
 
 def transformers_library(what: str, remedy: str = "") -> ModuleType:
@@ -35,11 +35,11 @@ def transformers_library(what: str, remedy: str = "") -> ModuleType:
 def read_pretrained(
     key: str, path: str, read: Callable[[], _Read], *, expected: str, download: bool = False
 ) -> _Read:
-    """What ``read`` makes of the folder ``path``, given as ``key``.
+    """Result of ``read`` on the folder ``path``, given as ``key``.
 
-    Without ``download`` the path must be a folder: the libraries open a connection even where told
-    not to. Raises ``ValueError`` if there is no folder, or ``read`` fails. ``expected``: what there
-    should be.
+    Without ``download`` the path must be a folder: the libraries open a connection even where they
+    must not. Raises ``ValueError`` if there is no folder, or ``read`` fails. ``expected``: what
+    there should be.
     """
     if not download and not Path(path).is_dir():
         raise ValueError(

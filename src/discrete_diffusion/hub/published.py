@@ -79,7 +79,7 @@ def hub_library(what: str) -> Any:
 
 
 def endpoint() -> str | None:
-    """Of another Hub than Hugging Face's: ``$HF_ENDPOINT``."""
+    """Address of another Hub than Hugging Face's: ``$HF_ENDPOINT``."""
     return os.environ.get("HF_ENDPOINT") or None
 
 

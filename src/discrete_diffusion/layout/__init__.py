@@ -27,7 +27,7 @@ _OF_GRAPHS = ("RPLAN_VOCAB_CONFIG", "VocabConfig")
 
 
 def __getattr__(name: str) -> Any:
-    """Both modules bring torch with them, which the tables of names do without."""
+    """Import a name when it is first used: both modules bring torch, tables of names do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = "vocab_config" if name in _OF_GRAPHS else "token_layout"

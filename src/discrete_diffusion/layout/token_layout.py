@@ -15,16 +15,21 @@ from discrete_diffusion.categorical import mask_logits, neg_inf
 class TokenLayout(nn.Module):
     """The legal clean ids of every position, and the names of the groups positions fall into.
 
-    ``support``: Bool[L, V], True where an id may stand in *clean* data: never MASK, never PAD.
-    ``mask_id``, ``pad_id``: one id each, the same at every position (``pad_id`` may be None).
-    ``group``: Int[L], index into ``group_names`` (e.g. node, edge).
-    ``num_legal``: Int[L], the K_l legal ids of each position.
-    ``num_given``: the first so many positions hold what a sample is drawn from, such as a text to
-    be summarised. They are not real, but ids may stand there; they are seen and never corrupted.
+    ``num_legal``, Int[L], counts the K_l legal ids of each position. A module only so that its
+    buffers follow ``.to(device)``; it has no parameters and no state.
 
-    A module only so that its buffers follow ``.to(device)``; it has no parameters and no state.
+    Args:
+        support: Bool[L, V], True where an id may stand in *clean* data: never MASK, never PAD.
+        mask_id: the id of MASK, the same at every position.
+        pad_id: the id of PAD, the same at every position; None if samples have one length.
+        group: Int[L], index into ``group_names`` (e.g. node, edge); by default all 0.
+        group_names: names of the groups.
+        num_given: the first so many positions hold what a sample is conditioned on, such as a text
+            to be summarised. They are not real, but ids may stand there; they are seen and never
+            corrupted.
 
-    Raises ``ValueError`` if a position has no legal id or MASK or PAD is declared legal.
+    Raises:
+        ValueError: a position has no legal id, or MASK or PAD is declared legal.
     """
 
     support: Tensor
@@ -78,7 +83,21 @@ class TokenLayout(nn.Module):
         pad_id: int | None = None,
         num_given: int = 0,
     ) -> TokenLayout:
-        """Plain text: every id but MASK and PAD is legal at every position."""
+        """Layout of plain text: every id but MASK and PAD is legal at every position.
+
+        Args:
+            length: L, number of positions.
+            vocab_size: V, number of ids, MASK and PAD included.
+            mask_id: the id of MASK.
+            pad_id: the id of PAD, or None.
+            num_given: number of leading positions that are given.
+
+        Returns:
+            The layout, with one group named ``token``.
+
+        Raises:
+            ValueError: an id lies outside the vocabulary, or both are the same.
+        """
         support = torch.ones(length, vocab_size, dtype=torch.bool)
         for special in (mask_id, pad_id):
             if special is not None and 0 <= special < vocab_size:
@@ -86,26 +105,58 @@ class TokenLayout(nn.Module):
         return cls(support, mask_id=mask_id, pad_id=pad_id, num_given=num_given)
 
     def restrict(self, logits: Tensor) -> Tensor:
-        """Logits (B, L, V) with every illegal id at log 0; a fresh tensor."""
+        """Logits with every illegal id at log 0.
+
+        Args:
+            logits: Float[B, L, V].
+
+        Returns:
+            Float[B, L, V], a fresh tensor.
+        """
         return mask_logits(logits, self.support)
 
     def uniform_log_probs(self) -> Tensor:
-        """Float64[L, V]: the uniform distribution on each position's legal ids."""
+        """The uniform distribution on each position's legal ids.
+
+        Returns:
+            Float64[L, V], log-probabilities in nats.
+        """
         log_k = self.num_legal.double().log().unsqueeze(-1).expand(-1, self.vocab_size)
         return (-log_k).masked_fill(~self.support, neg_inf(torch.float64))
 
     def digest(self) -> dict[str, str]:
-        """16 hex digits of lengths, ids and support, for checkpoints."""
+        """Fingerprint of lengths, ids and support, for checkpoints.
+
+        Returns:
+            16 hex digits under the key ``layout``.
+        """
         text = f"{self.length} {self.vocab_size} {self.mask_id} {self.pad_id}".encode()
         text += self.support.to(torch.uint8).numpy().tobytes()
         return {"layout": hashlib.sha256(text).hexdigest()[:16]}
 
     def is_real(self, x: Tensor) -> Tensor:
-        """Bool[B, L]: positions of x that are not PAD."""
+        """Positions that are not PAD.
+
+        Args:
+            x: Int[B, L], ids.
+
+        Returns:
+            Bool[B, L].
+        """
         return torch.ones_like(x, dtype=torch.bool) if self.pad_id is None else x != self.pad_id
 
     def check(self, x0: Tensor, real: Tensor | None = None) -> None:
-        """Raise ``ValueError`` naming sample, position and id if x0 (B, L) is not clean data."""
+        """Check that tokens are clean data.
+
+        Args:
+            x0: Int[B, L], ids.
+            real: Bool[B, L], positions that must hold legal ids, the others PAD; by default those
+                that are not PAD.
+
+        Raises:
+            ValueError: x0 has another shape or an illegal id; the message names sample, position
+                and id.
+        """
         if x0.ndim != 2 or x0.shape[1] != self.length:
             raise ValueError(f"expected tokens of shape (B, {self.length}), got {tuple(x0.shape)}")
         real = self.is_real(x0) if real is None else real
@@ -129,17 +180,31 @@ class TokenLayout(nn.Module):
 
 
 def row_layout(num_rows: int) -> TokenLayout:
-    """Rows of features as tokens of one legal id, 0: a row that absorbing noise masks becomes id 1,
-    an absent one id 2."""
+    """Layout of rows of features, as tokens of one legal id, 0.
+
+    A row that absorbing noise masks becomes id 1, an absent one id 2.
+
+    Args:
+        num_rows: N, number of rows.
+
+    Returns:
+        A layout of N positions and 3 ids.
+    """
     return TokenLayout.flat(num_rows, 3, mask_id=1, pad_id=2)
 
 
 def sequence_layout(data_config: Mapping[str, Any]) -> TokenLayout:
-    """The layout of plain sequences, of a ``config.data`` with ``length``, ``vocab_size``,
-    ``mask_id`` and, optionally, ``pad_id`` and ``source_length``, the number of positions that are
-    given, the first ones.
+    """Layout of the plain sequences of a ``config.data``.
 
-    Raises ``ValueError`` naming the key that is not set.
+    Args:
+        data_config: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id`` and
+            ``source_length``, the number of positions that are given, the first ones.
+
+    Returns:
+        The layout.
+
+    Raises:
+        ValueError: a key is not set; the message names it.
     """
     for key in ("length", "vocab_size", "mask_id"):
         if data_config.get(key) is None:
@@ -157,8 +222,15 @@ def sequence_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 
 
 def sequence_positions(data_config: Mapping[str, Any], sizes: Tensor) -> Tensor:
-    """Int[B] sizes -> Bool[B, L], the positions of plain sequences that carry data: the first ones
-    that are not given."""
+    """Positions of plain sequences that carry data: the first ones that are not given.
+
+    Args:
+        data_config: ``length`` and, optionally, ``source_length``.
+        sizes: Int[B], number of real tokens of each sequence.
+
+    Returns:
+        Bool[B, L].
+    """
     position = torch.arange(data_config["length"], device=sizes.device)
     position = position - (data_config.get("source_length") or 0)
     return (position >= 0) & (position < sizes.unsqueeze(1))

@@ -26,13 +26,20 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 class VocabConfig:
     """The vocabularies and slots of graphs with at most ``n_max`` nodes.
 
-    ``node_types``, ``edge_types``: names; the *last* edge type means "no edge".
-    ``edge_inverse``: for each edge type, the type of the same edge read from its other end; by
-    default ``9 - r`` for the room relations and the identity (undirected) otherwise.
-
     Node vocabulary: types, then MASK, then PAD (15 ids for rooms); edge vocabulary likewise (13).
     In the concatenated vocabulary (28 ids) the edge ids are shifted by ``edge_offset``; its single
     ``mask_id`` and ``pad_id`` are those of the node vocabulary, at every position.
+
+    Args:
+        n_max: largest number of nodes.
+        node_types: names of the node types.
+        edge_types: names of the edge types; the *last* one means "no edge".
+        edge_inverse: for each edge type, the type of the same edge read from its other end; by
+            default ``9 - r`` for the room relations and the identity (undirected) otherwise.
+
+    Raises:
+        ValueError: ``n_max`` is below 1, a table of types is empty, or ``edge_inverse`` is no
+            involution.
     """
 
     n_max: int = 8
@@ -59,48 +66,55 @@ class VocabConfig:
 
     @property
     def num_edges(self) -> int:
-        """E = n_max (n_max - 1) / 2 pair slots."""
+        """Number of pair slots, E = n_max (n_max - 1) / 2."""
         return self.n_max * (self.n_max - 1) // 2
 
     @property
     def length(self) -> int:
-        """L = n_max + E positions."""
+        """Number of positions, L = n_max + E."""
         return self.n_max + self.num_edges
 
     @property
     def num_node_types(self) -> int:
+        """Number of node types."""
         return len(self.node_types)
 
     @property
     def num_edge_types(self) -> int:
-        """Edge classes, "no edge" included."""
+        """Number of edge types, "no edge" included."""
         return len(self.edge_types)
 
     @property
     def no_edge(self) -> int:
-        """The edge type (in the edge vocabulary) that says two nodes are not related."""
+        """The edge type (in the edge vocabulary) that stands for two unrelated nodes."""
         return self.num_edge_types - 1
 
     @property
     def edge_directions(self) -> tuple[tuple[int, ...], ...]:
-        """For each axis, the sign of every edge type along it: left to right and top to bottom of
-        the room relations; other edges have no directions."""
+        """For each axis, the sign of every edge type along it.
+
+        Left to right and top to bottom of the room relations; other edges have no directions.
+        """
         return (RELATION_X_ORDER, RELATION_Y_ORDER) if self.edge_types == RELATIONS else ()
 
     @property
     def node_vocab_size(self) -> int:
+        """Number of node ids, MASK and PAD included."""
         return self.num_node_types + 2
 
     @property
     def edge_vocab_size(self) -> int:
+        """Number of edge ids, MASK and PAD included."""
         return self.num_edge_types + 2
 
     @property
     def node_mask_id(self) -> int:
+        """MASK in the node vocabulary."""
         return self.num_node_types
 
     @property
     def node_pad_id(self) -> int:
+        """PAD in the node vocabulary."""
         return self.num_node_types + 1
 
     @property
@@ -120,7 +134,7 @@ class VocabConfig:
 
     @property
     def vocab_size(self) -> int:
-        """V of the concatenated vocabulary."""
+        """Number of ids V of the concatenated vocabulary."""
         return self.node_vocab_size + self.edge_vocab_size
 
     @property
@@ -139,20 +153,45 @@ class VocabConfig:
         return tuple((i, j) for i in range(self.n_max) for j in range(i + 1, self.n_max))
 
     def edge_position(self, i: int, j: int) -> int:
-        """Position of edge (i, j), i < j, in the sequence: n_max + i n_max - i(i+1)/2 + j-i-1."""
+        """Position of an edge in the sequence, n_max + i n_max - i(i+1)/2 + j-i-1.
+
+        Args:
+            i: one end, 0 <= i < j.
+            j: the other end, j < n_max.
+
+        Returns:
+            A position in n_max..L-1.
+
+        Raises:
+            ValueError: i and j are not in this order and range.
+        """
         if not 0 <= i < j < self.n_max:
             raise ValueError(f"edge ({i}, {j}): expected 0 <= i < j < n_max={self.n_max}")
         return self.n_max + i * self.n_max - i * (i + 1) // 2 + (j - i - 1)
 
     def real_positions(self, num_nodes: Tensor) -> Tensor:
-        """Int[B] node counts -> Bool[B, L]: node k if k < n; edge (i, j) if both ends are real."""
+        """Positions that carry data: node k if k < n, edge (i, j) if both ends are real.
+
+        Args:
+            num_nodes: Int[B], number of nodes n of each graph.
+
+        Returns:
+            Bool[B, L].
+
+        Raises:
+            ValueError: a number lies outside 1..n_max.
+        """
         if ((num_nodes < 1) | (num_nodes > self.n_max)).any():
             raise ValueError(f"node counts must lie in 1..{self.n_max}, got {num_nodes.tolist()}")
         last_node = torch.tensor([*range(self.n_max), *(j for _, j in self.endpoints)])
         return last_node.to(num_nodes.device) < num_nodes.unsqueeze(1)
 
     def layout(self) -> TokenLayout:
-        """The position-typed layout over the concatenated vocabulary."""
+        """The position-typed layout over the concatenated vocabulary.
+
+        Returns:
+            A layout of groups ``node`` and ``edge``.
+        """
         support = torch.zeros(self.length, self.vocab_size, dtype=torch.bool)
         support[: self.n_max, : self.num_node_types] = True
         support[self.n_max :, self.edge_offset : self.edge_offset + self.num_edge_types] = True

@@ -19,14 +19,14 @@ OWN_CONDITIONS = frozenset(
     {"group_idxs", "context", "cache", "masked", "noisy", "real", "keep", "encoded", "packing"}
     | {"condition", "component"}
 )
-"""What algorithms, samplers and training give a backbone that takes it, and facts of samples
-(``Domain.condition_sizes``), which no backbone needs; others are the data's."""
+"""Conditions that algorithms, samplers and training give a backbone that takes them, and facts of
+samples (``Domain.condition_sizes``), which no backbone needs; others are the data's."""
 
 _NOISE_NAMES = frozenset(
     {"sigma", "sigmas", "t", "ts", "time", "times", "timestep", "timesteps"}
     | {"noise_level", "noise_levels", "noise_labels"}
 )
-"""What networks call the noise level or the time that stands for it."""
+"""Names that networks have for the noise level, or for the time that stands for it."""
 
 _WRAPPED = ("_orig_mod", "module")
 """Where ``torch.compile``, and DDP, FSDP and averages, keep the network that they call."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 CPU_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
-"""What PyTorch calls unless the environment's CXX names another."""
+"""Compiler that PyTorch calls unless the environment's CXX names another."""
 
 
 def compile_backbone(backbone: nn.Module, device: torch.device) -> None:

@@ -204,7 +204,8 @@ class DiT(nn.Module):
 
 
 class KeyValueCache:
-    """What a causal network has read, so that a call computes the new columns only.
+    """Keys and values of the tokens that a causal network has read, so that a call computes the new
+    columns only.
 
     ``positions``: Int[K], the positions of all columns to come, in order (columns that are PAD in
     every sample are not among them). For sampling: it is filled in place, without gradients.

@@ -50,7 +50,7 @@ class DtNUNet(nn.Module):
             self.encoder.fit_condition(conditions["dtn"])
 
     def encode(self, dtn: Tensor, sigma: Tensor | None = None) -> EncodedDtN:
-        """What the encoder makes of maps Float[B, n, n]; with sigma None it reads no time."""
+        """Encode maps Float[B, n, n]; with sigma None it reads no time."""
         reads = sigma is not None and self.encoder.reads_time
         return self.encoder(dtn, corrupted_share(sigma) if reads else None)
 
@@ -82,7 +82,7 @@ class DtNUNet(nn.Module):
 
     @torch.no_grad()
     def diagnostics(self) -> dict[str, float]:
-        """What the condition does in the network, in numbers to log.
+        """Numbers to log about the effect of the condition in the network.
 
         ``cond_gate``: mean of the gates. Of the last forward pass in training: ``time_film`` and
         ``cond_film``, the root mean square of what time and condition add to scale and shift, over

@@ -177,7 +177,7 @@ class FiLMUNet(nn.Module):
         choices = dict.fromkeys(f"{h} x {w}" for h, w in (fits, larger))
         raise ValueError(
             f"images of {height} x {width} pixels cannot be halved {self.num_levels - 1} times, "
-            f"as {self.num_levels} multipliers ask for; choose sizes that {unit} divides, e.g. "
+            f"as {self.num_levels} multipliers require; choose sizes that {unit} divides, e.g. "
             f"{' or '.join(choices)}"
         )
 

@@ -35,14 +35,16 @@ _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
 
 @dataclass(frozen=True)
 class BackboneSpec:
-    """What a backbone can do, for the algorithms that have needs.
+    """Properties of a backbone, for the algorithms that have needs.
 
-    ``state``: what x_t is (one of ``STATES``).
-    ``causal``: it honours ``algo.causal_attention``.
-    ``conditions``: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
-    ``default_model``: the model preset it takes if none is chosen: its name, or its keys, which
-    ``model.KEY=`` then changes.
-    ``graph``: it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
+    Args:
+        name: the name that ``algo.backbone`` takes.
+        state: the state of x_t (one of ``STATES``).
+        causal: whether it honours ``algo.causal_attention``.
+        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
+        default_model: the model preset it takes if none is chosen: its name, or its keys, which
+            ``model.KEY=`` then changes.
+        graph: whether it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
     """
 
     name: str
@@ -59,7 +61,14 @@ class BackboneSpec:
         return given if given is None or isinstance(given, str) else self.name
 
     def offers(self, needs: Iterable[str]) -> bool:
-        """True if it has all of them: ``causal``, or names of conditions."""
+        """Whether a backbone meets all of an algorithm's needs.
+
+        Args:
+            needs: ``causal``, or names of conditions.
+
+        Returns:
+            True if it has all of them.
+        """
         return {*needs} <= {*self.conditions, *(("causal",) if self.causal else ())}
 
 
@@ -72,7 +81,7 @@ def register_backbone(
     default_model: str | Mapping[str, Any] | None = None,
     graph: bool = False,
 ) -> Callable[[Builder], Builder]:
-    """Decorator: make a builder known as ``name``; the rest describes it (``BackboneSpec``).
+    """Decorator that makes a builder known by name; the rest describes it (``BackboneSpec``).
 
         @register_backbone("mine", default_model={"width": 64, "scales_with": "width"})
         def build(config, vocab_size):
@@ -80,8 +89,20 @@ def register_backbone(
 
     ``scales_with`` names the key that ``compare`` changes for a number of parameters.
 
-    Raises ``ValueError`` if another builder has the name, ``state`` is unknown, or
-    ``default_model`` scales with a key that is none of its whole numbers.
+    Args:
+        name: the name that ``algo.backbone`` takes.
+        state: the state of x_t (one of ``STATES``).
+        causal: whether it honours ``algo.causal_attention``.
+        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
+        default_model: the model preset it takes if none is chosen: its name, or its keys.
+        graph: whether it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
+
+    Returns:
+        The decorator, which returns the builder unchanged.
+
+    Raises:
+        ValueError: another builder has the name, ``state`` is unknown, or ``default_model`` scales
+            with a key that is none of its whole numbers.
     """
     if state not in STATES:
         raise ValueError(f"state={state!r} of backbone {name!r}: expected one of {STATES}")
@@ -98,22 +119,53 @@ def register_backbone(
 
 
 def available_backbones() -> list[str]:
-    """The sorted names of all backbones, plug-ins included."""
+    """Names of all backbones, plug-ins included.
+
+    Returns:
+        The names, sorted.
+    """
     return sorted(_registry().all())
 
 
 def check_backbone_name(name: str) -> None:
-    """Raise ``ValueError``, with the closest match and the full list, if ``name`` is unknown."""
+    """Check that there is a backbone of that name.
+
+    Args:
+        name: the name.
+
+    Raises:
+        ValueError: it is unknown; the message has the closest match and the full list.
+    """
     _registry().find(name)
 
 
 def backbone_builder(name: str) -> Builder:
-    """The builder of that name; ``ValueError`` as ``check_backbone_name``."""
+    """The builder of that name.
+
+    Args:
+        name: name of a backbone.
+
+    Returns:
+        The function that was registered.
+
+    Raises:
+        ValueError: the name is unknown.
+    """
     return _registry().find(name)
 
 
 def backbone_spec(name: str) -> BackboneSpec:
-    """The spec of a backbone; the default one if it was assigned without any."""
+    """The spec of a backbone; the default one if it was assigned without any.
+
+    Args:
+        name: name of a backbone.
+
+    Returns:
+        Its spec.
+
+    Raises:
+        ValueError: the name is unknown.
+    """
     check_backbone_name(name)
     builder, spec = _REGISTERED.get(name, (None, None))
     if spec is None or builder is not _BACKBONE_BUILDERS[name]:
@@ -122,7 +174,11 @@ def backbone_spec(name: str) -> BackboneSpec:
 
 
 def default_models() -> dict[str, dict[str, Any]]:
-    """The presets that backbones are registered with as keys, by the name of the backbone."""
+    """Presets that backbones are registered with as keys.
+
+    Returns:
+        Keys of ``config.model``, by the name of the backbone.
+    """
     specs = [backbone_spec(name) for name in _REGISTERED if name in _BACKBONE_BUILDERS]
     return {
         spec.name: {"name": spec.name, "backbones": [spec.name], **spec.default_model}
@@ -132,7 +188,15 @@ def default_models() -> dict[str, dict[str, Any]]:
 
 
 def usable_backbones(needs: Iterable[str], state: str = "tokens") -> list[str]:
-    """The sorted names of the backbones that read that ``state`` and offer all of ``needs``."""
+    """Names of the backbones that read a state and meet all needs.
+
+    Args:
+        needs: ``causal``, or names of conditions.
+        state: one of ``STATES``.
+
+    Returns:
+        The names, sorted.
+    """
     specs = [backbone_spec(name) for name in available_backbones()]
     return [spec.name for spec in specs if spec.state == state and spec.offers(needs)]
 
@@ -140,9 +204,17 @@ def usable_backbones(needs: Iterable[str], state: str = "tokens") -> list[str]:
 def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     """The backbone that ``config.algo.backbone`` names.
 
-    ``vocab_size``: V for tokens, the number of features, or the channels of a field.
-    Raises ``ValueError`` for an unknown name, a key that the builder reads and the model preset
-    lacks, and a ``forward`` that cannot be called as ``models/calling.py`` says.
+    Args:
+        config: a composed config; the builder reads ``model``, ``algo`` and ``data``.
+        vocab_size: V for tokens, the number of features, or the channels of a field.
+
+    Returns:
+        The network, with random weights.
+
+    Raises:
+        ValueError: the name is unknown, the model preset lacks a key that the builder reads,
+            ``algo.causal_attention`` is set for a backbone that is not causal, or ``forward``
+            cannot be called (``models/calling.py``).
     """
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 

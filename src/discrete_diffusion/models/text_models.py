@@ -218,7 +218,7 @@ def _check_weights(found: dict[str, Any]) -> None:
 
 
 _ROUNDING = 1e-5
-"""Of the largest logit: differences as small may come from rounding."""
+"""Share of the largest logit: differences as small may come from rounding."""
 
 
 @torch.no_grad()

@@ -53,14 +53,35 @@ SCHEDULES: Registry[Callable[..., Schedule]] = Registry(
     "noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS
 )
 register_noise_schedule = SCHEDULES.register
+"""Decorator that makes a schedule known by name.
+
+    @register_noise_schedule("mine")
+    class Mine(Schedule): ...
+
+Args:
+    name (str): the name that ``noise=`` takes.
+
+Returns:
+    decorator (Callable): returns its class or function unchanged.
+
+Raises:
+    ValueError: another schedule has the name.
+"""
 
 
 def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
-    """The schedule ``config["name"]``, its other keys passed as arguments; ``layout`` too where
-    the constructor takes it.
+    """The schedule ``config["name"]``, its other keys passed as arguments.
 
-    Raises ``ValueError`` for an unknown schedule, an option that it does not have, or one that does
-    not keep what a schedule promises (``check_schedule``).
+    Args:
+        config: ``name`` and arguments of the constructor.
+        layout: passed on, too, where the constructor takes it.
+
+    Returns:
+        The schedule, checked.
+
+    Raises:
+        ValueError: the name is unknown, the schedule does not have an option, or it does not keep
+            what a schedule promises (``check_schedule``).
     """
     from discrete_diffusion.noise_schedules.checking import check_schedule
 
@@ -75,7 +96,7 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
 
 
 def __getattr__(name: str) -> Any:
-    """A class brings torch with it, so it is imported when first asked for."""
+    """Import a class when it is first used: it brings torch with it."""
     for declared in (*_BUILT_IN.values(), *_OTHERS):
         if declared.__qualname__ == name:
             return declared.load()

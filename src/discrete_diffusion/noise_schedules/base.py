@@ -9,11 +9,18 @@ import torch
 from torch import Tensor, nn
 
 SMALLEST_TIME = 2.0**-53
-"""Times are drawn above 0, where every weight is finite."""
+"""Smallest time sampled: above 0, where every weight is finite."""
 
 
 def per_token(value: Tensor) -> Tensor:
-    """A (B,) or (B, L) quantity ready to broadcast against (B, L): (B, 1) or (B, L)."""
+    """A quantity per sample or per token, ready to broadcast against (B, L).
+
+    Args:
+        value: Float[B] or Float[B, L].
+
+    Returns:
+        Float[B, 1] or Float[B, L].
+    """
     return value.unsqueeze(-1) if value.ndim == 1 else value
 
 
@@ -21,6 +28,13 @@ def precise_complement(corrupted: Tensor, kept: Tensor) -> Tensor:
     """alpha from both of its forms: 1 - corrupted while that loses nothing, ``kept`` beyond.
 
     Keeps alpha(0) = 1 exact, which the form without cancellation at t = 1 misses by a rounding.
+
+    Args:
+        corrupted: Float[B] or Float[B, L], 1 - alpha without cancellation near t = 0.
+        kept: alpha without cancellation near t = 1, the same shape.
+
+    Returns:
+        alpha, the same shape.
     """
     return torch.where(corrupted < 0.5, 1 - corrupted, kept)
 
@@ -44,24 +58,66 @@ class Schedule(nn.Module, ABC):
 
     @abstractmethod
     def alpha(self, t: Tensor) -> Tensor:
-        """Keep probability."""
+        """Keep probability alpha(t).
+
+        Args:
+            t: Float[B], times in [0, 1].
+
+        Returns:
+            Float[B] or Float[B, L].
+        """
 
     @abstractmethod
     def one_minus_alpha(self, t: Tensor) -> Tensor:
-        """Corrupted share, 1 - alpha(t), not computed by subtraction."""
+        """Corrupted share 1 - alpha(t), not computed by subtraction.
+
+        Args:
+            t: Float[B], times in [0, 1].
+
+        Returns:
+            Float[B] or Float[B, L].
+        """
 
     def log_one_minus_alpha(self, t: Tensor) -> Tensor:
-        """log(1 - alpha(t)), where 1 - alpha itself may be too small for a float."""
+        """log(1 - alpha(t)), where 1 - alpha itself may be too small for a float.
+
+        Args:
+            t: Float[B], times in (0, 1].
+
+        Returns:
+            Float[B] or Float[B, L].
+        """
         return self.one_minus_alpha(t).log()
 
     @abstractmethod
     def dalpha(self, t: Tensor) -> Tensor:
-        """d alpha / dt <= 0."""
+        """Slope d alpha / dt <= 0.
+
+        Args:
+            t: Float[B], times in [0, 1].
+
+        Returns:
+            Float[B] or Float[B, L].
+        """
 
     @abstractmethod
     def inverse(self, u: Tensor) -> Tensor:
-        """The t at which 1 - alpha(t) = u. Per-group schedules take and return Float[B, L]."""
+        """The time t at which 1 - alpha(t) = u.
+
+        Args:
+            u: Float[B], corrupted shares in [0, 1]; Float[B, L] for a schedule per group.
+
+        Returns:
+            Times, the same shape.
+        """
 
     def weight(self, t: Tensor) -> Tensor:
-        """-alpha'(t) / (1 - alpha(t)), the rate of the absorbing bound; finite for t in (0, 1]."""
+        """-alpha'(t) / (1 - alpha(t)), the rate of the absorbing bound.
+
+        Args:
+            t: Float[B], times in (0, 1].
+
+        Returns:
+            Float[B] or Float[B, L], finite.
+        """
         return -self.dalpha(t) / self.one_minus_alpha(t)

@@ -15,13 +15,14 @@ NUM_TIMES = 64
 """The two ends, and times between them."""
 
 TOLERANCE = 1e-6
-"""Of keep probabilities and times; of slopes and rates relatively, a hundred times that."""
+"""Tolerance of keep probabilities and times; of slopes and rates relatively, a hundred times
+that."""
 
 END_TOLERANCE = 1e-9
-"""Of alpha at both ends: roundings pass, the epsilon of a textbook does not."""
+"""Tolerance of alpha at both ends: roundings pass, the epsilon of a textbook does not."""
 
 _STEP = 1e-5
-"""Of a difference, as a share of the distance to the nearer end."""
+"""Step of a difference, as a share of the distance to the nearer end."""
 
 _LEAST = 1e-300
 """A corrupted share below which float64 keeps no digits to compare."""
@@ -89,7 +90,7 @@ class _Trial:
         self._compare("weight", inner, said, expected, "-dalpha / (1 - alpha)", of_rate)
 
     def result(self, method: str, at: Tensor) -> Tensor:
-        """What ``method`` gives, Float64[B, 1] or [B, L]; ``ValueError`` for another kind."""
+        """Result of ``method``, Float64[B, 1] or [B, L]; ``ValueError`` for another kind."""
         found: Any = getattr(self.schedule, method)(at)
         if not isinstance(found, Tensor) or found.dtype != at.dtype:
             got = str(getattr(found, "dtype", type(found).__name__)).removeprefix("torch.")
@@ -120,7 +121,7 @@ class _Trial:
                 )
 
     def _check_falls(self, alpha: Tensor) -> None:
-        """Equal values pass where float64 cannot tell them from 0 or 1."""
+        """Equal values pass where float64 cannot distinguish them from 0 or 1."""
         ends = torch.minimum(alpha[:-1], 1 - alpha[1:]) < 1e-12
         rises = ~(alpha.diff(dim=0) < torch.where(ends, TOLERANCE**2, 0.0))
         if rises.any():

@@ -41,7 +41,7 @@ UNFINISHED = ".unfinished"
 
 _GROWING = ".partial"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Of the disk, of a person's share of it, of a file."""
+"""Errors of a full disk, of a person's full share of it, and of a file too large."""
 
 
 @contextmanager
@@ -88,8 +88,9 @@ def whole_folder(
     """A new folder beside ``folder`` to write files into, renamed to it if the block ends well
     and has written some, else removed.
 
-    What ``folder`` holds is put aside before, and ``replaced`` is told where; without ``replaced``
-    it holds nothing. Raises ``OSError`` naming the file of ``folder`` that cannot be written.
+    What ``folder`` holds is put aside before, and ``replaced`` is called with the place; without
+    ``replaced`` it holds nothing. Raises ``OSError`` naming the file of ``folder`` that cannot be
+    written.
     """
     unfinished = _unfinished(folder)
     with made(folder.parent):
@@ -155,7 +156,7 @@ def append_text(path: Path, text: str) -> None:
 
 
 def growing_name(path: Path) -> Path:
-    """What ``growing_file`` appends to until ``path`` is there."""
+    """File that ``growing_file`` appends to until ``path`` is there."""
     return path.with_name(f"{path.stem}{_GROWING}{path.suffix}")
 
 
@@ -193,7 +194,7 @@ def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) ->
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """What changes when another file takes its name; None if there is none."""
+    """Identity of a file, which changes when another takes its name; None if there is none."""
     if not path.exists():
         return None
     found = path.stat()

@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop(BaseException):
-    """A run was asked to end. No ``Exception``, so that nothing takes it for an error.
+    """A run was requested to end. No ``Exception``, so that nothing takes it for an error.
 
     ``number``: the signal; ``checkpoint``: where the run so far is, None if nothing was saved.
     ``where``: what the command was at and how far, by default at this moment.
@@ -32,12 +32,12 @@ class Stop(BaseException):
 
     @property
     def exit_status(self) -> int:
-        """What a shell reports of a process that the signal ended: 130 or 143."""
+        """Status that a shell reports of a process that the signal ended: 130 or 143."""
         return 128 + self.number
 
 
 class StopSignals:
-    """While entered, the first SIGINT or SIGTERM asks for an end, the second one kills at once.
+    """While entered, the first SIGINT or SIGTERM requests an end, the second one kills at once.
 
     ``received``: the first signal, or None; ``where``: what the command was at when it came. It
     raises ``Stop`` on the spot, unless ``finish_step`` is set: then ``promise`` is printed, and the

@@ -85,12 +85,33 @@ SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
     "sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS
 )
 register_sampler = SAMPLERS.register
+"""Decorator that makes a sampler known by name.
+
+    @register_sampler("mine")
+    class Mine(TokenSampler): ...
+
+Args:
+    name (str): the name that ``sampling=`` takes.
+
+Returns:
+    decorator (Callable): returns its class or function unchanged.
+
+Raises:
+    ValueError: another sampler has the name.
+"""
 
 
 def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
-    """The sampler of a composed config, or of its ``sampling`` part: ``name`` and arguments.
+    """The sampler of a composed config, or of its ``sampling`` part.
 
-    Raises ``ValueError`` for an unknown sampler, or an option that it does not have.
+    Args:
+        config: ``sampling``, or its keys: ``name`` and arguments of the constructor.
+
+    Returns:
+        The sampler.
+
+    Raises:
+        ValueError: the name is unknown, or the sampler does not have an option.
     """
     options = dict(config.get("sampling", config))
     name = options.pop("name")
@@ -100,8 +121,17 @@ def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
 
 
 def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None = None) -> None:
-    """Raise ``ValueError``, naming samplers that do, if one does not draw from the model that the
-    algorithm trains, or cannot make so many ``steps``."""
+    """Check that a sampler samples the model that an algorithm trains.
+
+    Args:
+        sampler: the sampler.
+        algorithm: the algorithm.
+        steps: the requested number of time steps, or network calls; None for the default.
+
+    Raises:
+        ValueError: it does not, or cannot make so many ``steps``; the message names samplers that
+            do.
+    """
     if sampler.state != algorithm.state:
         able = algorithm.samplers or [
             name for name in SAMPLERS.names() if sampler_state(name) == algorithm.state
@@ -115,13 +145,27 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
 
 
 def sampler_state(name: str) -> str:
-    """The state that a sampler of the registry samples; of an unknown name, tokens."""
+    """State that a sampler of the registry samples.
+
+    Args:
+        name: name of a sampler.
+
+    Returns:
+        One of ``registry.STATES``; of an unknown name, tokens.
+    """
     known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
     return getattr(SAMPLERS.entry(name), "state", "tokens") if known else "tokens"
 
 
 def fitting_samplers(algorithm: Algorithm) -> list[str]:
-    """Names of the samplers that draw from the model an algorithm trains."""
+    """Names of the samplers that sample the model that an algorithm trains.
+
+    Args:
+        algorithm: the algorithm.
+
+    Returns:
+        The names, in the order of the registry.
+    """
 
     def fits(name: str) -> bool:
         try:
@@ -134,7 +178,7 @@ def fitting_samplers(algorithm: Algorithm) -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """A class brings torch with it, so it is imported when first asked for."""
+    """Import a class when it is first used: it brings torch with it."""
     for declared in (*_BUILT_IN.values(), *_OTHERS):
         if declared.__qualname__ == name:
             return declared.load()

@@ -30,8 +30,8 @@ class GridSampler(TokenSampler):
     and all of them if ``steps`` is ``num_steps`` or more.
 
     Which MASKs a step of an absorbing process reveals does not depend on the network, so that is
-    drawn first: a step that would change nothing costs no call. With ``blocks`` every block has the
-    whole grid to itself.
+    sampled first: a step that would change nothing costs no call. With ``blocks`` every block has
+    the whole grid to itself.
     """
 
     steps: int = 100
@@ -109,7 +109,7 @@ class Ancestral(GridSampler):
     """Ancestral sampling: the reverse process on a grid of times.
 
     x_s ~ p(x_s | x_t) from each time t of the grid to the next, s (D3PM, arXiv 2107.03006). All
-    positions of a step are drawn independently, so the samples approach the model's distribution
+    positions of a step are sampled independently, so the samples approach the model's distribution
     like 1 / T as T grows.
     """
 
@@ -172,10 +172,10 @@ class Renoise(GridSampler):
     (simple iterative denoising, SID, arXiv 2505.21592; MaskPredict, arXiv 1904.09324).
 
     Every token can be revised until the end, which ancestral sampling of an absorbing process never
-    does. Approximate however fine the grid: tokens of one step are drawn independently, and all of
-    them at once.
+    does. Approximate however fine the grid: tokens of one step are sampled independently, and all
+    of them at once.
 
-    Of an absorbing process the positions that stay visible are drawn first, and only those that
+    Of an absorbing process the positions that stay visible are sampled first, and only those that
     were MASK cost a call.
     """
 

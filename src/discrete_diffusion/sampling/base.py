@@ -1,4 +1,4 @@
-"""``Sampler``: what draws samples from a trained model, whatever they are made of."""
+"""``Sampler``: samples from a trained model, whatever samples are made of."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ A = TypeVar("A", bound=Algorithm)
 
 
 class Law(Enum):
-    """Which distribution samples have, of whatever network; ``exactness`` says what follows."""
+    """Distribution of samples, of whatever network; ``exactness`` says what follows."""
 
-    UNKNOWN = "not said"
+    UNKNOWN = "not stated"
     APPROXIMATE = "another than the model's"
     GRID = "the model's of discrete steps, if all are made; of others as the number of steps grows"
-    MASKED_SHARE = "one token a call in the order of the process, told the time of the masked share"
+    MASKED_SHARE = "one token a call in the process's order, given the time of the masked share"
     ANY_ORDER = "one token a call in an order that reads the predictions, or is one of its own"
     MODEL = "the model's own: of absorbing noise one token a call, at the times of the process"
 
 
 class Sampler(ABC, Generic[A]):
-    """Draws x0 from the model that an algorithm of type ``A`` trains.
+    """Samples x0 from the model that an algorithm of type ``A`` trains.
 
     Those of tokens are a ``TokenSampler``.
     """
 
     name: ClassVar[str]
-    """What ``sampling=`` calls it."""
+    """The name that ``sampling=`` takes."""
     state: ClassVar[str]
-    """What its samples are made of, one of ``registry.STATES``."""
+    """The state of its samples, one of ``registry.STATES``."""
     algorithms: ClassVar[tuple[str, ...] | None] = None
     """The only ones that it samples, which name it in their ``samplers``; None: all that fit."""
     law: ClassVar[Law] = Law.UNKNOWN
-    """Of samples one token a call. Said by each class for itself: it is not inherited."""
+    """The law of samples of one token a call. Each class states its own: it is not inherited."""
     sees_given: ClassVar[bool] = True
     """Whether the law with tokens given is that of the process begun with them."""
 
@@ -54,24 +54,38 @@ class Sampler(ABC, Generic[A]):
         clamp: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> SampleOutput:
-        """Draw one sample per row of ``real``, with the algorithm in eval mode.
+        """Sample once per row of ``real``, with the algorithm in eval mode.
 
-        ``real``: Bool, True where a sample has data: [B, L] tokens, [B, N] rows of features,
-        [B, C, H, W] all pixels of images, [B, T] tokens of a text from latent vectors.
-        ``steps``: number of time steps, or of network calls for samplers that have none; None: the
-        sampler's default.
-        ``clamp``: what stays fixed: Int[B, L] ids, -1 where free; Float[B, N, M] rows, NaN where
-        free. Images and texts from latent vectors take none.
-        ``conditions``: tensors, batch axis first, by name; those that the backbone does not take
-        are not read.
+        Args:
+            algorithm: the trained algorithm.
+            real: Bool, True where a sample has data: [B, L] tokens, [B, N] rows of features,
+                [B, C, H, W] all pixels of images, [B, T] tokens of a text from latent vectors.
+            generator: source of randomness.
+            steps: number of time steps, or of network calls for samplers that have none; None: the
+                sampler's default.
+            clamp: what stays fixed: Int[B, L] ids, -1 where free; Float[B, N, M] rows, NaN where
+                free. Images and texts from latent vectors take none.
+            conditions: tensors, batch axis first, by name; those that the backbone does not take
+                are not read.
 
-        Raises ``ValueError`` for an algorithm or ``steps`` that do not fit (``check``), for a
-        condition that is missing, and for shapes and clamps that do not fit.
+        Returns:
+            The samples, and the network calls that each took.
+
+        Raises:
+            ValueError: the algorithm or ``steps`` do not fit (``check``), a condition is missing,
+                or shapes or clamps do not fit.
         """
 
     def check(self, algorithm: A, steps: int | None = None) -> None:
-        """Raise ``ValueError``, naming what fits, if this sampler does not draw from the model that
-        the algorithm trains, or cannot make so many ``steps``."""
+        """Check that this sampler samples the model that an algorithm trains.
+
+        Args:
+            algorithm: the algorithm.
+            steps: the requested number of steps; None for the default.
+
+        Raises:
+            ValueError: it does not, or cannot make so many ``steps``; the message names what fits.
+        """
         fitting = algorithm.samplers
         if fitting is not None and self.name not in fitting:
             raise ValueError(
@@ -87,11 +101,27 @@ class Sampler(ABC, Generic[A]):
             raise ValueError(f"steps={steps}: expected at least 1")
 
     def draws_together(self, num: int, steps: int | None = None) -> bool:
-        """Whether some of ``num`` tokens may be drawn by one call, independently of each other,
-        though the model draws one after the other."""
+        """Whether one call may sample several of ``num`` tokens, independently of each other.
+
+        That is an approximation of a model that samples one after the other.
+
+        Args:
+            num: number of tokens to sample.
+            steps: the requested number of steps; None for the default.
+
+        Returns:
+            True if it may.
+        """
         return False
 
     def refuse_clamp(self, clamp: Tensor | None) -> None:
-        """Raise ``ValueError`` if there is a clamp."""
+        """Check that nothing is clamped.
+
+        Args:
+            clamp: the clamp of a request, or None.
+
+        Raises:
+            ValueError: there is one.
+        """
         if clamp is not None:
             raise ValueError(f"sampling={self.name} holds nothing fixed; leave clamp out")

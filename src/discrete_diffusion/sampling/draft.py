@@ -18,8 +18,8 @@ from discrete_diffusion.types import SampleOutput
 
 class Block(NamedTuple):
     """Positions that are filled before any of the next block, one of all positions if the algorithm
-    has no ``blocks``. ``free``: Bool[B, L], those to draw; ``real``: Bool[B, L], those whose noise
-    level t is."""
+    has no ``blocks``. ``free``: Bool[B, L], those to sample; ``real``: Bool[B, L], those whose
+    noise level t is."""
 
     free: Tensor
     real: Tensor
@@ -30,8 +30,9 @@ class Draft:
     """A request and the state of its samples, whose tensors a sampler changes in place.
 
     ``algorithm``: whose model is sampled. ``generator``: of all random numbers.
-    ``real``: Bool[B, L] positions to fill. ``free``: Bool[B, L], those that are drawn: real and not
-    clamped. ``steps``, ``support``, ``conditions``: of the request, see ``TokenSampler.sample``.
+    ``real``: Bool[B, L] positions to fill. ``free``: Bool[B, L], those that are sampled: real and
+    not clamped. ``steps``, ``support``, ``conditions``: of the request, see
+    ``TokenSampler.sample``.
 
     ``x``: Int[B, L]. ``probs``: Float64[B, L], what D gave to the token that
         ``TokenSampler.reveal`` last drew at a position, hidden again or not; 0 where it drew none.
@@ -94,8 +95,8 @@ class Draft:
         return torch.full(self.nfe.shape, t, dtype=torch.float64, device=self.x.device)
 
     def begin_call(self) -> None:
-        """A network call begins. A command that shows how far it is may ask here, once in a while,
-        how many tokens are drawn; nothing else is read from a GPU."""
+        """A network call begins. A command that shows progress may read here, once in a while, how
+        many tokens are finished; nothing else is read from a GPU."""
         share = None
         if self.calls.wants_share and self.algorithm.process.absorbing:
             share = 1 - float((self.masked & self.free).sum() / self.free.sum().clamp(min=1))
@@ -103,7 +104,7 @@ class Draft:
 
     @staticmethod
     def most_calls(parts: Sequence[Block]) -> int:
-        """Calls that fill parts one after the other, if each draws a token of every sample that
+        """Calls that fill parts one after the other, if each samples a token of every sample that
         has any left there."""
         if not parts:
             return 0

@@ -50,18 +50,18 @@ def draw_samples(
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
     ``clamp``: Int[M, L], see ``TokenSampler.sample``; ``narrowing``: makes the one of each batch.
-    ``conditions``: what each row is drawn from, tensors with M rows.
+    ``conditions``: the condition of each row, tensors with M rows.
     Rows of one size are sampled together, so that their batches hold no PAD; in a trajectory, those
     that are finished early keep their last state.
     ``batch_size``: rows at most, by default those of ``rows_at_once``. ``trajectories``: keep the
     states of the first so many rows, Int[K, min(trajectories, M), L].
 
-    ``shard``: every process asks for the same, draws some of the batches and returns all samples.
-    Each batch has a generator of its own, seeded by ``generator``, so a sample does not depend on
-    the number of processes. It does on ``batch_size``.
+    ``shard``: every process makes the same request, samples some of the batches and returns all
+    samples. Each batch has a generator of its own, seeded by ``generator``, so a sample does not
+    depend on the number of processes. It does on ``batch_size``.
 
-    ``on_drawn``: of a process by itself. With it a ``Stop`` ends the drawing, and the result has
-    the rows alone that ``on_drawn`` was told of; before the first of them it is raised.
+    ``on_drawn``: of a process by itself. With it a ``Stop`` ends the sampling, and the result has
+    the rows alone that ``on_drawn`` was given; before the first of them it is raised.
     """
     device = algorithm.layout.support.device
     batch_size = rows_at_once(device) if batch_size is None else batch_size
@@ -93,7 +93,7 @@ def draw_samples(
         drawing.advance(len(rows) * shard.world_size)
         return finished
 
-    with progress.task("drawing", len(real), "samples") as drawing:
+    with progress.task("sampling", len(real), "samples") as drawing:
         try:
             outputs = shard.map(sample, zip(batches, seeds, strict=True))
         except Stop:
@@ -108,12 +108,12 @@ def draw_samples(
 
 
 def rows_at_once(device: torch.device | str) -> int:
-    """How many samples are drawn at once on ``device`` by default."""
+    """How many samples are taken at once on ``device`` by default."""
     return _MOST_ROWS.get(torch.device(device).type, 1024)
 
 
 def draw_seeds(generator: torch.Generator, num: int) -> list[int]:
-    """Numbers drawn from a generator on any device, to make other generators of."""
+    """Seeds of other generators, from a generator on any device."""
     return torch.randint(2**62, (num,), generator=generator, device=generator.device).tolist()
 
 

@@ -1,4 +1,4 @@
-"""What is exact: the one place that says whether samples follow the model's own distribution."""
+"""Exactness: the one place that states whether samples follow the model's own distribution."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.sampling.scoring import first_unseen
 
 _LAWS = {
-    Law.UNKNOWN: "sampling={name} does not say which distribution it draws from",
+    Law.UNKNOWN: "sampling={name} does not state which distribution its samples have",
     Law.APPROXIMATE: "sampling={name} is approximate",
     Law.GRID: "sampling={name} is approximate: it tends to the model as its steps grow",
     Law.MASKED_SHARE: (
-        "sampling={name} is exact only for a network that is not told t: it tells the time of the "
+        "sampling={name} is exact only for a network that is not given t: it gives the time of the "
         "masked share, not that at which a token is revealed"
     ),
     Law.ANY_ORDER: (
-        "sampling={name} draws in an order of its own: exact only where a network that is not told "
-        "t predicts the same in every order"
+        "sampling={name} samples in an order of its own: exact only where a network that is not "
+        "given t predicts the same in every order"
     ),
 }
 _UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "guidance": 1.0, "top_k": None, "stop_cosine": None}
-"""Settings of samplers at which the distribution drawn from is the model's."""
+"""Settings of samplers at which the distribution of samples is the model's."""
 
 
 def approximations(
@@ -51,10 +51,10 @@ def approximations(
     Float64[M], those of the samples, if they were narrowed.
 
     A sampler speaks for itself alone: what a class inherits of ``Sampler.law`` is not believed,
-    since a subclass may draw differently.
+    since a subclass may sample differently.
     """
     if real is not None and known is not None and not (real & ~known).any():
-        return []  # nothing was drawn
+        return []  # nothing was sampled
     reasons = _of_given(sampler, algorithm, real, known)
     reasons += _of_law(sampler, algorithm, steps, _most_drawn(algorithm, real, known))
     changed = [
@@ -85,14 +85,14 @@ def _of_given(
     if not process.absorbing:
         reasons.append(f"with {process.name} noise the network takes given tokens for noisy ones")
     if first_unseen(algorithm, known, real) is not None:
-        reasons.append(f"{algorithm.name} draws tokens without seeing those given behind them")
+        reasons.append(f"{algorithm.name} samples tokens without seeing those given behind them")
     if not type(sampler).sees_given:
         reasons.append(f"sampling={sampler.name} was not made for given tokens")
     return reasons
 
 
 def _of_law(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None, num: int) -> list[str]:
-    """``num``: the most tokens that are drawn one after the other."""
+    """``num``: the most tokens that are sampled one after the other."""
     law = sampler.law if "law" in vars(type(sampler)) else Law.UNKNOWN
     told, discrete = algorithm.time_conditioning, getattr(algorithm, "num_steps", None)
     reasons = [_LAWS[law].format(name=sampler.name)] if law in _LAWS else []
@@ -105,14 +105,14 @@ def _of_law(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None, num:
             return [] if made >= discrete else [short]
         return reasons or [f"sampling={sampler.name} does not make the steps of the model"]
     if not told and (num <= 1 or law is Law.MASKED_SHARE):
-        reasons = []  # a single token is drawn from what the network says of it, in every order
+        reasons = []  # a single token has the network's distribution, in every order
     if sampler.draws_together(num, steps):
-        reasons.append("several tokens are drawn per call")
+        reasons.append("several tokens are sampled per call")
     return reasons
 
 
 def _most_drawn(algorithm: Any, real: Tensor | None, known: Tensor | None) -> int:
-    """The most tokens of a block that a sample has to draw; of samples other than tokens 0."""
+    """The most tokens of a block that are to be sampled; of samples other than tokens 0."""
     if not isinstance(algorithm, TokenAlgorithm):
         return 0
     layout, blocks = algorithm.layout, algorithm.blocks

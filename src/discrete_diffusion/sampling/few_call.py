@@ -17,8 +17,9 @@ from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
 class FewCall(TokenSampler):
     """Few-call sampling of students: as many network calls as they were distilled to.
 
-    Call after call a component z is drawn for each sample, all equally likely, then the tokens of
-    the call's set from D(. | z): exactly the distribution whose -log p ``Distill`` minimises.
+    Call after call a component z is chosen at random for each sample, all equally likely, then the
+    tokens of the call's set from D(. | z): exactly the distribution whose -log p ``Distill``
+    minimises.
 
     Clamped tokens are visible from the first call on, which the student did not see in training,
     and z does not heed them: an approximation.

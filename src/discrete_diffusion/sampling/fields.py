@@ -146,11 +146,11 @@ class Ode(Sampler[FlowMatching]):
 class Direct(Sampler[Regression]):
     """Direct: the image that a regression expects, in one network call.
 
-    Returns xhat(condition). Nothing is drawn: the same condition gives the same image.
+    Returns xhat(condition). Nothing is random: the same condition gives the same image.
     """
 
     name = "direct"
-    law = Law.APPROXIMATE  # what is expected, not a draw
+    law = Law.APPROXIMATE  # the expectation, not a sample
     state = "field"
     algorithms = ("regression",)
 

@@ -28,19 +28,24 @@ class FirstHitting(TokenSampler):
     Reveal tokens at the times at which the reverse process would reveal them.
 
     Every free masked position l has an unmask time T_l with 1 - alpha_l(T_l) ~ U(0, 1),
-    independent of the data. All are drawn at the start and revealed in descending order, the
+    independent of the data. All are sampled at the start and revealed in descending order, the
     network's time being t = T_l, per sample. One at a time the result has exactly the distribution
     of ancestral sampling with infinitely many steps, for time-conditioned networks and schedules
     per group too (Zheng et al., arXiv 2409.02908). With ``blocks`` the times count inside a block,
     and a block is full before the next one begins.
 
-    ``tokens_per_call``: k > 1 reveals up to k at a time independently of each other, at the largest
-    of their times, which is approximate; ``steps`` sets instead the number of calls (per
-    block), among which the tokens are spread evenly. Samples with the same number of calls left
-    share them, and a sample takes part only while it has any.
+    Args:
+        temperature: see ``TokenSampler``.
+        top_p: see ``TokenSampler``.
+        guidance: see ``TokenSampler``.
+        tokens_per_call: k > 1 reveals up to k at a time independently of each other, at the
+            largest of their times, which is approximate; ``steps`` sets instead the number of
+            calls (per block), among which the tokens are spread evenly. Samples with the same
+            number of calls left share them, and a sample takes part only while it has any.
 
-    Raises ``ValueError`` for an algorithm of discrete steps, a k below 1, or more than one token
-    per call of an autoregressive algorithm.
+    Raises:
+        ValueError: the algorithm has discrete steps, k is below 1, or an autoregressive algorithm
+            would have more than one token per call.
     """
 
     name = "first-hitting"
@@ -55,6 +60,16 @@ class FirstHitting(TokenSampler):
         check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        """Check that this sampler samples the model that an algorithm trains.
+
+        Args:
+            algorithm: the algorithm.
+            steps: the requested number of calls; None for one token per call.
+
+        Raises:
+            ValueError: as for ``TokenSampler``, and for several tokens per call of an
+                autoregressive algorithm.
+        """
         if isinstance(algorithm, AR) and (steps is not None or self.tokens_per_call > 1):
             raise ValueError(
                 f"{algorithm.name} is sampled one token per call; leave steps and "
@@ -63,9 +78,23 @@ class FirstHitting(TokenSampler):
         super().check(algorithm, steps)
 
     def draws_together(self, num: int, steps: int | None = None) -> bool:
+        """Whether one call may sample several of ``num`` tokens, independently of each other.
+
+        Args:
+            num: number of tokens to sample.
+            steps: the requested number of calls; None for one token per call.
+
+        Returns:
+            True if it may.
+        """
         return are_drawn_together(self.tokens_per_call, steps, num)
 
     def run(self, draft: Draft) -> None:
+        """Reveal the free positions in their calls, at their times.
+
+        Args:
+            draft: the samples at their start; afterwards all their tokens are clean.
+        """
         call, t = self.plan(draft)
         left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
         num_calls = int(left.max()) if left.numel() else 0
@@ -77,8 +106,15 @@ class FirstHitting(TokenSampler):
             draft.record()
 
     def plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
-        """The call 0, 1, ... that reveals each free position, Int[B, L] (-1 elsewhere), and the
-        time of each call, Float64[B, L]."""
+        """Calls that reveal the free positions, and their times.
+
+        Args:
+            draft: the samples at their start.
+
+        Returns:
+            The call 0, 1, ... of each free position, Int[B, L] (-1 elsewhere), and the time of each
+            call, Float64[B, L].
+        """
         process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
         u = self.uniform(draft, torch.ones_like(free)).view_as(free)

@@ -81,7 +81,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         self.check(algorithm, steps)
         self.refuse_clamp(clamp)
         if not conditions or "source" not in conditions:
-            raise ValueError("generate draws from source texts; give conditions={'source': ...}")
+            raise ValueError("generate samples given source texts; give conditions={'source': ...}")
         with eval_mode(algorithm), progress.calls(1 + real.shape[1]) as counting:
             counting.begin()
             latents = algorithm.target_latents(conditions["source"])

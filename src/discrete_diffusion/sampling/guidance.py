@@ -64,7 +64,7 @@ class Guidance:
         return [given, {**given, "keep": none}]
 
     def mix(self, found: Sequence[Tensor]) -> Tensor:
-        """What was predicted for each of the ``inputs``, mixed."""
+        """Mix the predictions for each of the ``inputs``."""
         if len(found) == 1:
             return found[0]
         given, without = found
@@ -80,4 +80,4 @@ def check_given(algorithm: Algorithm, conditions: Conditions | None) -> None:
     """Raise ``ValueError`` if one of the conditions is missing that the model's encoder reads."""
     if missing := [x for x in algorithm.encoded_conditions if x not in (conditions or {})]:
         given = ", ".join(f"'{name}': ..." for name in missing)
-        raise ValueError(f"the model draws from a condition; give conditions={{{given}}}")
+        raise ValueError(f"the model samples given a condition; give conditions={{{given}}}")

@@ -1,4 +1,4 @@
-"""``Narrowing``: what samples must satisfy, said of one token after the other."""
+"""``Narrowing``: what samples must satisfy, as a rule for one token after the other."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from torch import Tensor
 
 
 class Narrowing(ABC):
-    """Which tokens may still be drawn, given those that were: the hook of ``TokenSampler.sample``.
+    """Rule for the tokens that may still be sampled, given those that were: the hook of
+    ``TokenSampler.sample``.
 
     Let p be the model and r the law of the samples. Drawn one by one in an order that does not read
-    them, samples have ``log_weights`` log w, the log of the mass that D kept at every draw, with
+    them, samples have ``log_weights`` log w, the log of the mass that D kept at every token, with
 
         p(x) = w(x) r(x)    for every x of which no token is excluded on the way:
 
     weighted, they are distributed as p given that, and the mean weight is its probability.
 
-    What ``refuses`` would have refused, had it been drawn, is not known. With ``probes`` it is
-    asked about one more id y ~ D of those that were not drawn, beside the one v that was: the mass
-    kept is then D(v) + (1 - D(v)) [y is not refused], in the mean the right one whatever v is, and
-    so is its product over the draws. Without, all that was not refused counts as kept, and w is too
-    large.
+    The ids that ``refuses`` would have refused, had they been sampled, are not known. With
+    ``probes`` it is called for one more id y ~ D of those that were not sampled, beside the one v
+    that was: the mass kept is then D(v) + (1 - D(v)) [y is not refused], in the mean the right one
+    whatever v is, and so is its product over the draws. Without, all that was not refused counts as
+    kept, and w is too large.
 
     One object serves one call of ``sample``. Rows are those of its batch.
     """
@@ -30,16 +31,17 @@ class Narrowing(ABC):
     probes: bool = False
 
     def begin(self, x: Tensor) -> None:
-        """The samples Int[B, L] before the first draw: MASK, PAD and clamped tokens."""
+        """The samples Int[B, L] before the first token: MASK, PAD and clamped tokens."""
 
     @abstractmethod
     def support(self, x: Tensor, position: Tensor) -> Tensor:
-        """Bool[R, V]: the ids that may be drawn at ``position`` Int[R] of the samples x Int[R, L],
-        MASK where nothing is drawn yet. Where none is left, the token is drawn without narrowing
-        and the sample has weight 0."""
+        """Bool[R, V]: the ids that may be sampled at ``position`` Int[R] of the samples x Int[R,
+        L], MASK where nothing is sampled yet. Where none is left, the token is sampled without
+        narrowing and the sample has weight 0."""
 
     def refuses(self, rows: Tensor, x: Tensor, position: Tensor) -> Tensor:
         """Bool[R]: for which of the samples ``rows`` Int[R] the new token at ``position`` Int[R] of
-        x Int[R, L] is taken out of the support and another one drawn; for what ``support`` would
-        take too long to say. A function of x: it may be asked of tokens that do not stay."""
+        x Int[R, L] is taken out of the support and another one sampled; for rules that ``support``
+        would take too long to compute. A function of x: it may be called for tokens that do not
+        stay."""
         return torch.zeros_like(rows, dtype=torch.bool)

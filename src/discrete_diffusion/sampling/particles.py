@@ -27,8 +27,8 @@ class Constraint(ABC):
     @abstractmethod
     def log_chances(self, x: Tensor, position: Tensor, log_d0: Tensor) -> Tensor:
         """Float64[R, V]: log h(C | x with v at ``position``) for every id v, of samples x Int[R, L]
-        with MASK where nothing is drawn, MASK at ``position`` Int[R] too; ``log_d0`` Float[R, L, V]
-        is what the network says of x.
+        with MASK where nothing is sampled, MASK at ``position`` Int[R] too; ``log_d0`` Float[R, L,
+        V] is what the network says of x.
 
         h is any guess with two properties: it is above 0 where a sample can still meet C, and of a
         finished sample it is 1 or 0, whether that meets C. The better it predicts P(C | x), the
@@ -38,10 +38,10 @@ class Constraint(ABC):
 
 @dataclass(kw_only=True)
 class Steered(FirstHitting):
-    """First-hitting sampling that looks at h of ``constraint`` before it draws a token.
+    """First-hitting sampling that looks at h of ``constraint`` before it samples a token.
 
-    ``on_drawn``: told, after every call, how many tokens it drew. Raises ``ValueError`` for several
-    tokens a call.
+    ``on_drawn``: called, after every call, with how many tokens it sampled. Raises ``ValueError``
+    for several tokens a call.
     """
 
     constraint: Constraint
@@ -74,7 +74,7 @@ class Particles(Steered):
 
         r(v) = D_l(v) h(x with v) / Z,    Z = sum_v D_l(v) h(x with v),    w <- w Z / h(x),
 
-    h(x) being that which the last draw predicted, 1 before the first. The weights telescope to
+    h(x) being that which the last token predicted, 1 before the first. The weights telescope to
     p(x) 1{C} / r(x): whatever h is, they are proper for p given C, and their mean is an unbiased
     estimate of p(C). Where their effective number falls below ``resample`` times that of the
     particles, they are resampled systematically, each with weight the mean.
@@ -153,7 +153,7 @@ def effective_number(log_weights: Tensor) -> float:
 
 
 def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:
-    """How many independent samples tell as much as independent sets of particles together do; 0 if
+    """How many independent samples are worth independent sets of particles together; 0 if
     all weights are.
 
     Particles with a common ancestor are alike, which their weights do not show. With W_i the
@@ -200,7 +200,7 @@ def log_mean(log_weights: Tensor) -> float:
 
 
 def systematic(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:
-    """Int[num]: rows drawn in proportion to their weights, Float64[N], row k as often as num w_k
+    """Int[num]: rows sampled in proportion to their weights, Float64[N], row k as often as num w_k
     rounded down or up (systematic resampling)."""
     share = (log_weights - log_weights.logsumexp(dim=0)).exp().cumsum(dim=0)
     u = uniform_draws((1,), generator, log_weights.device)
@@ -223,7 +223,7 @@ def move(
     """A Metropolis-Hastings move of finished samples x Int[B, L], which leaves p given C unchanged.
 
     Each position is hidden with probability ``share``, but for those ``fixed`` Bool[B, L], and
-    drawn anew given the rest by ``sampler``. This is reversible with respect to p, as far as
+    sampled anew given the rest by ``sampler``. This is reversible with respect to p, as far as
     clamped samples are those of one joint distribution, so the move is accepted where the new
     sample meets C. ``conditions``: those that p has, a row each.
 

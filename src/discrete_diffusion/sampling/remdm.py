@@ -33,7 +33,7 @@ class ReMDM(GridSampler):
         cap         sigma = min(eta, s_max)
         rescale     sigma = eta s_max
         confidence  sigma_l = eta s_max softmax(-p)_l over the visible tokens, p the probability
-                    that D gave a token when it was last drawn; 0 at MASKs, so that more tokens
+                    that D gave a token when it was last sampled; 0 at MASKs, so that more tokens
                     are hidden than the schedule has
         loop        from t = 1 to ``loop_from`` ordinary steps take alpha to ``loop_alpha``; until
                     ``loop_until`` it stays there, and tokens are hidden and redrawn as by ``cap``;

@@ -24,9 +24,9 @@ class RowAncestral(Sampler[MaskedFeatures]):
 
     Draws masked rows given the others, from the model that ``MaskedFeatures`` trains.
 
-    ``objective=mask``: every masked row draws when it is revealed, as absorbing noise has it; a
-    step of the grid from t to s reveals those with 1 - alpha(s) <= u < 1 - alpha(t), u uniform, all
-    from one network call that sees the rows revealed before. The network's time is that of the
+    ``objective=mask``: every masked row is sampled when it is revealed, as absorbing noise has it;
+    a step of the grid from t to s reveals those with 1 - alpha(s) <= u < 1 - alpha(t), u uniform,
+    all from one network call that sees the rows revealed before. The network's time is that of the
     share that is still masked. A sample of which a step reveals nothing costs no call.
     ``objective=ddpm``: the posterior q(x_j | x_k, xhat) of ``LinearGaussian`` along ``steps`` of
     its T steps, evenly spread, T - 1 the first; the last one ends with xhat.
@@ -150,7 +150,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
         return x, some.long() * (len(grid) - 1)
 
     def _noise(self, like: Tensor, default: float, generator: torch.Generator) -> Tensor:
-        """Normal draws of the temperature's size; zeros cost no draw."""
+        """Normal noise of the temperature's size; zeros cost no random number."""
         temperature = default if self.temperature is None else self.temperature
         if temperature == 0:
             return torch.zeros_like(like)

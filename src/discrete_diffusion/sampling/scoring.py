@@ -14,7 +14,7 @@ from discrete_diffusion.sampling.calls import time_of_masked_share
 
 @dataclass(frozen=True)
 class KnownLogProb:
-    """What ``log_prob_of`` returns.
+    """Result of ``log_prob_of``.
 
     ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
     ``num_evaluated``: sequences that the network was shown, over all rows, in ``num_batches``
@@ -45,15 +45,15 @@ def log_prob_of(
     tokens are masked. Exact where the network's predictions are those of one joint distribution;
     a trained network's depend a little on the order.
 
-    For other noise D is computed once, at t = 1 on noise drawn from the prior, and the tokens' logs
-    add up: an approximation that takes them for independent.
+    For other noise D is computed once, at t = 1 on noise sampled from the prior, and the tokens'
+    logs add up: an approximation that takes them for independent.
 
     Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
     ``first_unseen``.
     """
     if (unseen := first_unseen(algorithm, known, real)) is not None:
         raise ValueError(
-            f"position {unseen[1]} of row {unseen[0]} is known, but {algorithm.name} draws an "
+            f"position {unseen[1]} of row {unseen[0]} is known, but {algorithm.name} samples an "
             "earlier block without seeing it"
         )
     if len(tokens) == 0:
@@ -64,8 +64,8 @@ def log_prob_of(
 
 
 def first_unseen(algorithm: TokenAlgorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:
-    """Row and position of a known token that is not seen when unknown ones are drawn: an algorithm
-    with ``blocks`` does not see a later block than its own. None if all are seen.
+    """Row and position of a known token that is not seen when unknown ones are sampled: an
+    algorithm with ``blocks`` does not see a later block than its own. None if all are seen.
 
     ``known``, ``real``: Bool[B, L].
     """

@@ -1,4 +1,4 @@
-"""Soft guidance towards a constraint: what samples are compared with that are drawn exactly."""
+"""Soft guidance towards a constraint: a baseline for exact conditional samples."""
 
 from __future__ import annotations
 

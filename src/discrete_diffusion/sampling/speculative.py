@@ -25,8 +25,8 @@ class Chain:
     of the first sample first:
 
     ``which``: Int[N], the place in ``rows`` of the sample; ``step``: Int[N], how many proposals it
-    shows; ``x``: Int[N, L]. ``position``: Int[N], what is drawn next; ``tokens``: Int[N], what is
-    proposed for it, by ``q`` Float64[N, V]; 0 for the last state of a sample, which has none.
+    shows; ``x``: Int[N, L]. ``position``: Int[N], the one to sample next; ``tokens``: Int[N], what
+    is proposed for it, by ``q`` Float64[N, V]; 0 for the last state of a sample, which has none.
     """
 
     rows: Tensor
@@ -42,26 +42,26 @@ class Chain:
 @dataclass(kw_only=True)
 class Speculative(TokenSampler):
     """Speculative sampling: propose several tokens at once, keep those that one by one would have
-    been drawn as well.
+    been sampled as well.
 
     The order l_1, l_2, ... of the MASKs is that of their unmask times, as in ``FirstHitting``. A
-    round draws y_j ~ q_j for the next positions from what the network said last, at an earlier
-    state, independently; then one call asks about the k states that they make one after the other,
+    round samples y_j ~ q_j for the next positions from the network's last prediction, at an earlier
+    state, independently; then one call evaluates the k states that they make one after the other,
 
         p_j = D_{l_j}(. | visible, y_1, ..., y_{j-1}),    j = 1, ..., k.
 
     y_j is kept with probability min(1, p_j(y_j) / q_j(y_j)). At the first that is not, j, and at
-    j = k, for which nothing is proposed (q_k = 0), the token is drawn from what is left,
+    j = k, for which nothing is proposed (q_k = 0), the token is sampled from the remainder,
 
         r(v) proportional to max(p_j(v) - q_j(v), 0),
 
     and the round ends. Token after token is thus distributed as p_j, whatever q is (Leviathan et
-    al., arXiv 2211.17192, section 2.3), and a round that keeps n proposals draws n + 1 tokens. The
-    first round has nothing to propose from: it draws one token.
+    al., arXiv 2211.17192, section 2.3), and a round that keeps n proposals samples n + 1 tokens.
+    The first round has nothing to propose from: it samples one token.
 
-    The samples are those of one token per call in this order, D being told the time at which as
-    many tokens are masked as are: of ``FirstHitting``, if the network is not told t.
-    ``FirstHitting`` tells it the unmask time instead, so for one that is told t the two differ.
+    The samples are those of one token per call in this order, D being given the time at which as
+    many tokens are masked as are: of ``FirstHitting``, if the network is not given t.
+    ``FirstHitting`` gives it the unmask time instead, so for one that is given t the two differ.
 
     A round is one call about up to k rows per sample, whose rows do not wait for each other, so a
     sample takes at most as many rounds as it has tokens, and fewer of them the less the tokens
@@ -71,8 +71,8 @@ class Speculative(TokenSampler):
     Guo and Ermon, arXiv 2504.20456; causal heads on masked ones, Campbell et al., arXiv
     2510.03929); the bidirectional networks here do not.
 
-    ``tokens_per_round``: k, the most tokens a round can draw, and the rows it asks about; null: all
-    that are left. A trajectory has one frame per round. With ``blocks`` each block begins anew.
+    ``tokens_per_round``: k, the most tokens a round can sample, and the rows it evaluates; null:
+    all that are left. A trajectory has one frame per round. With ``blocks`` each block begins anew.
 
     Raises ``ValueError`` for a k below 1, if ``steps`` is given, or for a narrowing by tokens.
     """
@@ -135,7 +135,7 @@ class Speculative(TokenSampler):
         log_q: Tensor | None,
     ) -> Chain:
         """For the samples ``rows`` Int[R], ``done`` of ``num`` Int[R] positions of ``order``
-        Int[R, L] being filled. ``log_q``: Float[B, L, V], what the network said last; None at
+        Int[R, L] being filled. ``log_q``: Float[B, L, V], the network's last prediction; None at
         first."""
         most = 1 if log_q is None else self.tokens_per_round or order.shape[1]
         number = (num - done).clamp(max=most)
@@ -155,7 +155,7 @@ class Speculative(TokenSampler):
         return Chain(rows, number, which, step, x, position, tokens, q)
 
     def _verify(self, draft: Draft, block: Block, chain: Chain) -> tuple[Tensor, Tensor]:
-        """Keep proposals and draw the token after them: how many each sample keeps, Int[R], and
+        """Keep proposals and sample the token after them: how many each sample keeps, Int[R], and
         log D Float[R, L, V] of the state that shows them."""
         which, step, generator, device = chain.which, chain.step, draft.generator, chain.q.device
         sample = chain.rows[which]
@@ -185,7 +185,7 @@ class Speculative(TokenSampler):
         self, draft: Draft, rows: Tensor, position: Tensor, log_d0: Tensor
     ) -> tuple[Tensor, Tensor]:
         """log D Float[N, V] at ``position`` Int[N] of the samples ``rows`` Int[N] as a token is
-        drawn from it, Float64[N, V], and the log of the mass that the support kept, Float[N]."""
+        sampled from it, Float64[N, V], and the log of the mass that the support kept, Float[N]."""
         support = None if draft.support is None else draft.legal_at(rows, position)
         log_d0, log_kept = self.shaped(log_d0, support)
         p = log_d0.double().exp()

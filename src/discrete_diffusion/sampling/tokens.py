@@ -28,30 +28,33 @@ from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import Conditions, SampleOutput
 
 _LEAST = 1e-100
-"""A mass below which nothing is drawn: of the least float64 numbers no share can be taken."""
+"""A mass below which nothing is sampled: of the least float64 numbers no share can be taken."""
 
 
 @dataclass(kw_only=True)
 class TokenSampler(Sampler[TokenAlgorithm]):
-    """Draws x0 from an algorithm's reverse process.
+    """Samples x0 from an algorithm's reverse process.
 
-    A sampler of one's own gives ``run``, which finishes a ``Draft``. It draws ``free`` positions
-    with ``reveal`` or ``draw_at``, which heed the rest of the request. Where the algorithm has
-    ``blocks``, positions are filled block after block in ascending order (``Draft.blocks``).
+    A sampler of one's own defines ``run``, which finishes a ``Draft``. It samples ``free``
+    positions with ``reveal`` or ``draw_at``, which heed the rest of the request. Where the
+    algorithm has ``blocks``, positions are filled block after block in ascending order
+    (``Draft.blocks``). All arguments are 1 for samples of the model itself.
 
-    ``temperature``: D^(1/T) before every draw. ``top_p``: nucleus mass kept of D at every draw.
-    ``guidance``: of D by the condition, before both, see ``Guidance``. All are 1 for samples of the
-    model itself.
+    Args:
+        temperature: D^(1/T) before every token is sampled.
+        top_p: nucleus mass kept of D for every token.
+        guidance: guidance of D by the condition, before both, see ``Guidance``.
 
-    Raises ``ValueError`` for a temperature that is not positive, a top_p outside (0, 1] or a
-    negative guidance.
+    Raises:
+        ValueError: the temperature is not positive, ``top_p`` lies outside (0, 1], or the guidance
+            is negative.
     """
 
     state = "tokens"
     absorbing_only: ClassVar[bool] = False
     """True if it reveals MASKs, and so needs the absorbing process."""
     continuous_time_only: ClassVar[bool] = False
-    """True if it asks the network at any time, which a model of discrete steps does not know."""
+    """True if it calls the network at any time, which a model of discrete steps does not know."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -65,6 +68,16 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self._guidance = Guidance(self.guidance)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        """Check that this sampler samples the model that an algorithm trains.
+
+        Args:
+            algorithm: the algorithm.
+            steps: the requested number of steps; None for the default.
+
+        Raises:
+            ValueError: as for ``Sampler``, and for noise or times that do not fit, or a guidance
+                that the algorithm was not trained for.
+        """
         super().check(algorithm, steps)
         if self.absorbing_only and not algorithm.process.absorbing:
             raise ValueError(
@@ -91,32 +104,42 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         narrowing: Narrowing | None = None,
         keep_trajectory: bool = False,
     ) -> SampleOutput:
-        """Draw one sample per row of ``real``: Bool[B, L], the positions to fill; see ``Sampler``.
+        """Sample once per row of ``real``; see ``Sampler``.
 
-        ``clamp``: Int[B, L], ids to hold fixed, -1 where free. Visible from the first network call
-        on and never re-noised: the exact conditional for absorbing processes, an approximation for
-        others, whose network takes a clamped token for a noisy one. An algorithm with ``blocks``
-        sees a clamped token once its block has its turn: exact for clamps that no earlier block
-        with free positions precedes (a prefix, if it is autoregressive). At the layout's
-        ``num_given`` first positions, which are not real, it is what samples are drawn from: exact
-        for every process.
-        ``support``: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
-        ``log_weights`` of the result, the log of the mass kept at every draw, undo its tilt where
-        tokens are drawn one by one in an order that does not read them (``first-hitting``,
-        ``speculative``, ``autoregressive``, ``margin``, ``entropy``, ``entropy-bounded`` at budget
-        0), and as steps grow of ``ancestral``, and of ``predictor-corrector`` where noise is not
-        absorbing; of other samplers they do not.
-        ``narrowing``: a narrowing that reads the tokens drawn so far. It is always satisfied, but
-        for samples of weight 0: the tokens of one call are drawn one after the other from what D
-        says of each, so that they heed each other. The weights undo its tilt as they do that of
-        ``support``. Of noise that leaves no MASK, of orders that read the tokens drawn, and of
-        ``speculative`` it is refused.
-        ``conditions``: what the network makes of them alone is computed once
-        (``Algorithm.encoded``).
-        ``keep_trajectory``: return the states on the way, too.
+        Args:
+            algorithm: the trained algorithm.
+            real: Bool[B, L], the positions to fill.
+            generator: source of randomness.
+            steps: number of time steps, or of network calls for samplers that have none; None: the
+                sampler's default.
+            clamp: Int[B, L], ids to hold fixed, -1 where free. Visible from the first network call
+                on and never re-noised: the exact conditional for absorbing processes, an
+                approximation for others, whose network takes a clamped token for a noisy one. An
+                algorithm with ``blocks`` sees a clamped token once its block has its turn: exact
+                for clamps that no earlier block with free positions precedes (a prefix, if it is
+                autoregressive). At the layout's ``num_given`` first positions, which are not real,
+                it is the condition of the samples: exact for every process.
+            conditions: by name; what the network makes of them alone is computed once
+                (``Algorithm.encoded``).
+            support: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
+                ``log_weights`` of the result, the log of the mass kept at every token, undo its
+                tilt where tokens are sampled one by one in an order that does not read them
+                (``first-hitting``, ``speculative``, ``autoregressive``, ``margin``, ``entropy``,
+                ``entropy-bounded`` at budget 0), and as steps grow of ``ancestral``, and of
+                ``predictor-corrector`` where noise is not absorbing; of other samplers they do not.
+            narrowing: a narrowing that reads the tokens sampled so far. It is always satisfied, but
+                for samples of weight 0: the tokens of one call are sampled one after the other from
+                their D, so that they heed each other. The weights undo its tilt as they do that of
+                ``support``. It is refused with noise that leaves no MASK, orders that read the
+                tokens sampled, and ``speculative``.
+            keep_trajectory: return the states on the way, too.
 
-        Raises ``ValueError`` also for a missing condition, and, naming sample and position, for a
-        clamp on an illegal id or a support that leaves nothing.
+        Returns:
+            The samples, their network calls and weights, and the trajectory if it was requested.
+
+        Raises:
+            ValueError: as for ``Sampler``, and, naming sample and position, for a clamp on an
+                illegal id or a support that leaves nothing.
         """
         clamp = torch.full_like(real, -1, dtype=torch.long) if clamp is None else clamp
         self.check(algorithm, steps)
@@ -138,23 +161,33 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return draft.output()
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
-        """Raise ``ValueError`` if a narrowing cannot read which tokens are drawn."""
+        """Raise ``ValueError`` if a narrowing cannot read which tokens are sampled."""
         if not algorithm.process.absorbing:
             raise ValueError(
                 f"{algorithm.name} with {algorithm.process.name} noise: a narrowing by the tokens "
-                "drawn so far needs absorbing noise, which shows them; train with algo=mdlm"
+                "sampled so far needs absorbing noise, which shows them; train with algo=mdlm"
             )
 
     @abstractmethod
     def run(self, draft: Draft) -> None:
-        """Finish the draft: afterwards ``draft.x`` Int[B, L] holds clean tokens at all positions
-        ``draft.free``. The request is checked; the algorithm is in eval mode, without gradients."""
+        """Finish the draft: sample clean tokens at all positions ``draft.free``.
+
+        Afterwards ``draft.x`` Int[B, L] holds them. The request is checked; the algorithm is in
+        eval mode, without gradients.
+
+        Args:
+            draft: the samples so far, and the request.
+        """
 
     def reveal(self, draft: Draft, where: Tensor, t: Tensor) -> None:
-        """Draw the MASKs at the positions ``where`` Bool[B, L] from D at times t Float64[B],
-        independently of each other.
+        """Sample MASKs from D, independently of each other.
 
         One network call for the samples that have any; none if no sample has.
+
+        Args:
+            draft: the samples so far.
+            where: Bool[B, L], positions to sample, all MASK.
+            t: Float64[B], times.
         """
         rows = where.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
@@ -163,9 +196,15 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self.draw_at(draft, where, self.log_d0(draft, rows, t[rows])[here])
 
     def draw_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
-        """Draw the tokens at the N positions ``where`` Bool[B, L], row by row, from ``log_d0``
-        Float[N, V], the network's log D there, which is tempered, narrowed and cut here. The draft
-        gets them with their weights and probabilities."""
+        """Sample the tokens at N positions from their D, which is tempered, narrowed and cut here.
+
+        The draft gets them with their weights and probabilities.
+
+        Args:
+            draft: the samples so far.
+            where: Bool[B, L], the N positions.
+            log_d0: Float[N, V], the network's log D there, row by row.
+        """
         rows, position = where.nonzero(as_tuple=True)
         u = self.uniform(draft, where)
         if draft.narrowing is None:
@@ -181,15 +220,25 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             self._draw_narrowed(draft, rows[now], position[now], log_d0[now], u[now])
 
     def uniform(self, draft: Draft, where: Tensor) -> Tensor:
-        """Random numbers Float64[N] in [0, 1) for the N positions ``where`` Bool[B, L], row by
-        row, of the draft's generator."""
+        """Uniform random numbers for N positions, of the draft's generator.
+
+        Args:
+            draft: the samples so far.
+            where: Bool[B, L], the N positions.
+
+        Returns:
+            Float64[N] in [0, 1), row by row.
+        """
         return uniform_draws((int(where.sum()),), draft.generator, where.device)
 
     def _draw_narrowed(
         self, draft: Draft, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor
     ) -> None:
-        """Draw a token at ``position`` Int[R] of each of the samples ``rows`` Int[R] from log D
-        Float[R, V], with uniform numbers Float64[R] for the first try, until it is not refused."""
+        """Sample a token at one position of each of several samples, until it is not refused.
+
+        Of the samples ``rows`` Int[R] at ``position`` Int[R], from log D Float[R, V], with uniform
+        numbers Float64[R] for the first try.
+        """
         assert draft.narrowing is not None
         legal = draft.legal_at(rows, position)
         support = legal & draft.narrowing.support(draft.x[rows], position)
@@ -211,8 +260,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def _probed(
         self, draft: Draft, rows: Tensor, position: Tensor, log_probs: Tensor, asked: Tensor
     ) -> Tensor:
-        """Float64[R]: log of D(v) + (1 - D(v)) [y is not refused], 0 unless ``asked`` Bool[R]; D
-        being Float[R, V] and v the ids that stand at ``position`` Int[R] of ``rows`` Int[R]."""
+        """Float64[R]: log of D(v) + (1 - D(v)) [y is not refused], 0 unless ``asked`` Bool[R].
+
+        D is Float[R, V] and v the ids that stand at ``position`` Int[R] of ``rows`` Int[R].
+        """
         assert draft.narrowing is not None
         log_kept = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         drawn = draft.x[rows, position].unsqueeze(-1)
@@ -231,9 +282,18 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return log_kept
 
     def log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
-        """log D Float[R, L, V], guided, of the samples ``rows`` Int[R] at times t Float64[R]: one
-        network call, two with guidance. ``x``: Int[R, L], what to show of them instead, in which
-        case a sample may have several rows."""
+        """log D, guided: one network call, two with guidance.
+
+        Args:
+            draft: the samples so far.
+            rows: Int[R], indices of samples.
+            t: Float64[R], times.
+            x: Int[R, L], tokens to show the network instead of the samples', in which case a sample
+                may have several rows.
+
+        Returns:
+            Float[R, L, V].
+        """
         algorithm = draft.algorithm
         draft.begin_call()
         draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
@@ -250,16 +310,34 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         real: Tensor,
         conditions: dict[str, Any],
     ) -> Tensor:
-        """``algorithm.denoise`` of x Int[R, L] at t Float64[R], Float[R, L, V]; of samples that are
-        all alike, as before the first token of a size is drawn, computed once."""
+        """``algorithm.denoise``, computed once where all samples are alike.
+
+        They are before the first token of a size is sampled.
+
+        Args:
+            algorithm: the trained algorithm.
+            x: Int[R, L], noisy ids.
+            t: Float64[R], times.
+            real: Bool[R, L], positions that carry data.
+            conditions: conditions by name.
+
+        Returns:
+            Float[R, L, V].
+        """
         if conditions or not are_alike(x, t, real):
             return algorithm.denoise(x, t, real, conditions)
         return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)
 
     def shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
-        """log D Float[..., V] tempered, then narrowed, then cut to its nucleus, as in
-        ``TokenAlgorithm.predict``; and the log of the mass that narrowing kept, Float[...].
-        ``support``: Bool[..., V], or None."""
+        """log D tempered, then narrowed, then cut to its nucleus, as in ``TokenAlgorithm.predict``.
+
+        Args:
+            log_d0: Float[..., V].
+            support: Bool[..., V], or None.
+
+        Returns:
+            log D, Float[..., V], and the log of the mass that narrowing kept, Float[...].
+        """
         log_d0 = temper(log_d0, self.temperature)
         log_kept = torch.zeros_like(log_d0[..., 0])
         if support is not None:
@@ -272,10 +350,17 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
 
 def are_alike(*tensors: Tensor) -> bool:
-    """Whether all rows of each tensor are equal."""
+    """Whether all rows of each tensor are equal.
+
+    Args:
+        *tensors: tensors with a batch axis.
+
+    Returns:
+        True if they are.
+    """
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
 
 
 def _prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:
-    """Float64[N]: of the tokens Int[N], Float[N, V] being the log-probabilities of all."""
+    """Probabilities Float64[N] of the tokens Int[N], under log-probabilities Float[N, V]."""
     return log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()

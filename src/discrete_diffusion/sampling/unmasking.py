@@ -50,22 +50,22 @@ SCORES: dict[str, Callable[[Tensor, Tensor | None, torch.Generator], Tensor]] = 
     ),
 }
 """Which position to reveal first: the highest score, Float[N], of D at N masked positions, log_d0
-Float[N, V], the tokens Int[N] drawn of it (None unless the score is one of ``READ_TOKENS``) and a
-generator."""
+Float[N, V], the tokens Int[N] sampled from it (None unless the score is one of ``READ_TOKENS``) and
+a generator."""
 READ_TOKENS = ("confidence",)
-"""Scores that read the tokens drawn, not the distributions alone."""
+"""Scores that read the tokens sampled, not the distributions alone."""
 
 
 @dataclass(kw_only=True)
 class Unmasking(TokenSampler):
-    """Ask the network about all MASKs, reveal those that come first by some score, and ask again.
+    """Predict all MASKs, reveal those that come first by some score, and predict again.
 
     t is always the time at which as many of the real positions are masked as really are (of the
     block's, for algorithms with ``blocks``), so that it fits what the network sees. Every call
     reveals at least one token, so a sample costs at most one call per free token.
 
     A score that reads the distributions alone leaves one token per call exact, if D is and does not
-    depend on t: any order chosen from what is visible is. One that reads the tokens drawn is not.
+    depend on t: any order chosen from what is visible is. One that reads the tokens sampled is not.
 
     ``groups_in_turn``: fill the layout's groups one after the other, all nodes before any edge.
     """
@@ -165,10 +165,10 @@ class EvenUnmasking(Unmasking):
 class Confidence(EvenUnmasking):
     """Confidence order: the tokens that the network is surest of come first.
 
-    Score: the probability that D gives to the token drawn (MaskGIT, arXiv 2202.04200; LLaDA,
-    arXiv 2502.09992). It reads drawn tokens, so that likely ones get in earlier than they should:
+    Score: the probability that D gives to the token sampled (MaskGIT, arXiv 2202.04200; LLaDA,
+    arXiv 2502.09992). It reads sampled tokens, so that likely ones get in earlier than they should:
     the samples are those of a sharpened model, even one token per call. With a narrowed ``support``
-    the order reads narrowed draws, and ``log_weights`` do not undo the tilt."""
+    the order reads narrowed samples, and ``log_weights`` do not undo the tilt."""
 
     name = order = "confidence"
     law = Law.APPROXIMATE
@@ -196,14 +196,15 @@ class Entropy(EvenUnmasking):
 
 @dataclass(kw_only=True)
 class EntropyBounded(Unmasking):
-    """Entropy-bounded unmasking: as many tokens per call as can be drawn apart without much harm.
+    """Entropy-bounded unmasking: as many tokens per call as can be sampled independently without
+    much harm.
 
     Reveal the longest run of positions 1..k, in ``order``, with
 
         H_1 + ... + H_k - max(H_1, ..., H_k) <= budget,      H_l the entropy of D_l, nats
 
     (EB, Ben-Hamu et al., arXiv 2505.24857). The left side bounds the information that the k tokens
-    have on each other, which is what drawing them independently loses in this call. The first is
+    have on each other, which is what sampling them independently loses in this call. The first is
     always revealed: budget 0 is one token per call, exact where D is, unless tokens are certain.
 
     ``order``: ``random``, every order equally likely, as in training; or, as published,

@@ -1,4 +1,4 @@
-"""What happens beside the training steps: samples, a line of text."""
+"""Callbacks beside the training steps: samples, a line of text."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class SampleAtValidation(Callback):
     """Samples at every validation: metrics to the logger, a picture to ``pictures/``.
 
     Must stand *before* the EMA callback, which puts the training weights back at the end of
-    validation. The sanity check before training draws a few, so that a failure shows at once.
+    validation. The sanity check before training samples a few, so that a failure shows at once.
 
     ``draw``: number of samples -> samples, the same in every process. The first process measures
-    and draws them with ``report``.
+    and plots them with ``report``.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class TimeOfMeasuring(Callback):
     """Says once that validations take more time than the steps, and at the end that the final
     measurements do, with the keys that make them fewer or smaller.
 
-    ``num_samples``: drawn at a validation. ``clock``: gives seconds."""
+    ``num_samples``: taken at a validation. ``clock``: gives seconds."""
 
     def __init__(self, num_samples: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.num_samples, self.clock = num_samples, clock
@@ -148,7 +148,7 @@ class TimeOfMeasuring(Callback):
             self._tell("the final measurements", seconds, keys)
 
     def _keys(self, steps: int) -> str:
-        """What makes the validations of so many steps cheaper."""
+        """Keys that make the validations of so many steps cheaper."""
         mostly_drawing = self.num_samples and 2 * self._drawing > self._validating
         smaller = "callbacks.num_samples" if mostly_drawing else "trainer.limit_val_batches"
         if self._num == 1:

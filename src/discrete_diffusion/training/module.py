@@ -38,7 +38,7 @@ class DiffusionModule(LightningModule):
     A step of W processes with A batches each has A W parts; part ``a W + rank`` is batch a of a
     rank, as in ``BatchStream``. The noise of a part is a function of (seed, step, part): two
     processes do what one does that accumulates two batches. Validation has its own noise, the same
-    every time, a function of the batch counted over all processes, and the draw of least variance.
+    every time, a function of the batch counted over all processes, and the noise of least variance.
     ``train/loss`` is the mean over the parts of a step; several processes compute it for the steps
     that are logged.
 
@@ -122,7 +122,7 @@ class DiffusionModule(LightningModule):
         generator = make_generator(
             self.seed, _TRAIN_STREAM, self.global_step, part, device=self.device
         )
-        torch.manual_seed(generator.initial_seed())  # dropout draws from the global generator
+        torch.manual_seed(generator.initial_seed())  # dropout uses the global generator
         output = self.algorithm.loss(self.algorithm.drop_conditions(batch, generator), generator)
         self._losses = [*(self._losses if turn else []), output.loss.detach()]
         if turn + 1 == trainer.accumulate_grad_batches or trainer.is_last_batch:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _SCORE = "val/nelbo"
 
 _OF_WRITING = ("inline_container", "PytorchStreamWriter")
-"""What torch's errors in writing a file name, and those of a GPU do not."""
+"""Words in torch's errors in writing a file, and not in those of a GPU."""
 
 
 class CheckpointFiles(TorchCheckpointIO):
@@ -51,16 +51,16 @@ class CheckpointFiles(TorchCheckpointIO):
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Onto the CPU and without running code, whatever is asked for."""
+        """Onto the CPU and without running code, whatever is requested."""
         return read_training_file(path)
 
 
 class AnyProcess:
     """Whether any process of a run wants something, such as to stop.
 
-    All processes ask together. The flags are added up on the CPU while the next step is computed,
-    so that asking at every step waits for no device, as Lightning's ``reduce_boolean_decision``
-    does; the price is an answer that is one call old.
+    All processes call it together. The flags are added up on the CPU while the next step is
+    computed, so that a call at every step waits for no device, as Lightning's
+    ``reduce_boolean_decision`` does; the price is an answer that is one call old.
     """
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ def _can_stop_here(trainer: Trainer) -> bool:
     assert loop._data_fetcher is not None  # a batch has just come out of it
     at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch  # a step, whatever has added up
     between_steps = at_epoch_end or (loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
-    validates = loop.epoch_loop._should_check_val_fx(loop._data_fetcher)  # no public way to ask
+    validates = loop.epoch_loop._should_check_val_fx(loop._data_fetcher)  # no public way to know
     return between_steps and not validates
 
 

@@ -46,7 +46,7 @@ def draw_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
     Raises ``ValueError`` if there is no panel.
     """
     if not panels:
-        raise ValueError("no histograms to draw: give at least one panel")
+        raise ValueError("no histograms to plot: give at least one panel")
     longest = [max(len(panel.real), len(panel.sampled)) for panel in panels]
     counts = [len(panel.names or range(n)) for panel, n in zip(panels, longest, strict=True)]
     widths = [max(3.4, 0.3 * count + 1.0) for count in counts]

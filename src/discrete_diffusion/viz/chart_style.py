@@ -1,4 +1,4 @@
-"""How every chart looks: colours, axes, and the page they are drawn on.
+"""How every chart looks: colours, axes, and the page they are plotted on.
 
 Built on matplotlib's object interface: no pyplot, no global state, any backend.
 """
@@ -85,7 +85,8 @@ def add_colour_bar(
     shown: Callable[[float], str] = "{:g}".format,
     **options: Any,
 ) -> Colorbar:
-    """What colours mean: ``label``, and ticks as ``shown``; ``options`` of ``Figure.colorbar``."""
+    """Add a bar of the meaning of colours: ``label``, ticks as ``shown``; ``options`` of
+    ``Figure.colorbar``."""
     bar = figure.colorbar(ScalarMappable(norm, colours), **options)
     bar.set_label(label, fontsize=LABEL_POINTS, color=MUTED_TEXT)
     bar.ax.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, color=LINE, length=3)

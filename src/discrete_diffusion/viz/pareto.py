@@ -36,8 +36,7 @@ _LABEL_GAP = 0.062
 class ModelPoint:
     """One model. ``difference``: of its bound, or another number, to the first model's, with its
     standard ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a
-    share of 1. NaN where there is none. ``replaced``: it has another backbone than was asked
-    for."""
+    share of 1. NaN where there is none. ``replaced``: its backbone is another than requested."""
 
     label: str
     difference: float
@@ -74,13 +73,13 @@ def draw_pareto(
     Raises ``ValueError`` without a point, or if there is nothing to show of it.
     """
     if not points:
-        raise ValueError("no models to draw: give at least one point")
+        raise ValueError("no models to plot: give at least one point")
     shown = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
     if quality.is_share:
         shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
     num_panels = (len(points) > 1) + bool(shown)
     if num_panels == 0:
-        raise ValueError("nothing to draw of one model without samples: give another, or samples")
+        raise ValueError("nothing to plot of one model without samples: give another, or samples")
     front = _front(shown, quality.more_is_better)
     figure = new_figure(10.4 if num_panels == 2 else 6.2, max(3.6, 0.42 * len(points) + 2.2))
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
@@ -122,7 +121,7 @@ def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
 
 
 def _colours(points: Sequence[ModelPoint], first: str) -> tuple[list[str], list[str]]:
-    """Of the edges of the points, and of their faces: hollow if they are replaced."""
+    """Colours of the edges of the points, and of their faces: hollow if they are replaced."""
     edges = [SAMPLED if point.label == first else REAL for point in points]
     faces = ["white" if p.replaced else edge for p, edge in zip(points, edges, strict=True)]
     return edges, faces

@@ -188,7 +188,7 @@ def test_the_table_says_who_and_what():
         error = numbers[f"{name}_standard_error"]
         assert lines[f"| {name}"][0] == f"{numbers[name]:.4f} ± {error:.4f}"
     assert lines["| ridge_pixel_accuracy"][0] == "1.0000"
-    assert "14 held-out images, 3 draws each, 7 network calls a draw" in text
+    assert "14 held-out images, 3 samples each, 7 network calls a sample" in text
     assert f"penalty {FITTED.by_name['ridge'].penalty:g}" in text
     bare = score_reconstructions(replace(found, shuffled_mean=None, draws=1))
     rest = markdown([field_section(bare)], field_notes(bare))

@@ -32,10 +32,10 @@ def test_a_line_per_sample_shows_what_was_given():
         relative = np.linalg.norm(mean[k] - truth[k]) / np.linalg.norm(truth[k])
         assert line[4].get_ylabel() == f"relative L2 {relative:.3f}"
     titles = [axes.get_title(loc="left") for axes in grid[0]]
-    assert titles == ["Map", "True", "Mean of 8 draws", "Spread of draws", "Error"]
+    assert titles == ["Map", "True", "Mean of 8 samples", "Spread of samples", "Error"]
     one = draw_reconstructions(maps, truth, mean, deviation, draws=1)
     titles = [axes.get_title(loc="left") for axes in one.axes[:4]]
-    assert titles == ["Map", "True", "One draw", "Error"]  # one draw has no spread
+    assert titles == ["Map", "True", "One sample", "Error"]  # one sample has no spread
     assert len(one.axes) == 4 * MAX_SAMPLES + 3
 
 

@@ -102,7 +102,7 @@ def test_one_token_per_call_is_exact(run):
     metrics = read("exact/metrics.json")
     assert (metrics["exact"], metrics["network_calls_per_sample"]) == (True, 2)
     main(["sample", f"checkpoint={run}/run", *words, "steps=1", "out=fast"])
-    assert read("fast/metrics.json")["approximate_because"] == "several tokens are drawn per call"
+    assert read("fast/metrics.json")["approximate_because"] == "several tokens are sampled per call"
 
 
 def test_completions_that_are_finished_when_a_signal_comes_keep_their_lines(

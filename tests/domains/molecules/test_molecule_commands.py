@@ -152,7 +152,7 @@ def test_mol_blocks_are_scaffolds_too(run_random):
     [
         ("C1CC\n", "given.smi, line 1: 'C1CC' is no SMILES"),
         ("CC\nCBr\n", "given.smi, line 2: atom Br is none that the model knows"),
-        ("CCCCCCCCCC\n", "given.smi, line 1: 10 atoms leave none to draw"),
+        ("CCCCCCCCCC\n", "given.smi, line 1: 10 atoms leave none to sample"),
         ("*\n", "given.smi, line 1: no atom is given"),
     ],
 )

@@ -51,13 +51,15 @@ _ROOMS_NAMED, _RELATIONS_NAMED = 12, 8
 class BubbleDiagram:
     """A floor plan as a graph.
 
-    ``rooms``: room type codes (``vocabulary.ROOM_TYPES``), one per room.
-    ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j"; a pair
-        that is not listed has no relation. All are of one vocabulary.
-    ``boxes``: optional (x0, y0, x1, y1) per room, y downwards, any unit.
-    ``metadata``: anything else worth keeping; ignored by equality.
+    Args:
+        rooms: room type codes (``vocabulary.ROOM_TYPES``), one per room.
+        relations: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j"; a pair
+            that is not listed has no relation. All are of one vocabulary.
+        boxes: optional (x0, y0, x1, y1) per room, y downwards, any unit.
+        metadata: anything else worth keeping; ignored by equality.
 
-    Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+    Raises:
+        DiagramError: a ``ValueError`` that names the field that is wrong.
     """
 
     rooms: tuple[int, ...]
@@ -70,14 +72,21 @@ class BubbleDiagram:
         return f"BubbleDiagram({named(self.rooms, self.relations)})"
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """Picture that a notebook shows."""
         from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
         from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 
         return svg_of(draw_grid([self], legend=False, cell=3.0))
 
     def draw(self, path: str | Path) -> None:
-        """Draw it into a ``.png`` or ``.svg``; ``ValueError`` for another kind of file."""
+        """Plot it into a file.
+
+        Args:
+            path: a ``.png`` or ``.svg``.
+
+        Raises:
+            ValueError: it is another kind of file.
+        """
         from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
             draw_diagram,
         )
@@ -97,22 +106,33 @@ class BubbleDiagram:
 
     @property
     def num_rooms(self) -> int:
+        """Number of rooms."""
         return len(self.rooms)
 
     @property
     def vocabulary(self) -> PlanVocabulary:
-        """That of its rooms and relations; if several have them all, the first."""
+        """Vocabulary of its rooms and relations; if several have them all, the first."""
         return vocabulary_of(self.rooms, self.relations)
 
     @property
     def room_names(self) -> tuple[str, ...]:
+        """Names of the room types, one per room."""
         return tuple(ROOM_TYPES[room] for room in self.rooms)
 
     def relabelled(self, order: Sequence[int]) -> BubbleDiagram:
-        """The same diagram with its rooms renumbered: new room k is old room ``order[k]``.
+        """The same diagram with its rooms renumbered.
 
         Relations follow, those of pairs whose ends changed places reversed; boxes follow, metadata
-        is kept as it is. Raises ``ValueError`` if ``order`` is not a permutation of the rooms.
+        is kept as it is.
+
+        Args:
+            order: a permutation of the rooms: new room k is old room ``order[k]``.
+
+        Returns:
+            A new diagram.
+
+        Raises:
+            ValueError: ``order`` is not a permutation of the rooms.
         """
         order = [int(old) for old in order]
         if sorted(order) != list(range(self.num_rooms)):
@@ -129,7 +149,11 @@ class BubbleDiagram:
         )
 
     def canonical_key(self) -> Hashable:
-        """A key that two diagrams share iff they are equal up to relabelling (boxes ignored)."""
+        """A key that two diagrams share iff they are equal up to relabelling (boxes ignored).
+
+        Returns:
+            Anything hashable.
+        """
         from discrete_diffusion.data.canonical import canonical_order
         from discrete_diffusion.domains.bubble_diagrams.type_codes import codes_of
 
@@ -145,8 +169,14 @@ class BubbleDiagram:
     def to_json(self, *, names: bool = True) -> dict[str, Any]:
         """The interchange object {"rooms", "relations", "boxes" if known, **metadata}.
 
-        ``names``: room types and relations by name; otherwise by code, and "codes" names the table;
-        ``ValueError`` for rooms and relations that it does not have.
+        Args:
+            names: room types and relations by name; otherwise by code, and "codes" names the table.
+
+        Returns:
+            An object that ``json.dumps`` takes.
+
+        Raises:
+            ValueError: ``names`` is False and the table lacks a room or relation.
         """
         if not names and (lacking := DIRECTIONS.lacks(self.rooms, self.relations)):
             raise ValueError(
@@ -166,9 +196,17 @@ class BubbleDiagram:
     def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> BubbleDiagram:
         """Read an interchange object (see ``to_json``): names or codes, pairs in either order.
 
-        ``codes``: the table of room codes (``CODE_TABLES``) where the object names none.
         "no-edge" lists nothing; keys other than rooms, relations, boxes and codes become metadata.
-        Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+
+        Args:
+            data: the object.
+            codes: the table of room codes (``CODE_TABLES``) where the object names none.
+
+        Returns:
+            The diagram.
+
+        Raises:
+            DiagramError: a ``ValueError`` that names the field that is wrong.
         """
         if not isinstance(data, Mapping):
             raise DiagramError("diagram", f"expected an object, got {reprlib.repr(data)}")
@@ -201,8 +239,14 @@ class Diagrams(list[BubbleDiagram]):
         return svg_of(self._picture(None)) if self else None
 
     def draw(self, path: str | Path) -> None:
-        """Draw them into a ``.png`` or ``.svg``; ``ValueError`` for another kind of file, or none
-        to draw."""
+        """Plot them into a file.
+
+        Args:
+            path: a ``.png`` or ``.svg``.
+
+        Raises:
+            ValueError: it is another kind of file, or there is none to plot.
+        """
         self._picture(path)
 
     def _picture(self, path: str | Path | None) -> Figure:

@@ -140,7 +140,7 @@ def _warn_of_losses(data: PairDataset) -> None:
 
 
 def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
-    """Of dialogues and of summaries; the words of both where no folder is given."""
+    """Tokenizers of dialogues and of summaries; the words of both where no folder is given."""
     paths = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer")}
     source, target = (
         _vocabulary(config) if path is None else PretrainedTokenizer(str(path), f"data.{key}")
@@ -150,7 +150,7 @@ def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
 
 
 def _texts(config: DictConfig) -> Iterator[str]:
-    """Of all splits; read when the first one is asked for."""
+    """Texts of all splits; read when the first one is needed."""
     for pairs in _read(config).splits.values():
         for pair in pairs:
             yield from (pair.dialogue, pair.summary)

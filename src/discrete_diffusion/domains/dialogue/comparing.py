@@ -46,7 +46,7 @@ _SHOWN = 5
 def _notes(comparison: Comparison) -> list[str]:
     num = comparison.reference("rouge_l").values["rouge_l"].shape[1]
     return [
-        f"A summary is drawn of each of the first {counted(num, 'dialogue')} of the "
+        f"A summary is sampled for each of the first {counted(num, 'dialogue')} of the "
         f"{comparison.split} split, and of the dialogue of another pair; ROUGE-L is F1 of the "
         "longest common subsequence of words with the reference."
     ]

@@ -88,7 +88,8 @@ def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
 
 
 def _share(*parts: tuple[int | None, list[list[int]]]) -> float:
-    """Of all ids of several sets of texts, those that are the one before their set; 0 of none."""
+    """Share, of all ids of several sets of texts, of those that are the one before their set; 0 of
+    none."""
     found = sum(ids.count(one) for one, texts in parts if one is not None for ids in texts)
     return found / max(sum(len(ids) for _, texts in parts for ids in texts), 1)
 

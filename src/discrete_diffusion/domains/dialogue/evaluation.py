@@ -155,7 +155,7 @@ def summary_section(scores: Mapping[str, float]) -> TableSection:
 
 
 def summary_notes(scores: Mapping[str, float]) -> list[str]:
-    """What the numbers of ``summary_section`` are of, in sentences."""
+    """Sentences about the samples behind the numbers of ``summary_section``."""
     return [
         f"{scores['num_summaries']:,} held-out dialogues, one summary each, "
         f"{scores['network_calls_per_summary']:g} network calls a summary; ± is the standard error "

@@ -76,12 +76,12 @@ _WHENS = tuple(" ".join(x).strip() for x in product(map(str.capitalize, DAYS), (
 _PAIRS = tuple(permutations(NAMES, 2))
 _SIZES = (len(_PAIRS), len(_PLOTS), len(OBJECTS), len(_WHENS), len(PLACES))
 NUM_COMBINATIONS = int(np.prod(_SIZES))
-"""Of the slots: 604,800."""
+"""Number of combinations of the slots: 604,800."""
 
 
 @dataclass(frozen=True)
 class DialoguePair:
-    """A text, ``dialogue``, and what is to be said of it, ``summary``."""
+    """A text, ``dialogue``, and its reference summary, ``summary``."""
 
     dialogue: str
     summary: str
@@ -91,8 +91,8 @@ def draw_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
     """``num`` pairs, no two of which have the same slots.
 
     Whatever the split, the combination of slots of a held-out pair is therefore not in training.
-    How it is said (greetings, order of time and place, closings) is drawn apart from the slots.
-    Raises ``ValueError`` for a number outside 1..``NUM_COMBINATIONS``.
+    Its wording (greetings, order of time and place, closings) is sampled independently of the
+    slots. Raises ``ValueError`` for a number outside 1..``NUM_COMBINATIONS``.
     """
     if not 1 <= num <= NUM_COMBINATIONS:
         raise ValueError(

@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class SummaryScores:
-    """What ``score_summaries`` returns of M summaries.
+    """Result of ``score_summaries`` on M summaries.
 
     ``rouge_l``: Float64[M], F1 of the longest common subsequence of words with the reference (Lin,
     2004), punctuation and case left out; words are of letters and digits of any script. ``exact``:

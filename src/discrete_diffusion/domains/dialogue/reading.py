@@ -15,7 +15,7 @@ from discrete_diffusion.runtime.given_objects import GivenObjects
 
 _FIELDS = ("dialogue", "summary")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""Of a pair that stands for one character; by itself it cannot be written as UTF-8."""
+"""Half of a pair that stands for one character; by itself it cannot be written as UTF-8."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def _lines(
     drawn: Tensors,
     beside: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
-    """The lines of some pairs of a split and of the summaries drawn for them; ``beside``: further
+    """The lines of some pairs of a split and of the summaries sampled for them; ``beside``: further
     keys of every pair."""
     pairs = [data.pairs[split][row] for row in rows.tolist()]
     part = Summaries(
@@ -125,7 +125,7 @@ def _lines(
 
 
 def _scores(found: Summaries) -> dict[str, float]:
-    """Of the summaries that have a reference; none without one."""
+    """Scores of the summaries that have a reference; none without one."""
     both = zip(found.generated, found.references, strict=True)
     pairs = [(text, reference) for text, reference in both if reference]
     if not pairs:

@@ -33,7 +33,7 @@ _LONGEST_SHOWN = 2_000
 """Characters of a dialogue among examples."""
 
 _SUMMARY_STREAM = 75
-"""Keeps these draws apart from what else is drawn with the same seed."""
+"""Keeps these samples apart from others with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Summaries:
 
     ``dialogues``, ``references``: the texts of the pairs. ``generated``: a summary of each
     dialogue. ``shuffled``: one of the dialogue of another pair (``nearest_other``), with the same
-    noise; empty if none were asked for or all dialogues are the same. ``nfe``: Float64[M], network
-    calls per summary. ``seconds``: spent drawing ``generated``, summed over processes.
+    noise; empty if none were requested or all dialogues are the same. ``nfe``: Float64[M], network
+    calls per summary. ``seconds``: spent sampling ``generated``, summed over processes.
     """
 
     dialogues: tuple[str, ...]
@@ -141,7 +141,7 @@ def _sampled(
     model: Model, sources: Tensor, target_length: int, generator: torch.Generator
 ) -> SampleOutput:
     """Summaries of dialogues ``sources`` Int[B, S] with PAD behind: the last ``target_length`` ids
-    of the samples. A sampler of tokens draws them behind a dialogue that is given."""
+    of the samples. A sampler of tokens generates them behind a dialogue that is given."""
     algorithm, sampler = model.algorithm, model.sampler
     free = torch.ones(len(sources), target_length, dtype=torch.bool, device=sources.device)
     asked: dict[str, Any] = {"real": free, "conditions": {"source": sources}}

@@ -44,15 +44,15 @@ class SummaryReport(Report):
         return summarise_held_out(model, self.data, self.split, num=num, seed=seed + sum(stream))
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
-        """What the own dialogue tells, of the summaries that are drawn."""
+        """Information that the own dialogue gives about the summaries that are sampled."""
         gap = self.source_gap(model, num, draws=draws, seed=seed)
         return {} if gap is None else gap.as_dict()
 
     def source_gap(
         self, model: Model, num: int | None, *, draws: int, seed: int
     ) -> SourceGap | None:
-        """Of the first ``num`` pairs, all if it is None; None where the bound is of something else
-        than a summary, or of one pair."""
+        """Gap of the first ``num`` pairs, all if it is None; None where the bound is of something
+        else than a summary, or of one pair."""
         num_pairs = len(self.data.pairs[self.split][:num])
         bound = model.algorithm.bound or self.data.bound
         if num_pairs < 2 or not self.data.others(self.split) or bound != self.data.bound:

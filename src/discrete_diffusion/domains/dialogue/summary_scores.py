@@ -56,8 +56,8 @@ def summary_baselines(
 
 @dataclass(frozen=True)
 class SourceGap:
-    """What a summary costs beside its own dialogue and beside that of another pair of the split
-    (``PairDataset.others``), in bounds on -log p(summary | dialogue) with the same noise.
+    """Bounds of a summary beside its own dialogue and beside that of another pair of the split
+    (``PairDataset.others``), on -log p(summary | dialogue), with the same noise.
     """
 
     own: SampleBounds
@@ -93,7 +93,7 @@ def source_gap(
     seed: int,
     stream: tuple[int, ...] = (),
 ) -> SourceGap:
-    """The gap of ``rows`` Int[M] of a split, ``draws`` draws of the noise each; ``stream`` as for
+    """The gap of ``rows`` Int[M] of a split, ``draws`` noise samples each; ``stream`` as for
     ``estimate_bound``.
 
     Works for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises

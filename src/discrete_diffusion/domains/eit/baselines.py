@@ -1,4 +1,4 @@
-"""What images are guessed to be without a network: the background, a mean, a linear map.
+"""Guesses of images without a network: the background, a mean, a linear map.
 
 Axes: ``M`` images ``C`` x ``H`` x ``W`` with maps ``n`` x ``n``; ``P`` = C H W pixels, ``E`` =
 n (n + 1) / 2 entries of a map's upper triangle.

@@ -1,4 +1,4 @@
-"""Images from maps, as numbers or as ids: drawn from held-out maps, against the true ones."""
+"""Images from maps, as numbers or as ids: samples given held-out maps, against the true ones."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ _METRICS = (
 
 def _head(comparison: Comparison) -> str:
     draws = comparison.models[0].mean("draws_per_image")
-    return f"relative L2 of {f'the mean of {draws:g} draws' if draws > 1 else 'one draw'}"
+    return f"relative L2 of {f'the mean of {draws:g} samples' if draws > 1 else 'one sample'}"
 
 
 def _notes(comparison: Comparison) -> list[str]:
     model = comparison.reference("relative_l2")
     num = model.values["relative_l2"].shape[1]
     return [
-        f"Images are drawn from the maps of the first {num:,} of the {comparison.split} split, "
+        f"Images are sampled given the maps of the first {num:,} of the {comparison.split} split, "
         f"{model.mean('draws_per_image'):g} of each, and of those of another image "
         "with the same noise; relative L2 is the norm of the error by that of the image."
     ]
 
 
 class ImageCells(CellMeasurement):
-    """Relative L2 of the mean of what is drawn from a map; of ids the bound as well."""
+    """Relative L2 of the mean of the samples given a map; of ids the bound as well."""
 
     measures = {"relative_l2": Measure("relative L2", _head, _notes), "nelbo": BOUND}
     columns = (
-        Column("relative L2 of one draw", "relative_l2_single", 3),
+        Column("relative L2 of one sample", "relative_l2_single", 3),
         Column("rise with maps of others", "condition_gap", 3, up=True),
         Column("spread by errors (1 is right)", "spread_ratio", 2, up=None),
         Column("pixels right", "pixel_accuracy", 1, up=True, share=True),
@@ -75,7 +75,7 @@ class ImageCells(CellMeasurement):
         if algorithm.state == "tokens" or num_samples:
             return None
         return (
-            f"eval.num_samples=0: images of {algorithm.name} are compared by drawing them; give at "
+            f"eval.num_samples=0: images of {algorithm.name} are compared by samples; give at "
             "least 1, the number of held-out images"
         )
 
@@ -137,7 +137,7 @@ def score_images_drawn(
     model: Model, data: Dataset, terms: EqualTerms, folder: Path
 ) -> dict[str, Any]:
     """``terms.draws`` images from the map of each of the first ``terms.num_samples`` held-out
-    images, against the true ones: ``relative_l2`` of the mean of the draws per image, and
+    images, against the true ones: ``relative_l2`` of the mean of the samples per image, and
     ``metrics`` of all. They are written into ``folder``.
 
     Raises ``ValueError`` if they are not finite.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = (
     DATA,
-    Option("draws", "drawn from every map, their mean is scored; null is 8", least=1),
+    Option("draws", "samples given every map, their mean is scored; null is 8", least=1),
 )
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 NUM_IMAGES = 200
 
 _WHO = {
-    "{}": "the mean of the draws",
-    "{}_single": "one draw",
-    "{}_shuffled": "the mean of draws from the map of another sample",
+    "{}": "the mean of the samples",
+    "{}_single": "one sample",
+    "{}_shuffled": "the mean of samples given another example's map",
     "ridge_{}": "linear regression on the map",
     "mean_image_{}": "the mean training image",
     "ones_{}": "the background everywhere",
@@ -44,7 +44,7 @@ _WHAT = {
 _OTHERS = {
     "majority_pixel_accuracy": "share of the most frequent level: what a constant image scores",
     "condition_gap": "relative L2 from another's map less that from the own one; 0: maps unused",
-    "spread_ratio": "spread of the draws by what their errors call for; 1: an exact posterior",
+    "spread_ratio": "spread of the samples by what their errors call for; 1: an exact posterior",
 }
 
 
@@ -93,7 +93,7 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
     draws = DRAWS if request.draws is None else request.draws
     report = ImageReport(data, split, draws=draws, trained_on=measured.trained_on)
     parts = progress.parts(
-        f"drawing {draws} images from each of {len(data.splits[split][:num]):,} maps",
+        f"sampling {draws} images given each of {len(data.splits[split][:num]):,} maps",
         f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
     )
     with trained.sharing() as shard:
@@ -121,12 +121,12 @@ def field_section(scores: Mapping[str, float]) -> TableSection:
 
 
 def field_notes(scores: Mapping[str, float]) -> list[str]:
-    """What the numbers of ``field_section`` are of, in sentences."""
+    """Sentences about the samples behind the numbers of ``field_section``."""
     notes = [
-        f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} draws each, "
-        f"{scores['network_calls_per_draw']:g} network calls a draw; ± is the standard error over "
-        "images.",
-        "One draw of an exact model has twice the squared error of the posterior mean.",
+        f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} samples each, "
+        f"{scores['network_calls_per_draw']:g} network calls a sample; ± is the standard error "
+        "over images.",
+        "One sample of an exact model has twice the squared error of the posterior mean.",
     ]
     if "ridge_penalty" in scores:
         notes.append(

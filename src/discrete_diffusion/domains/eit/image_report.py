@@ -49,7 +49,7 @@ class ImageReport(Report):
 
     @cached_property
     def baselines(self) -> FieldBaselines:
-        """Fitted when first asked for, once."""
+        """Fitted once, when first used."""
         return fit_field_baselines(self.trained_on)
 
     def sample(
@@ -71,8 +71,8 @@ class ImageReport(Report):
             self.draw(found, folder / "samples.png")
 
     def draw(self, found: Reconstructions, path: Path) -> None:
-        """Draw the first samples: map (in training standard deviations), truth, mean of draws,
-        deviation over draws, error."""
+        """Plot the first examples: map (in training standard deviations), truth, mean of samples,
+        deviation over samples, error."""
         if len(found) == 0:
             return
         draw_reconstructions(
@@ -96,5 +96,5 @@ class ImageReport(Report):
         return (
             f"metrics: relative L2 {metrics['relative_l2']:.3f} "
             f"({known_numbers(metrics, others)})  "
-            f"[{metrics['num_images']} images, {metrics['draws_per_image']} draws each]"
+            f"[{metrics['num_images']} images, {metrics['draws_per_image']} samples each]"
         )

@@ -18,7 +18,7 @@ from discrete_diffusion.evaluation.intervals import standard_error
 
 @dataclass(frozen=True)
 class FieldBaselines:
-    """What the training split says of an image without a network.
+    """Guesses of an image from the training split, without a network.
 
     ``by_name``: ``mean_image``, ``ones`` and ``ridge``.
     ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation of the training maps.
@@ -54,18 +54,18 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
 def score_reconstructions(
     found: Reconstructions, baselines: FieldBaselines | None = None
 ) -> dict[str, float]:
-    """For ``metrics.json``: ``FieldScores`` of the mean of the draws under their own names; of one
-    draw before ``_single``; of ``baselines``, if given, after their names. What is not known is
-    left out. Raises ``ValueError`` if nothing was reconstructed.
+    """For ``metrics.json``: ``FieldScores`` of the mean of the samples under their own names; of
+    one sample before ``_single``; of ``baselines``, if given, after their names. What is not known
+    is left out. Raises ``ValueError`` if nothing was reconstructed.
 
-    One draw of an exact model has twice the expected squared error of the posterior mean, the mean
-    of D draws 1 + 1 / D times.
+    One sample of an exact model has twice the expected squared error of the posterior mean, the
+    mean of D samples 1 + 1 / D times.
 
-    ``condition_gap``: relative L2 of the mean of draws from another's map less that of the mean
+    ``condition_gap``: relative L2 of the mean of samples given another's map less that of the mean
     from the own one, mean; 0 if maps are not used. ``spread_ratio``: the root mean square deviation
-    over draws by what the errors of the mean say it should be, sqrt((1 + 1 / D) V) / sqrt(E) with
-    the mean variance V and squared error E. It is 1 for an exact model, below if the draws are too
-    alike; not known of one draw.
+    over samples by what the errors of the mean imply, sqrt((1 + 1 / D) V) / sqrt(E) with the mean
+    variance V and squared error E. It is 1 for an exact model, below if the samples are too alike;
+    not known of one draw.
     """
 
     def scores(images: Tensor) -> FieldScores:

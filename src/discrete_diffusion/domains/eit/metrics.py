@@ -16,7 +16,7 @@ from discrete_diffusion.domains.eit.levels import conductivity_to_levels
 
 @dataclass(frozen=True)
 class FieldScores:
-    """What ``score_images`` returns, of M images.
+    """Result of ``score_images`` on M images.
 
     ``relative_errors``: Float64[M], ||x - xhat|| / ||x||. ``squared_errors``: Float64[M], means
     over pixels. ``pixel_hits``: Float64[M], shares of the pixels whose nearest level is the true

@@ -1,4 +1,4 @@
-"""Images reconstructed from maps: the map, the truth, what was drawn, how far apart they are."""
+"""Images reconstructed from maps: the map, the truth, the samples, how far apart they are."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_SAMPLES = 5
 _SPAN = 2.5
 """Colours of maps end at so many standard deviations."""
 _WIDTH = 2.1
-"""Of a panel, in inches."""
+"""Width of a panel, in inches."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def draw_reconstructions(
     *,
     draws: int,
 ) -> Figure:
-    """The first samples, a line of panels each: the map, the true image, the mean of the draws,
+    """The first samples, a line of panels each: the map, the true image, the mean of the samples,
     their standard deviation if there are several, and the mean less the truth; written to ``path``
     if given.
 
@@ -77,12 +77,12 @@ def draw_reconstructions(
     panels = [
         _Panel("Map", maps, DIFFERENCE_MAP, Normalize(-_SPAN, _SPAN)),
         _Panel("True", truth, SHARE_MAP, scale),
-        _Panel(f"Mean of {draws} draws" if draws > 1 else "One draw", mean, SHARE_MAP, scale),
+        _Panel(f"Mean of {draws} samples" if draws > 1 else "One sample", mean, SHARE_MAP, scale),
         _Panel("Error", error, DIFFERENCE_MAP, Normalize(-most, most)),
     ]
     if draws > 1:
         spread = Normalize(0.0, float(deviation.max()) or 1.0)
-        panels.insert(3, _Panel("Spread of draws", deviation, SHARE_MAP, spread))
+        panels.insert(3, _Panel("Spread of samples", deviation, SHARE_MAP, spread))
     figure, grid = _drawn(panels, height=_WIDTH)
     for axes, x, off in zip(grid[:, -1], truth, error, strict=True):
         axes.yaxis.set_label_position("right")
@@ -91,7 +91,7 @@ def draw_reconstructions(
     _add_bar(figure, grid[:, 1:3], panels[1], "conductivity", extend="both")
     if draws > 1:
         _add_bar(figure, grid[:, 3:4], panels[3], "standard deviation")
-    _add_bar(figure, grid[:, -1:], panels[-1], "mean − truth" if draws > 1 else "draw − truth")
+    _add_bar(figure, grid[:, -1:], panels[-1], "mean − truth" if draws > 1 else "sample − truth")
     return save(figure, path)
 
 
@@ -123,7 +123,7 @@ def draw_side_by_side(
     for column, panel in zip(grid.T[1:], panels[1:], strict=True):
         for axes, x, image in zip(column, truth, panel.images, strict=True):
             axes.set_xlabel(_relative_l2(image - x, x), fontsize=LABEL_POINTS, color=MUTED_TEXT)
-    of = f"mean of {draws} draws" if draws > 1 else "one draw"
+    of = f"mean of {draws} samples" if draws > 1 else "one sample"
     _add_bar(figure, grid, panels[0], f"conductivity; of models the {of}", extend="both")
     return save(figure, path)
 

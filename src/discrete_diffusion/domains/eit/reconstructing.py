@@ -1,4 +1,4 @@
-"""Images drawn from the maps of held-out samples, and from the maps of others."""
+"""Images sampled given the maps of held-out samples, and given the maps of others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DRAWS = 8
 RECONSTRUCTIONS = "samples.npz"
 _DRAW_STREAM = 74
-"""Keeps these draws apart from what else is drawn with the same seed."""
+"""Keeps these samples apart from others with the same seed."""
 
 
 def as_images(x0: Tensor) -> Tensor:
@@ -51,21 +51,21 @@ def as_images(x0: Tensor) -> Tensor:
 def maps_of(examples: Examples) -> Tensor:
     """Float32[M, n, n]: the maps of a split; ``ValueError`` if it has none."""
     if "dtn" not in examples.conditions:
-        raise ValueError("this data has no maps to draw from; use data=eit or data=eit-levels")
+        raise ValueError("this data has no maps to condition on; use data=eit or data=eit-levels")
     return examples.conditions["dtn"].float()
 
 
 @dataclass(frozen=True)
 class Reconstructions:
-    """M samples of a split, in its order, and what was drawn of each; on the CPU.
+    """M samples of a split, in its order, and the images sampled for each; on the CPU.
 
     ``truth``: Float32[M, C, H, W], raw. ``dtn``: Float32[M, n, n], the maps. ``mean``,
-    ``deviation``: Float32[M, C, H, W], mean and standard deviation over the ``draws`` images drawn
-    from the sample's own map (the deviation of one draw is 0). ``first``: Float32[M, C, H, W], the
-    first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many drawn from the map of
+    ``deviation``: Float32[M, C, H, W], mean and standard deviation over the ``draws`` images
+    sampled given the sample's own map (the deviation of one is 0). ``first``: Float32[M, C, H, W],
+    the first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many given the map of
     the sample before, with the same noise; None if there is one sample. ``nfe``: Float64[M],
-    network calls per draw. ``seconds``: spent drawing from own maps, summed over
-    processes. ``levels``: those of the data set.
+    network calls per image. ``seconds``: spent sampling given own maps, summed over processes.
+    ``levels``: those of the data set.
     """
 
     truth: Tensor
@@ -94,9 +94,9 @@ def reconstruct_held_out(
 ) -> Reconstructions:
     """Draw ``draws`` images from the map of each of the first ``num`` samples of a split (None: of
     all); and as many from the map of the sample before it (the last one's for the first), with the
-    same noise: a model that does not use its map draws the same images.
+    same noise: a model that does not use its map gives the same images.
 
-    At most ``model.batch_size`` images are drawn at once; they depend on it and on ``draws``, not
+    At most ``model.batch_size`` images are sampled at once; they depend on it and on ``draws``, not
     on the number of processes. Of a sampler of ids, pixels are the levels of the ids.
 
     Raises ``ValueError`` if the split is empty or comes without maps, for ``num`` below 0 or

@@ -1,4 +1,4 @@
-"""``sample`` of a model of images with maps: held-out images drawn from their maps."""
+"""``sample`` of a model of images with maps: held-out images sampled given their maps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Drawn:
         return Sampled(
             facts,
             f"{counted(len(found), 'image')} of {measured.name}, "
-            f"{counted(found.draws, 'draw')} each, in "
+            f"{counted(found.draws, 'sample')} each, in "
             f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
             f"{scores['mean_image_relative_l2']:.3f}); {folder / request.picture}",
         )

@@ -35,7 +35,7 @@ _PHANTOM_STREAM = 0
 
 @dataclass(frozen=True)
 class SimulationSettings:
-    """What decides phantoms and maps. Raises ``ValueError`` for a value out of range."""
+    """Settings of phantoms and maps. Raises ``ValueError`` for a value out of range."""
 
     num_samples: int
     size: int

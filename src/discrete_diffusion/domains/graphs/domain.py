@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _SAMPLE = (
     Option(
         "nodes_per_graph",
-        "nodes of every graph, or several numbers to draw as often as in the training data among "
-        "them, nodes_per_graph=[12,16]; null draws all that the training data has",
+        "nodes of every graph, or several numbers to sample as often as in the training data among "
+        "them, nodes_per_graph=[12,16]; null samples all that the training data has",
         least=1,
         listed=True,
         without_given="a partial graph has as many nodes as its n says",

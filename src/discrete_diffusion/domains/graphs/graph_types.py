@@ -1,4 +1,4 @@
-"""What types the nodes and edges of a data set of graphs have."""
+"""Types that the nodes and edges of a data set of graphs have."""
 
 from __future__ import annotations
 

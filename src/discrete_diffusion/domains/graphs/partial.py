@@ -68,7 +68,7 @@ def parse_partial(record: Any, types: GraphTypes, n_max: int) -> PartialGraph:
     """Raises ``GraphError`` naming the field."""
     num_nodes, no_edge = parse_size(record), len(types.edges) - 1
     if num_nodes > n_max:
-        raise GraphError(f"n: {num_nodes} nodes; the model draws at most {n_max}")
+        raise GraphError(f"n: {num_nodes} nodes; the model samples at most {n_max}")
     pairs = dict.fromkeys(combinations(_known_nodes(record, num_nodes), 2), no_edge)
     edges = parse_edges(record.get("edges", []), num_nodes, types)
     for k, (pair, _) in enumerate(parse_pairs(record.get("non_edges", []), num_nodes, "non_edges")):

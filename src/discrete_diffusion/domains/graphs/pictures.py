@@ -19,21 +19,21 @@ from discrete_diffusion.domains.graphs.libraries import library
 from discrete_diffusion.viz.chart_style import TEXT, add_legend, new_figure, save
 
 MAX_DRAWN = 36
-"""More could not be told apart."""
+"""More could not be distinguished."""
 
 GIVEN = "#d1495b"
 """Edges that were known before the graph was completed."""
 
 _NODE = "#44608a"
 _COLOURS = ("#44608a", "#ef9f4c", "#1f7a78", "#b06ab3", "#c9a227", "#7a7f87", "#d1495b", "#6fa8dc")
-"""Of types of nodes; they begin again after the last."""
+"""Colours of types of nodes; they begin again after the last."""
 _STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = (
     "solid",
     "dashed",
     "dotted",
     "dashdot",
 )
-"""Of types of edges."""
+"""Line styles of types of edges."""
 
 _CELL = 2.1
 """Inches of a graph's square."""

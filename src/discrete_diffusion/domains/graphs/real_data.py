@@ -1,4 +1,4 @@
-"""What an evaluation compares with: held-out graphs of a checkpoint, or a file."""
+"""Graphs that an evaluation compares with: held-out graphs of a checkpoint, or a file."""
 
 from __future__ import annotations
 

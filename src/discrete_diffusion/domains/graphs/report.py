@@ -1,4 +1,4 @@
-"""What is said of sampled graphs: numbers, and a page of them."""
+"""Report on sampled graphs: numbers, and a page of them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class GraphCells(TokenCells):
     def real_data(
         self, data: GraphFileDataset, num_samples: int, verdicts: int = 0
     ) -> dict[str, float]:
-        """Of training graphs, which are not new."""
+        """Scores of training graphs, which are not new."""
         found = super().real_data(data, num_samples, verdicts)
         of_novelty = ("novel", "unique_novel", "valid_unique_novel")
         return {name: value for name, value in found.items() if name not in of_novelty}

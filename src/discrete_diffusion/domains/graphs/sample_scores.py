@@ -93,7 +93,7 @@ class SampleScores:
                 TableRow(name, f"{mean:.5f} ± {self.floors.sd[name]:.5f}", meaning=DISTANCES[name])
                 for name, mean in self.floors.mean.items()
             ]
-            title = "floors: real graphs in the place of the samples (± of one draw)"
+            title = "floors: real graphs in the place of the samples (± of one subset)"
             found.append(TableSection(title, tuple(rows)))
         return found
 
@@ -157,7 +157,7 @@ def score_samples(
     seed: int = 0,
 ) -> SampleScores:
     """Every metric of every set against the reference of ``real``; its training graphs give novelty
-    and the ratio, the floors are drawn from those it knows. ``floor_draws=0`` draws none.
+    and the ratio, the floors are sampled from those it knows. ``floor_draws=0`` computes none.
 
     Raises ``ValueError`` for an empty set or reference.
     """

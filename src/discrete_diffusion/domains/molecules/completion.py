@@ -74,7 +74,7 @@ class PlacedScaffold:
 
 @dataclass(frozen=True)
 class Completed:
-    """``molecules``: scaffold atoms first, numbered as given, then the drawn ones; ``lines``: of
+    """``molecules``: scaffold atoms first, numbered as given, then the sampled ones; ``lines``: of
     the scaffold of each; ``real``, ``known``: Bool[M, L], positions, and those of the scaffold."""
 
     molecules: list[Molecule]
@@ -96,9 +96,9 @@ def complete(
     """Molecules that contain each scaffold, as many and of such sizes as are requested.
 
     A model that knows molecules in random order takes the scaffold in the first slots: the exact
-    conditional, where the sampler is exact. One of the order of SMILES has to be told where the
-    scaffold's atoms stand: ``PROPOSALS`` walks over them, spread over random slots, are weighed by
-    the model's probability of what they fix, and one is drawn: an approximation.
+    conditional, where the sampler is exact. One of the order of SMILES has to be given the place of
+    the scaffold's atoms stand: ``PROPOSALS`` walks over them, spread over random slots, are weighed
+    by the model's probability of what they fix, and one is sampled: an approximation.
 
     Raises ``ValueError`` for another order, and for a scaffold that no size leaves room for.
     """

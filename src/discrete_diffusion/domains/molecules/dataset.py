@@ -24,7 +24,7 @@ SMILES_ORDER = "smiles"
 class MoleculeDataset(GraphDataset):
     """Molecules in three splits. ``splits``: atoms in the order of the canonical SMILES.
 
-    ``node_order``: ``random`` relabels the atoms each time a molecule is drawn; ``smiles`` is the
+    ``node_order``: ``random`` relabels the atoms each time a molecule is read; ``smiles`` is the
     order of the canonical SMILES; ``canonical`` sorts by type and surroundings.
 
     ``source``: where they were read, for the log.
@@ -82,7 +82,7 @@ def split_rows(
     molecules: Sequence[Molecule], split: Sequence[float | None], seed: int
 ) -> dict[str, list[int]]:
     """Which molecules are train, val and test, in random order; equal ones stay together, so a
-    split may have a few more than was asked for.
+    split may have a few more than requested.
 
     ``split``: of each a share, or a whole number above 1; null for the rest. Raises ``ValueError``
     for what cannot be.

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _SAMPLE = (
     Option(
         "num_atoms",
-        "heavy atoms of every molecule, or several numbers to draw as often as in the training "
-        "data among them, num_atoms=[8,9]; null draws all that the training data has",
+        "heavy atoms of every molecule, or several numbers to sample as often as in the training "
+        "data among them, num_atoms=[8,9]; null samples all that the training data has",
         least=1,
         listed=True,
     ),

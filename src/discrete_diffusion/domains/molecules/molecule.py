@@ -23,7 +23,7 @@ BONDS = ("single", "double", "triple", "none")
 """Edge types. There is no aromatic bond: rings are Kekulised."""
 
 CHARGES = ("kept", "ignored")
-"""What a data set does with formal charges: atoms of their own types, or none at all."""
+"""Treatments of formal charges by a data set: atoms of their own types, or none at all."""
 
 _ATOM = re.compile(r"([A-Z][a-z]?|\*)(?:([+-])([2-9]?))?")
 
@@ -113,7 +113,7 @@ def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
 
 
 def _symbol(atom: Any) -> str:
-    """Of its element; ``*`` for a dummy atom, whatever its file calls it."""
+    """Symbol of its element; ``*`` for a dummy atom, whatever its file calls it."""
     return str(atom.GetSymbol()) if atom.GetAtomicNum() else DUMMY
 
 
@@ -165,7 +165,7 @@ def sanitised(molecule: Molecule) -> Any:
 
 
 def objection(mol: Any) -> str:
-    """What rdkit says of a molecule that it refuses."""
+    """Message of rdkit about a molecule that it refuses."""
     from rdkit import Chem
 
     found = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]

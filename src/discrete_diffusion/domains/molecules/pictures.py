@@ -1,4 +1,4 @@
-"""Pictures of molecules, drawn by rdkit."""
+"""Pictures of molecules by rdkit."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MAX_DRAWN = 36
 _COLUMNS, _SIZE = 6, (220, 190)
 
 _CLOSE = 0.1
-"""Of a bond's length, 1.5: atoms nearer than this lie on each other."""
+"""Share of a bond's length, 1.5: atoms nearer than this lie on each other."""
 
 
 def draw_molecules(
     molecules: Sequence[Molecule], path: Path, legends: Sequence[str] | None = None
 ) -> None:
-    """A grid of them, ``.png`` or ``.svg``; those that rdkit refuses are drawn all the same and
+    """A grid of them, ``.png`` or ``.svg``; those that rdkit refuses are plotted all the same and
     called not valid. ``legends``: what stands below each."""
     from rdkit import rdBase
     from rdkit.Chem import Draw

@@ -41,7 +41,7 @@ from discrete_diffusion.runtime import progress
 logger = logging.getLogger(__name__)
 
 VERSION = 1
-"""Of the cached arrays and of how they are computed."""
+"""Version of the cached arrays and of how they are computed."""
 
 MAX_NAMED = 5
 """Rows that a message names one by one."""
@@ -61,7 +61,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadMolecules:
-    """What a file holds. ``molecules``: atoms in the order of the canonical SMILES; ``lines``: of
+    """Contents of a file. ``molecules``: atoms in the order of the canonical SMILES; ``lines``: of
     each. ``log_num_orders``: Float64[M], log(n!/|Aut|). ``num_recovered``: molecules that rdkit
     refuses with their charges and takes without them.
     """
@@ -226,7 +226,7 @@ def _cache_path(rows: Sequence[Row], charges: str) -> Path:
 
 
 def _arrays(rows: Sequence[Row], charges: str, name: str) -> dict[str, np.ndarray]:
-    """What is kept on disk: all molecules one after the other, and as JSON the rest."""
+    """Arrays kept on disk: all molecules one after the other, and as JSON the rest."""
     keep = charges == "kept"
     found: list[tuple[int, Molecule]] = []
     problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""What is said of sampled molecules: numbers, files, a picture."""
+"""Report on sampled molecules: numbers, files, a picture."""
 
 from __future__ import annotations
 

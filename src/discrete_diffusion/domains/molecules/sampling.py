@@ -38,7 +38,7 @@ COMPLETIONS = 4
 """If ``completions`` does not say."""
 
 _OF_SMILES_ORDER = (
-    f"where a scaffold's atoms stand in the SMILES is drawn among {PROPOSALS} ways each, weighed "
+    f"where a scaffold's atoms stand in the SMILES is sampled among {PROPOSALS} ways each, weighed "
     "by the model; a model of data.node_order=random needs no such choice"
 )
 
@@ -115,7 +115,7 @@ def write_sampled(
     facts: dict[str, Any],
     lines: Sequence[int] | None = None,
 ) -> Sampled:
-    """The files, and what is said of them. ``lines``: of what was given, of completions."""
+    """Write the files, and log a line about them. ``lines``: of what was given, of completions."""
     folder = request.out
     metadata = None if lines is None else [{"given": line} for line in lines]
     refused = write_molecules(molecules, folder, metadata)

@@ -158,7 +158,7 @@ def _scaffold(line: int, text: str, vocab: VocabConfig, keep_charges: bool) -> S
         )
     if len(kept) >= vocab.n_max:
         raise MoleculeError(
-            f"{len(kept)} atoms leave none to draw: the model draws at most {vocab.n_max}"
+            f"{len(kept)} atoms leave none to sample: the model samples at most {vocab.n_max}"
         )
     return Scaffold(line, molecule, tuple(k in marked or not dummies for k in kept), bool(dummies))
 

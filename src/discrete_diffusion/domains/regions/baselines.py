@@ -1,4 +1,4 @@
-"""What hidden rows are guessed to be without a network: means of columns, neighbours, programmes.
+"""Guesses of hidden rows without a network: means of columns, neighbours, programmes.
 
 Axes: ``W`` windows, ``N`` rows of a window, ``M`` columns, ``P`` programmes.
 """

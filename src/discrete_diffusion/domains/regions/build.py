@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def complete_regions(config: DictConfig) -> None:
     """Write what the data decides into ``config``: ``num_features``, motifs and accessibility, and
-    ``feature_names``, which a model is asked about later.
+    ``feature_names``, which are compared with a model's later.
 
     Raises ``ValueError`` for a number that is not that of the data.
     """

@@ -66,7 +66,7 @@ class RowEvaluation(Evaluation):
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """Of every score over the sampling seeds."""
+        """Intervals of every score over the sampling seeds."""
         return {name: confidence_interval(values) for name, values in self.per_seed.items()}
 
     def sections(self) -> list[TableSection]:
@@ -90,12 +90,12 @@ class RowEvaluation(Evaluation):
             "share of the spread about the training mean that is explained; masked_mse, the "
             "squared error in training standard deviations.",
             *([seeds] if num > 1 else []),
-            "The scores by how much is hidden are of one draw of masks.",
+            "The scores by how much is hidden are of one sample of masks.",
             f"± of the bound is its standard error over {self.bound.num_samples:,} windows.",
         ]
 
     def metrics(self) -> dict[str, Any]:
-        """What ``metrics.json`` holds; scores are means over sampling seeds, with intervals."""
+        """Contents of ``metrics.json``; scores are means over sampling seeds, with intervals."""
         return {
             **self.facts,
             **self.bound.as_dict(),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
 
 _MASK_STREAM, _FILL_STREAM = 70, 71
-"""Keep masks and fillings apart from what else is drawn with the same seed."""
+"""Keep masks and fillings apart from other samples with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = 
 def fill_rows(
     model: Model, windows: Tensors, entropy: tuple[int, ...], batches: list[Tensor] | None = None
 ) -> ConditionalSamples:
-    """Masked rows drawn by the sampler: ``rows`` Float32[W, N, M] and ``nfe`` Int[W]; the arguments
+    """Masked rows of the sampler: ``rows`` Float32[W, N, M] and ``nfe`` Int[W]; the arguments
     are those of ``predict_rows`` and ``draw_conditional``."""
 
     def fill(given: Tensors, generator: torch.Generator) -> Tensors:

@@ -13,7 +13,7 @@ CONSTANT = 1e-12
 
 @dataclass(frozen=True)
 class RowScores:
-    """What ``score_rows`` returns, of M columns; NaN in columns that were dropped. A number "per
+    """Result of ``score_rows`` on M columns; NaN in columns that were dropped. A number "per
     motif" is a mean over all kept columns, accessibility among them; NaN if none is kept.
 
     ``r``: Float64[M], Pearson's correlation of prediction and truth. ``r2``: Float64[M], the share

@@ -21,7 +21,7 @@ THRESHOLD_SHARE = 0.5
 """Threshold of a motif as a share of the log-odds of its best word."""
 
 PEAKS_AT_ONCE = 32
-"""What the convolution writes then stays in the cache of a core."""
+"""Peaks at once, so few that the output of the convolution stays in the cache of a core."""
 
 _LETTER_CONCENTRATION = 0.2
 _LEAST_LETTER_SHARE = 0.02
@@ -60,7 +60,7 @@ class Motifs:
 
 
 def motif_names(num: int) -> tuple[str, ...]:
-    """What ``num`` drawn motifs are called."""
+    """Names of ``num`` random motifs."""
     return tuple(f"motif_{k}" for k in range(1, num + 1))
 
 
@@ -98,7 +98,7 @@ def scan(
 
 
 def _filters(motifs: Motifs) -> tuple[Tensor, Tensor, Tensor]:
-    """Of both strands: Float32[2K, 4, 1, J], minus the thresholds Float32[2K], and
+    """Filters of both strands: Float32[2K, 4, 1, J], minus the thresholds Float32[2K], and
     Bool[2K, 1, J - 1]: starts in the last J - 1 letters at which a motif would reach past the end
     of the DNA."""
     both = np.concatenate([motifs.log_odds(), motifs.reverse_log_odds()]).astype(np.float32)

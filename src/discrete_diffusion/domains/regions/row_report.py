@@ -1,4 +1,4 @@
-"""What is said of filled rows: numbers, a file, a picture."""
+"""Report on filled rows: numbers, a file, a picture."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class FillingScores:
     ``by_name``: of the ``model``'s expected rows, of those ``filled`` by a sampler, if any, then
     of the baselines; ``oracle`` only of simulated data.
 
-    Rows that a sampler draws have the spread that expected rows lack: the squared error of an exact
-    model's draws is twice that of its expectations.
+    Sampled rows have the spread that expected rows lack: the squared error of an exact model's
+    samples is twice that of its expectations.
     """
 
     by_name: Mapping[str, RowScores]
@@ -64,7 +64,7 @@ class FillingScores:
 
 @dataclass(frozen=True)
 class RowBaselines:
-    """What the training split says of a row without a network.
+    """Guesses of a row from the training split, without a network.
 
     ``train``: its windows, masked at ``mask_rate``. ``mean``, ``scale``: Float64[M], mean and
     standard deviation of its rows. ``by_name``: ``column_mean``, ``neighbour_mean``,

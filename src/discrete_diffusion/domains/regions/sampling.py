@@ -38,7 +38,7 @@ MASK_RATE = 0.5
 """The share of the rows of a held-out window that is hidden, if none is given."""
 
 COMPLETIONS = 4
-"""Of each window that is given, if they differ."""
+"""Completions of each window that is given, if they differ."""
 
 _GIVE = "give windows of your own with given=FILE.npz"
 
@@ -175,7 +175,7 @@ def _completions(request: SampleRequest, trained: TrainedModel) -> int:
     if request.completions > 1 and temperature == 0:
         logger.info(
             "no noise is added, so completions of a window differ at most by the order in which "
-            "its rows are filled; set sampling.temperature=1 to draw from the model"
+            "its rows are filled; set sampling.temperature=1 to sample from the model"
         )
     return int(request.completions)
 
@@ -209,8 +209,8 @@ def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed
 def _scores_of_given(
     given: GivenRows, filling: Filling, trained: TrainedModel, seed: int
 ) -> dict[str, Any]:
-    """Of the expected rows and of the fillings pooled, beside baselines fitted to the checkpoint's
-    training data; nothing, and a line in the log, if that cannot be read."""
+    """Scores of the expected rows and of the fillings pooled, beside baselines fitted to the
+    checkpoint's training data; nothing, and a line in the log, if that cannot be read."""
     try:
         data = checkpoint_data(trained)
     except UnreadableDataError as error:

@@ -31,7 +31,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "neighbour_mean": {"color": REAL, "marker": "s"},
     "oracle": {"color": GROUP_COLOURS[0], "marker": "D"},
 }
-"""Who is drawn, and how."""
+"""Predictions that are plotted, and how."""
 
 
 def draw_row_scores(

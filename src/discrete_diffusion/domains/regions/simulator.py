@@ -27,7 +27,7 @@ WORDS_WORTH_CACHING = 1_000_000_000
 """About 3 seconds of scanning on one core."""
 
 BLOCK_SIZE = 8
-"""Windows are drawn in blocks of this many, each from its own random stream (seed, block)."""
+"""Windows are sampled in blocks of this many, each from its own random stream (seed, block)."""
 
 SHORTEST_DOMAIN, LONGEST_DOMAIN = 8, 24
 
@@ -42,7 +42,7 @@ _WORLD_STREAM, _WINDOW_STREAM = 0, 1
 
 @dataclass(frozen=True)
 class SimulationSettings:
-    """What decides the windows. Raises ``ValueError`` for a number out of range."""
+    """Settings of the windows. Raises ``ValueError`` for a number out of range."""
 
     num_windows: int
     rows: int
@@ -84,7 +84,7 @@ class SimulatedWindows:
 
 
 def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
-    """What ``simulate_windows(settings)`` returns, by way of the cache if that is worth it.
+    """Result of ``simulate_windows(settings)``, by way of the cache if that is worth it.
 
     Trouble with the cache is logged and does no harm.
     """
@@ -199,7 +199,7 @@ def draw_sites(
 ) -> Sites:
     """Poisson(5) sites for each of P peaks; ``motif_probs`` Float64[P, K] says which motifs.
 
-    A site's letters are drawn from its motif; it lies anywhere in the peak, on either strand.
+    A site's letters are sampled from its motif; it lies anywhere in the peak, on either strand.
     """
     num_sites = rng.poisson(MEAN_SITES, len(motif_probs))
     peak = np.repeat(np.arange(len(motif_probs)), num_sites)

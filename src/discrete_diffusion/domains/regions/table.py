@@ -179,7 +179,7 @@ def _check_motif_names(names: Sequence[str], source: str) -> None:
 
 
 def _chosen(store: StoredArrays, cell_types: Sequence[str] | None) -> list[str]:
-    """Cell types in the order asked for, else by name."""
+    """Cell types in the requested order, else by name."""
     known = sorted(key.removeprefix(_ATPM) for key in store.keys if key.startswith(_ATPM))
     if cell_types is None:
         return known

@@ -1,4 +1,4 @@
-"""What is said of sampled text: numbers, and the text itself."""
+"""Report on sampled text: numbers, and the text itself."""
 
 from __future__ import annotations
 

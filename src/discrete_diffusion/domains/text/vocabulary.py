@@ -1,4 +1,4 @@
-"""What the ids of text mean: characters or bytes, then MASK, then PAD."""
+"""Vocabulary of text: ids of characters or bytes, then MASK, then PAD."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from discrete_diffusion.models.blocks.transformer import (
 
 
 class CompositePositionalEncoding(nn.Module):
-    """What each of the L positions stands for: Float[L, D].
+    """Embedding of the place of each of the L positions: Float[L, D].
 
         node k        entity_type(0) + node_index(k)
         edge (i, j)   entity_type(1) + pair_index(i) + pair_index(j)
@@ -52,13 +52,14 @@ class CompositePositionalEncoding(nn.Module):
             self.register_buffer(name, index, persistent=False)
 
     def forward(self) -> Tensor:
+        """Float[L, D], one embedding per position."""
         nodes = self.node_index_emb(self.node_indices)  # (N, D)
         edges = self.pair_index_emb(self.edge_i) + self.pair_index_emb(self.edge_j)  # (E, D)
         return torch.cat([nodes, edges]) + self.entity_type_emb(self.entity_types)
 
 
 class BDDenoiser(nn.Module):
-    """Noisy nodes and edges in, a distribution over each clean node and edge out.
+    """Denoiser of graphs: noisy nodes and edges in, logits of every clean node and edge out.
 
         x = [node_emb(nodes); edge_emb(edges)] + positions               (B, L, D)
         c = SiLU(timestep_embedder(t))                                   (B or 1, cond_dim)
@@ -69,19 +70,31 @@ class BDDenoiser(nn.Module):
     them nodes.
 
     Node and edge ids are those of the two *separate* vocabularies of ``vocab_config``. Blocks start
-    as the identity and the heads at 0, so every logit is exactly 0 at initialisation.
-
-    ``cond_dim``: width of c; None means ``d_model``.
-    ``time_scale``: t is multiplied by it before its sinusoid.
-    ``condition``: the numbers of every fact that it can be told of a sample, see ``FactTokens``, of
-    which training hides a share ``fact_dropout``; None: it is told nothing. Told or not, it starts
-    as the same function, bit for bit.
+    as the identity and the heads at 0, so every logit is exactly 0 at initialisation. With or
+    without ``condition`` it starts as the same function, bit for bit.
 
     Deviation: ``time_scale`` is 1000, not the literal 1, with which t = 0 and t = 1 look alike.
     Deviation: embeddings start at std 0.2, not at PyTorch's 1, and learn faster in short runs.
 
         model = BDDenoiser(d_model=128, n_layers=4, n_heads=4, vocab_config=RPLAN_VOCAB_CONFIG)
         node_logits, edge_logits = model(tokens, pad_mask, t=0.5)
+
+    Args:
+        d_model: width D of the tokens.
+        n_layers: number of blocks.
+        n_heads: attention heads H, a divisor of ``d_model``.
+        vocab_config: vocabularies and slots of the graphs.
+        cond_dim: width of c; None means ``d_model``.
+        mlp_ratio: width of a block's MLP over D.
+        dropout: share of each branch's output that training drops.
+        frequency_embedding_size: width of the sinusoid of t.
+        time_scale: t is multiplied by it before its sinusoid.
+        condition: how many numbers each fact has that samples may be conditioned on, see
+            ``FactTokens``; None: no facts.
+        fact_dropout: share of the facts that training hides.
+
+    Raises:
+        ValueError: widths do not fit.
     """
 
     def __init__(
@@ -133,12 +146,24 @@ class BDDenoiser(nn.Module):
         *,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)), sizes of the room vocabularies.
+        """Logits of every clean node and edge.
 
-        ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
-        ``pad_mask``: Bool[B, L], True at real positions. Logits at the others are unspecified.
-        ``t``: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
-        ``condition``, ``keep``: what it is told, as for ``FactTokens``.
+        Columns that are PAD in the whole batch are left out of the computation.
+
+        Args:
+            tokens: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
+            pad_mask: Bool[B, L], True at real positions. Logits at the others are unspecified.
+            t: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
+            condition: Float[B, sum], the facts of each sample, NaN where one is not known, as for
+                ``FactTokens``; None: none is known.
+            keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
+
+        Returns:
+            (node_logits Float[B, n_max, 15], edge_logits Float[B, E, 13]), sizes of the room
+            vocabularies.
+
+        Raises:
+            ValueError: a shape or type does not fit.
         """
         check_graph(self.vocab_config, tokens, pad_mask)
         packing = pack_columns(pad_mask)

@@ -29,7 +29,7 @@ TRIANGLES = ("outgoing", "incoming")
 
 
 class TriangleProducts(nn.Module):
-    """What (i, k) and (k, j) together say about (i, j), for every node k.
+    """Products of (i, k) and (k, j) that update (i, j), summed over every node k.
 
         outgoing_ij = sum_k a(z_ik) * b(z_kj)                            (B, N, N, P)
         incoming_ij = sum_k a'(z_ki) * b'(z_kj)                          (B, N, N, P)
@@ -53,7 +53,10 @@ class TriangleProducts(nn.Module):
         self.gate = nn.Linear(d_pair, d_pair)
 
     def forward(self, z: Tensor, real: Tensor | None = None) -> Tensor:
-        """z (B, N N, P) -> (B, N N, P). ``real``: Bool[B, N], the nodes k that count; or all."""
+        """Update of the pairs: z (B, N N, P) -> (B, N N, P).
+
+        ``real``: Bool[B, N], the nodes k that count; None: all.
+        """
         n = round(z.shape[1] ** 0.5)
         factors = F.glu(self.factors(z), dim=-1)  # (B, N N, 2 W), W = P per direction
         a, b = rearrange(factors, "b (i j) (two w) -> two b w i j", two=2, i=n).unbind(0)
@@ -121,14 +124,14 @@ class PairBlock(nn.Module):
         return h, torch.addcmul(z, gate2, self.dropout(branch))
 
     def _scores(self, z: Tensor, real: Tensor | None) -> Tensor:
-        """What the pairs add to the attention of node i to node j: Float[B, H, N, N]."""
+        """Bias of the pairs on the attention of node i to node j: Float[B, H, N, N]."""
         n = round(z.shape[1] ** 0.5)
         bias = rearrange(self.bias(z), "b (i j) h -> b h i j", i=n)
         return bias if real is None else bias.masked_fill(~real[:, None, None], neg_inf(bias.dtype))
 
 
 class BDDenoiserPair(nn.Module):
-    """Noisy nodes and edges in, a distribution over each clean node and edge out.
+    """Denoiser of graphs that reasons over triples: a node stream h and a pair stream z.
 
         h_i = node_emb(node i) + index(i)                                     (B, N, D)
         z_ij = edge_emb(r_ij) + first(i) + second(j)                          (B, N, N, P)
@@ -140,16 +143,34 @@ class BDDenoiserPair(nn.Module):
 
     A relation and its inverse at the other end are one fact: it is read in from both ends and read
     out from both. Blocks start as the identity and the heads at 0, so every logit is exactly 0 at
-    initialisation. Ids, shapes and arguments are those of ``BDDenoiser``.
-
-    ``d_pair``: width P of the pair stream. ``triangles``: the products of ``TriangleProducts``.
-    ``index_embeddings``: nodes know their place in the order. Without, the network is equivariant
-    under relabelling: logits of a relabelled diagram are the relabelled logits.
+    initialisation. Ids, shapes and calls are those of ``BDDenoiser``.
 
         model = BDDenoiserPair(
             d_model=96, d_pair=64, n_layers=4, n_heads=4, vocab_config=RPLAN_VOCAB_CONFIG
         )
         node_logits, edge_logits = model(tokens, pad_mask, t=0.5)
+
+    Args:
+        d_model: width D of the node stream.
+        d_pair: width P of the pair stream.
+        n_layers: number of blocks.
+        n_heads: attention heads H, a divisor of ``d_model``.
+        vocab_config: vocabularies and slots of the graphs.
+        cond_dim: width of c; None means ``d_model``.
+        mlp_ratio: width of a block's MLPs over D and P.
+        dropout: share of each branch's output that training drops.
+        triangles: the products of ``TriangleProducts``, of ``TRIANGLES``.
+        index_embeddings: nodes know their place in the order. Without, the network is equivariant
+            under relabelling: logits of a relabelled diagram are the relabelled logits.
+        frequency_embedding_size: width of the sinusoid of t.
+        time_scale: t is multiplied by it before its sinusoid.
+        condition: how many numbers each fact has that samples may be conditioned on, see
+            ``FactTokens``; None: no facts.
+        fact_dropout: share of the facts that training hides.
+        components: number of components of a mixture (``ComponentHead``); 0: none.
+
+    Raises:
+        ValueError: ``triangles`` names another product, or widths do not fit.
     """
 
     position: Tensor
@@ -247,10 +268,26 @@ class BDDenoiserPair(nn.Module):
         *,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """(node_logits (B, n_max, 15), edge_logits (B, E, 13)) of ids Int[B, L], with the arguments
-        of ``BDDenoiser.forward``.
+        """Logits of every clean node and edge.
 
         Nodes that are PAD in the whole batch are left out of the computation, with their pairs.
+
+        Args:
+            tokens: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
+            pad_mask: Bool[B, L], True at real positions. Logits at the others are unspecified.
+            t: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
+            condition: Float[B, sum], the facts of each sample, NaN where one is not known, as for
+                ``FactTokens``; None: none is known.
+            keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
+            component: of the mixture, see ``Component``; of ``all`` M, logits are (B M, ...).
+            packing: that of ``pad_mask``, if it is known already.
+
+        Returns:
+            (node_logits Float[B, n_max, 15], edge_logits Float[B, E, 13]), sizes of the room
+            vocabularies.
+
+        Raises:
+            ValueError: a shape or type does not fit.
         """
         check_graph(self.vocab_config, tokens, pad_mask)
         packing = pack_columns(pad_mask)
@@ -294,8 +331,11 @@ class BDDenoiserPair(nn.Module):
     def scatter(
         self, node_logits: Tensor, pair_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Add up both directions of a pair, and put the logits of the nodes kept and of their pairs
-        at their places: (B, n_max, 15) and (B, E, 13), else 0."""
+        """Add up both directions of a pair; put the logits of all that is kept in its place.
+
+        Returns:
+            (B, n_max, 15) and (B, E, 13), 0 elsewhere.
+        """
         nodes, n_max = self._nodes(packing), self.vocab_config.n_max
         n = len(nodes)
         first, second = torch.triu_indices(n, n, offset=1, device=nodes.device)

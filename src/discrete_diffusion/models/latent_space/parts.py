@@ -213,7 +213,7 @@ class PrefixAdapter(nn.Module):
 class StopLatent(nn.Module):
     """K latent vectors that stand for the end of a text.
 
-    ``init``: ``random_normalized``, rows of norm 1 drawn with ``seed``, or ``zero``.
+    ``init``: ``random_normalized``, random rows of norm 1 from ``seed``, or ``zero``.
     ``learnable``: a parameter; otherwise a buffer, which keeps its first value. Either is the entry
     ``value`` of the state dict.
 

@@ -1,6 +1,6 @@
-"""What a command shows while it works: a bar on a terminal, elsewhere a line now and then.
+"""Progress of a command while it works: a bar on a terminal, elsewhere a line now and then.
 
-Library code says what it is at with ``task``; that shows nothing unless a command is ``shown``.
+Library code announces its work with ``task``; that shows nothing unless a command is ``shown``.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def calls(most: int | None = None, *, each: int = 1) -> Iterator[Calls]:
 
 
 def where() -> str:
-    """What is shown at this moment but for times; empty if nothing is. Does not wait for a lock, so
-    that a signal may ask."""
+    """Text shown at this moment but for times; empty if nothing is. Does not wait for a lock, so
+    that a signal handler may call it."""
     tasks = [] if _screen is None else _screen.tasks
     return ": ".join(each.noted for each in tasks)
 

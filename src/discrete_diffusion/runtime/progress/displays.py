@@ -22,7 +22,7 @@ class Display(Protocol):
     """Seconds between two looks at the tasks."""
 
     def show(self, tasks: Sequence[Task]) -> None:
-        """Of one task or more, the outermost first."""
+        """Show one task or more, the outermost first."""
 
     def clear(self) -> None:
         """There is no task any more."""

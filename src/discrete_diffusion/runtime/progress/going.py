@@ -9,9 +9,9 @@ from datetime import timedelta
 class Task:
     """Something that takes time: ``done`` of ``total`` ``unit`` (a plural), None if not known.
 
-    ``note``: what is said beside, such as the loss; ``wants_note``: the task has been shown since
-    somebody set this to False. ``said``: when a line told of it. ``at_hand``: how many more are
-    being made at this moment, all at once, of which the share ``share`` is made."""
+    ``note``: text beside it, such as the loss; ``wants_note``: the task has been shown since
+    somebody set this to False. ``said``: when a line was last logged. ``at_hand``: how many more
+    are being made at this moment, all at once, of which the share ``share`` is made."""
 
     def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
         self.name, self.total, self.unit, self.note = name, total, unit, ""

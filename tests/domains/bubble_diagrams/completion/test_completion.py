@@ -242,7 +242,7 @@ def test_why_completions_are_approximate():
 
 
 def test_several_tokens_per_call_are_why():
-    several = ["several tokens are drawn per call"]
+    several = ["several tokens are sampled per call"]
     twice = FirstHitting(tokens_per_call=2)
     assert reasons(twice, drawn_by(twice)) == several
     assert reasons(FirstHitting(), drawn_by(FirstHitting(), steps=5), steps=5) == several
@@ -259,11 +259,11 @@ def test_the_order_of_the_process_is_exact_for_networks_that_are_not_told_t():
     output = drawn_by(Speculative())
     assert reasons(Speculative(), output, untold) == []
     (reason,) = reasons(Speculative(), output, told)
-    assert reason.startswith("sampling=speculative is exact only for a network that is not told t")
+    assert reason.startswith("sampling=speculative is exact only for a network that is not given t")
     for sampler in (Margin(), Entropy(), EntropyBounded(budget=0.0, order="entropy")):
         for model in (told, untold):
             (reason,) = reasons(sampler, output, model)
-            assert reason.startswith(f"sampling={sampler.name} draws in an order of its own")
+            assert reason.startswith(f"sampling={sampler.name} samples in an order of its own")
         assert reasons(FirstHitting(), output, model) == []
     sure_first = EntropyBounded(budget=0.0, order="confidence")
     assert reasons(sure_first, output, untold) == ["sampling=entropy-bounded is approximate"]

@@ -32,7 +32,7 @@ _ENDS = (
     ("sourceid", "targetid"),
     ("fromnode", "tonode"),
 )
-"""What the two columns of nodes are called, in lower case, letters and digits alone."""
+"""Names of the two columns of nodes, in lower case, letters and digits alone."""
 
 _LETTERS = (("u", "v"), ("i", "j"), ("x", "y"))
 """The same, where all nodes are numbers: they may be names of nodes else."""
@@ -88,7 +88,7 @@ def are_numbers(words: Sequence[str]) -> bool:
 
 
 def _attributes(line: str, number: int) -> tuple[str, dict[str, Any]]:
-    """What networkx writes behind an edge: ``0 1 {'weight': 1}``."""
+    """Attributes that networkx writes behind an edge: ``0 1 {'weight': 1}``."""
     body, brace, rest = line.partition("{")
     if not brace:
         return line, {}

@@ -46,8 +46,8 @@ _SIZES = ("num_nodes", "n_nodes", "n", "sizes")
 def graph_of_matrix(
     matrix: NDArray[Any], types: GraphTypes, notes: Notes, kinds: Sequence[int] | None = None
 ) -> TypedGraph:
-    """Of a square matrix, and the types of its nodes. ``GraphError`` for a matrix of a directed
-    graph, or with an edge from a node to itself."""
+    """Graph of a square matrix, and the types of its nodes. ``GraphError`` for a matrix of a
+    directed graph, or with an edge from a node to itself."""
     if not np.isfinite(matrix).all():
         raise GraphError("an entry of its matrix is not finite; expected 0 for no edge")
     loops, (rows, columns) = np.flatnonzero(matrix.diagonal()), np.nonzero(matrix != matrix.T)
@@ -128,8 +128,8 @@ def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: N
 
 
 def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
-    """Of ``.npz`` and ``.npy``: a matrix for every graph, or several in one array. An array called
-    after a split holds its graphs. Nothing pickled is read."""
+    """Records of ``.npz`` and ``.npy``: a matrix for every graph, or several in one array. An array
+    called after a split holds its graphs. Nothing pickled is read."""
     try:
         arrays = _load(path)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:

@@ -24,7 +24,7 @@ class Notes:
             self.dropped[name, unit] += number
 
     def drop_others(self, found: Mapping[str, object], known: Iterable[str], unit: str) -> None:
-        """What is said of one ``unit`` under other keys than the ``known`` ones."""
+        """Drop the values of one ``unit`` under other keys than the ``known`` ones."""
         self.drop((str(key) for key in found.keys() - set(known)), unit)
 
     def sentences(self) -> list[str]:

@@ -47,7 +47,7 @@ class ReadGraphs:
 
     @property
     def graphs(self) -> list[TypedGraph]:
-        """Of all splits."""
+        """Graphs of all splits."""
         return [graph for graphs in self.splits.values() for graph in graphs]
 
     def summary(self, path: str | Path) -> str:
@@ -131,7 +131,8 @@ def _sources(path: Path, types: GraphTypes, notes: Notes) -> Iterator[tuple[Path
 
 
 def _records(file: Path, types: GraphTypes, notes: Notes) -> Records:
-    """What cannot be told apart into graphs is a record that cannot be read."""
+    """Records of a file; content that cannot be split into graphs is a record that cannot be
+    read."""
     if file.suffix.lower() in _BINARY:
         yield from array_records(file, types, notes)
         return
@@ -232,7 +233,7 @@ _FORMATS: dict[str, Callable[[str, GraphTypes, Notes], Records]] = {
     ".csv": _listed,
     ".tsv": _listed,
 }
-"""Of text, by ending."""
+"""Readers of text, by ending."""
 
 _BINARY = (".npz", ".npy")
 _OF_LINES = (".jsonl", ".g6", ".graph6")

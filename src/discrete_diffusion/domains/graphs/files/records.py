@@ -33,7 +33,7 @@ _KEYS = ("n", "edges", "node_types")
 
 
 class GraphError(ValueError):
-    """What is wrong with a graph, without the name of its file."""
+    """Fault of a graph, without the name of its file."""
 
 
 def failing(reason: str) -> Callable[[], TypedGraph]:

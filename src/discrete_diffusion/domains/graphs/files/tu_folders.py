@@ -42,8 +42,8 @@ def part_of(path: Path) -> tuple[str, str] | None:
 
 
 def folder_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Records:
-    """Of the files of a folder, some of which are parts of one data set. ``GraphError`` names file
-    and line."""
+    """Records of the files of a folder, some of which are parts of one data set. ``GraphError``
+    names file and line."""
     parts = {part_of(file): file for file in files}
     names = sorted({key[0] for key in parts if key is not None})
     try:

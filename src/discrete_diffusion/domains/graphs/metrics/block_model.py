@@ -1,8 +1,8 @@
-"""Whether a graph could be drawn from the stochastic block models of the benchmark.
+"""Whether a graph could be a sample of the stochastic block models of the benchmark.
 
 A substitute: the published test fits a degree-corrected block model with graph-tool, which is not
 on PyPI. Here blocks are found by maximising the exact integrated likelihood of a Bernoulli block
-model, and what is asked of them then is what the published test asks.
+model, and the criterion then is that of the published test.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _improved(adjacency: Floats, blocks: Ints) -> Ints:
     log_factorial = gammaln(np.arange(num_nodes**2 + 2) + 1.0)
 
     def likelihood(edges: Ints, size: Ints, others: Ints) -> Floats:
-        """Of each block with all: log B(e + 1, m - e + 1) = log e! (m - e)! / (m + 1)!"""
+        """Likelihood of a block with all: log B(e + 1, m - e + 1) = log e! (m - e)! / (m + 1)!"""
         pairs = np.where(diagonal, (size * (size - 1) // 2)[:, None], np.outer(size, others))
         both = log_factorial[edges] + log_factorial[pairs - edges]
         return (both - log_factorial[pairs + 1]).sum(axis=1)

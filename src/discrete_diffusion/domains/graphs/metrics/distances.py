@@ -18,10 +18,11 @@ from discrete_diffusion.domains.graphs.metrics.statistics import STATISTICS
 
 MMDS = tuple(f"mmd_{statistic.name}" for statistic in STATISTICS)
 AVERAGED = ("mmd_degree", "mmd_clustering", "mmd_orbit")
-"""What ``mmd_average`` is the mean of."""
+"""Distances of which ``mmd_average`` is the mean."""
 
 _DECIMALS = 4
-"""Of training graphs' distances as they are published; those that round to 0 are in no ratio."""
+"""Decimals of training graphs' distances as they are published; those that round to 0 are in no
+ratio."""
 
 
 def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[str, float]:

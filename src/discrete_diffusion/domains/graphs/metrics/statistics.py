@@ -1,4 +1,4 @@
-"""What graphs are compared by: five statistics of each graph, a vector each.
+"""Statistics by which graphs are compared: five of each graph, a vector each.
 
 They are those of SPECTRE (arXiv 2204.01613) and HSpectre (arXiv 2312.11529), to the number of bins:
 degrees, clustering coefficients, 4-node orbits (GRAN, arXiv 1910.00760), the spectrum of the

@@ -1,4 +1,4 @@
-"""What makes a graph valid, by the kind of graph, and which graphs are new."""
+"""Validity of a graph, by the kind of graph, and novelty."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What samples of molecules are like."""
+"""Metrics of samples of molecules."""

@@ -50,7 +50,8 @@ def is_installed() -> bool:
 
 
 def activations(smiles: Sequence[str]) -> Activations:
-    """Of canonical SMILES, at least two; kept on disk. Equal ones go through the network once."""
+    """Activations of canonical SMILES, at least two; kept on disk. Equal ones go through the
+    network once."""
     counted = sorted(Counter(smiles).items())
     texts, counts = [text for text, _ in counted], [count for _, count in counted]
     expected: dict[str, Any] = {

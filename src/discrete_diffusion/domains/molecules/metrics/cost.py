@@ -1,4 +1,5 @@
-"""How long the distances of many molecules take, and how much memory: said before they begin."""
+"""How long the distances of many molecules take, and how much memory: reported before they
+begin."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ KEPT = 24_000_000
 _ENTRY = np.dtype([("key", np.int64), ("value", np.float64)])
 
 BYTES = _ENTRY.itemsize
-"""Of an entry."""
+"""Bytes of an entry."""
 
 _RANGES = 64
 
@@ -111,7 +111,7 @@ def _edges() -> NDArray[np.int64]:
 def _means(
     one: MeanFeatures, other: MeanFeatures, k: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of the coordinates that either has in range ``k``."""
+    """Means of the coordinates that either has in range ``k``."""
     mine, theirs = one._range(k), other._range(k)
     keys = np.concatenate([mine["key"], theirs["key"]])
     distinct, place = np.unique(keys, return_inverse=True)

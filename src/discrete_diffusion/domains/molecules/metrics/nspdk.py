@@ -30,7 +30,7 @@ Features = dict[int, float]
 
 
 def nspdk_mmd(one: MeanFeatures, other: MeanFeatures) -> float:
-    """Of two sets by their ``mean_features``, squared as in GDSS."""
+    """MMD of two sets by their ``mean_features``, squared as in GDSS."""
     return one.squared_distance(other)
 
 
@@ -44,7 +44,8 @@ def mean_features(smiles: Sequence[str]) -> MeanFeatures:
 
 
 def features_of_smiles(smiles: str) -> Features:
-    """Of a molecule as rdkit perceives it, aromatic bonds counting as single, as GDSS does."""
+    """Features of a molecule as rdkit perceives it, aromatic bonds counting as single, as GDSS
+    does."""
     from rdkit import Chem
 
     mol = Chem.MolFromSmiles(smiles)
@@ -57,7 +58,7 @@ def features_of_smiles(smiles: str) -> Features:
 
 
 def features(labels: Sequence[Hashable], bonds: Sequence[tuple[int, int, Hashable]]) -> Features:
-    """Of a graph: the label of every vertex, and (i, j, label) of every edge."""
+    """Features of a graph: the label of every vertex, and (i, j, label) of every edge."""
     num = len(labels)
     around: list[list[int]] = [[] for _ in range(num + len(bonds))]
     for k, (i, j, _) in enumerate(bonds, start=num):
@@ -102,7 +103,7 @@ def _shells(root: int, around: Sequence[Sequence[int]], most: int) -> list[list[
 def _neighbourhoods(
     shells: Sequence[Sequence[int]], coloured: Sequence[tuple[str, int]]
 ) -> list[int]:
-    """Of every radius, a number that tells the neighbourhood apart from others of this radius."""
+    """For every radius, a number that identifies the neighbourhood among others of this radius."""
     inside: tuple[Any, ...] = ()
     found = []
     for shell in shells:

@@ -23,7 +23,7 @@ PROPERTIES = {
 }
 
 MIN_RINGS = 2
-"""Of a scaffold that counts, as in MOSES (arXiv 1811.12823)."""
+"""Least size of a scaffold that counts, as in MOSES (arXiv 1811.12823)."""
 
 
 def properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:

@@ -31,8 +31,8 @@ from discrete_diffusion.runtime import progress
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one graph. ``whole``: its canonical SMILES, all fragments; ``valid``, ``relaxed``: of its
-    largest fragment; ``corrected``: likewise, repaired. None where the rule is broken.
+    """Verdict on one graph. ``whole``: its canonical SMILES, all fragments; ``valid``, ``relaxed``:
+    of its largest fragment; ``corrected``: likewise, repaired. None where the rule is broken.
 
     ``connected``: the graph is in one piece, whatever rdkit says.
     """
@@ -116,7 +116,7 @@ def is_connected(molecule: Molecule) -> bool:
 
 
 def _roots(molecule: Molecule) -> Iterator[int]:
-    """Of every atom, one atom of its fragment."""
+    """For every atom, one atom of its fragment."""
     parent = list(range(len(molecule.atoms)))
 
     def root(k: int) -> int:
