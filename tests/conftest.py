@@ -41,6 +41,14 @@ settings.register_profile(
 settings.load_profile("project")
 keep_configs()
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests may take longer before they count as hanging."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
+
+
 REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 
 

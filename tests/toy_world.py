@@ -98,7 +98,7 @@ def exponential(generator: Tensor, passed: Tensor) -> Tensor:
     key = (passed.shape, passed.numpy().tobytes(), generator.numpy().tobytes())
     if key not in _EXPONENTIALS:
         _EXPONENTIALS[key] = _exponential(generator, passed)
-        if len(_EXPONENTIALS) > 200:
+        if len(_EXPONENTIALS) > 500:
             _EXPONENTIALS.popitem(last=False)
     return _EXPONENTIALS[key].clone()
 
@@ -117,6 +117,8 @@ def _exponential(generator: Tensor, passed: Tensor) -> Tensor:
     for n in range(40):
         total = total + power
         power = power @ step / (n + 1)
+        if float(power.max()) < 1e-20:
+            break
     total = total * (-times / 2**halvings).exp()[..., None, None]
     for _ in range(halvings):
         total = total @ total
