@@ -32,6 +32,9 @@ demo: $(STAMP)
 	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) given=examples/partial.jsonl out=$(DEMO)/completed"
 	@echo "  $(BIN)/discrete-diffusion evaluate checkpoint=$(DEMO) quick=true out=$(DEMO)/evaluation"
 
+# The rewritten asserts of the tests are kept between runs, whatever the shell says of bytecode.
+test test-slow: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL)
 

@@ -3,25 +3,18 @@ optional real data, and registries that forget."""
 
 from __future__ import annotations
 
-import copy
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pytest
 import torch
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
-from hydra.plugins.config_source import ConfigResult
 from hypothesis import settings
-from omegaconf import DictConfig
 
 from discrete_diffusion import (
     algorithms,
@@ -33,10 +26,10 @@ from discrete_diffusion import (
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.parts import PART_GROUPS
 from discrete_diffusion.config import plugins
-from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures
 from discrete_diffusion.models import registry
 from fake_packages import forget_imports
+from kept_configs import keep_configs
 
 torch.set_num_threads(1)
 diagram_pictures.MAX_DRAWN = 2  # diagrams that each command draws: a picture of 36 takes a second
@@ -46,66 +39,15 @@ settings.register_profile(
     "project", deadline=None, max_examples=60, derandomize=True, database=None
 )
 settings.load_profile("project")
-
-_load_anew = ConfigRepository.load_config
-_LOADED: dict[str, ConfigResult] = {}
+keep_configs()
 
 
-def _is_ours(repository: ConfigRepository) -> bool:
-    return [source.path for source in repository.get_sources()] == [
-        "hydra.conf",
-        str(config_dir()),
-        "",
-    ]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests may take longer before they count as hanging."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
 
-
-def _load(self: ConfigRepository, config_path: str) -> ConfigResult | None:
-    """Hydra reads two dozen files per config: ours once, and a copy of the result."""
-    if config_path not in _LOADED or not _is_ours(self):
-        found = _load_anew(self, config_path)
-        if found is None or found.is_schema_source or not _is_ours(self):
-            return found
-        _LOADED[config_path] = found
-    return copy.deepcopy(_LOADED[config_path])
-
-
-ConfigRepository.load_config = _load  # type: ignore[method-assign]
-
-_compose_anew = hydra.compose
-_COMPOSED: dict[tuple[str, ...], DictConfig] = {}
-
-
-def _compose(config_name: str, overrides: Sequence[str], **others: Any) -> DictConfig:
-    """``hydra.compose``, which composes equal words from our configs once; a copy of the result."""
-    search_path = GlobalHydra.instance().config_loader().get_search_path().get_path()
-    ours = [part.path for part in search_path if part.provider == "main"] == [str(config_dir())]
-    if not ours or others or any(word.startswith("hydra.") for word in overrides):
-        return _compose_anew(config_name, overrides=[*overrides], **others)
-    parts = [ConfigStore.instance().repo.get(group) for group in PART_GROUPS]
-    key = (repr(parts), repr(registry.default_models()), config_name, *overrides)
-    if key not in _COMPOSED:
-        _COMPOSED[key] = _compose_anew(config_name, overrides=[*overrides])
-    return copy.deepcopy(_COMPOSED[key])
-
-
-hydra.compose = _compose
-
-_merge_anew = ConfigLoaderImpl._compose_config_from_defaults_list
-_MERGED: dict[str, DictConfig] = {}
-
-
-def _merge(self: ConfigLoaderImpl, defaults: Any, repo: Any) -> DictConfig:
-    """Hydra's merging of files, of equal lists of our own once, before values are put in; a copy of
-    the result. A command composes its config three times."""
-    if not _is_ours(repo):
-        return _merge_anew(self, defaults, repo)
-    key = repr([defaults, sorted(ConfigStore.instance().repo.items(), key=lambda item: item[0])])
-    if key not in _MERGED:
-        _MERGED[key] = _merge_anew(self, defaults, repo)
-    return copy.deepcopy(_MERGED[key])
-
-
-ConfigLoaderImpl._compose_config_from_defaults_list = _merge  # type: ignore[method-assign]
 
 REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 

@@ -120,4 +120,9 @@ def test_construction_errors(build, message):
 def test_other_vocabularies_are_undirected_by_default():
     molecules = VocabConfig(n_max=9, node_types=("C", "N"), edge_types=("single", "double", "none"))
     assert molecules.edge_inverse == (0, 1, 2)
-    assert molecules.vocab_size == 4 + 5
+    assert VocabConfig().edge_inverse != tuple(range(len(VocabConfig().edge_types)))
+    layout = molecules.layout()
+    assert molecules.vocab_size == layout.vocab_size == 4 + 5
+    assert layout.num_legal.tolist() == [2] * 9 + [3] * 36
+    assert layout.support[0].nonzero().flatten().tolist() == [0, 1]
+    assert layout.support[9].nonzero().flatten().tolist() == [4, 5, 6]

@@ -173,8 +173,11 @@ def leave_one_out(
     for pattern in (FULL, PADDED):
         rows = (real == pattern).all(dim=1).nonzero().squeeze(1)
         if len(rows):
-            out[rows] = _enumerate(process, ToyWorld.make(pattern), xt[rows], t[rows], posterior)
+            out[rows] = _enumerate(process, WORLDS[pattern], xt[rows], t[rows], posterior)
     return out
+
+
+WORLDS = {pattern: ToyWorld.make(pattern) for pattern in (FULL, PADDED)}
 
 
 def _enumerate(

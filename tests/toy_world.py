@@ -8,6 +8,7 @@ any forward process by summing over all clean sequences.
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,7 +93,20 @@ def chain(process: ForwardProcess, s: Tensor, t: Tensor) -> Tensor:
 
 def exponential(generator: Tensor, passed: Tensor) -> Tensor:
     """expm(passed R), Float64[B, L, V, V], of R Float64[L, V, V] and passed Float64[B, L]: a plain
-    sum of powers of a matrix without negative entries, squared."""
+    sum of powers of a matrix without negative entries, squared. The latest ones are kept: the times
+    of a grid come again and again."""
+    key = (passed.shape, passed.numpy().tobytes(), generator.numpy().tobytes())
+    if key not in _EXPONENTIALS:
+        _EXPONENTIALS[key] = _exponential(generator, passed)
+        if len(_EXPONENTIALS) > 500:
+            _EXPONENTIALS.popitem(last=False)
+    return _EXPONENTIALS[key].clone()
+
+
+_EXPONENTIALS: OrderedDict[tuple[torch.Size, bytes, bytes], Tensor] = OrderedDict()
+
+
+def _exponential(generator: Tensor, passed: Tensor) -> Tensor:
     rate = -generator.diagonal(dim1=-2, dim2=-1).amin(dim=-1)
     times = passed * rate
     halvings = 10 if float(times.max()) > 1 else 0
@@ -103,6 +117,8 @@ def exponential(generator: Tensor, passed: Tensor) -> Tensor:
     for n in range(40):
         total = total + power
         power = power @ step / (n + 1)
+        if float(power.max()) < 1e-20:
+            break
     total = total * (-times / 2**halvings).exp()[..., None, None]
     for _ in range(halvings):
         total = total @ total

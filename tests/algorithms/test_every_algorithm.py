@@ -120,8 +120,17 @@ def bound_of_steps(world: ToyWorld, algorithm: D3PM, steps: int) -> float:
     return total
 
 
-@pytest.mark.parametrize(("name", "how"), TWO_SCHEDULES)
-def test_the_shipped_loss_agrees(name, how):
+@pytest.mark.parametrize(
+    ("name", "how", "num"),
+    [
+        *((*case, 100) for case in TWO_SCHEDULES),
+        *(
+            pytest.param(name, "per_group", 500, marks=pytest.mark.slow)
+            for name in ("mdlm", "gidd", "sedd-uniform", "matrix-own", "d3pm-matrix")
+        ),
+    ],
+)
+def test_the_shipped_loss_agrees(name, how, num):
     """Every way of drawing t has the same mean, within 4.5 standard errors: H, or H of T steps."""
     algorithm = TOYS[name].exact(schedule(how))
     worlds = [ToyWorld.make(FULL), ToyWorld.make(PADDED)]
@@ -132,8 +141,8 @@ def test_the_shipped_loss_agrees(name, how):
     for draw in draws_of(algorithm):
         generator, means = make_generator(11), []
         for _ in range(12):
-            rows = [w.x0[torch.multinomial(w.prob, 500, True, generator=generator)] for w in worlds]
-            x0 = torch.cat(rows)[torch.randperm(1000, generator=generator)]
+            rows = [w.x0[torch.multinomial(w.prob, num, True, generator=generator)] for w in worlds]
+            x0 = torch.cat(rows)[torch.randperm(2 * num, generator=generator)]
             batch = Batch(x0, algorithm.layout.is_real(x0))
             means.append(algorithm.loss(batch, generator, draw).nelbo.double().mean())
         error = torch.stack(means).std().item() / math.sqrt(len(means))
@@ -142,8 +151,14 @@ def test_the_shipped_loss_agrees(name, how):
 
 
 @pytest.mark.parametrize("per_group", [False, True])
-@pytest.mark.parametrize("name", [n for n in TOYS if not n.endswith("posterior")])
-def test_zero_logits_cost_the_log_of_the_legal_ids(name, per_group):
+@pytest.mark.parametrize(
+    ("name", "num"),
+    [
+        *((n, 80 if n == "matrix-own" else 600) for n in TOYS if not n.endswith("posterior")),
+        pytest.param("matrix-own", 600, marks=pytest.mark.slow),  # an exponential per sample
+    ],
+)
+def test_zero_logits_cost_the_log_of_the_legal_ids(name, num, per_group):
     """At initialisation n rooms cost n log 13 + n(n-1)/2 log 11 in expectation, whatever the
     process, schedule or number of steps."""
     vocab = RPLAN_VOCAB_CONFIG
@@ -151,7 +166,6 @@ def test_zero_logits_cost_the_log_of_the_legal_ids(name, per_group):
     noise = PerGroup(layout, exponents={"node": 2.0, "edge": 1.0}) if per_group else LogLinear()
     algorithm = TOYS[name].make(noise, ZeroBackbone(28), layout)
     for n in (4, 8):
-        num = 600
         real = vocab.real_positions(torch.full((num,), n))
         legal = torch.multinomial(
             layout.support.float(), num, True, generator=make_generator(1)

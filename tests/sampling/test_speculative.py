@@ -31,7 +31,7 @@ from toy_world import (
     total_variation,
 )
 
-NUM, MANY = 20_000, 200_000
+NUM, MANY = 20_000, 50_000
 EVERY_K = pytest.mark.parametrize("k", [1, 2, 3, None])
 REAL = pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 

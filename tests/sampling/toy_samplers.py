@@ -52,26 +52,34 @@ def ar(schedule: str = "cosine") -> AR:
     return AR(ExactCausalBackbone(process), process)
 
 
+_TABLES: dict[tuple[str, str], dict[float, Tensor]] = {}
+
+
 def exact(name: str = "mdlm", schedule: str = "log_linear") -> TokenAlgorithm:
     """An algorithm with the Bayes-optimal denoiser: a row of ``TOYS``, ``bd3lm`` or ``ar``.
 
-    The denoiser is tabulated per call: without noise that leaves doubt it needs no time, and on a
-    grid all samples of a call share one.
+    The denoiser is tabulated once per time: without noise that leaves doubt it needs no time, and
+    on a grid all samples of a call share one.
     """
     if name in ("bd3lm", "ar"):
         return bd3lm(schedule) if name == "bd3lm" else ar(schedule)
     algorithm = TOYS[name].exact(all_schedules(toy_layout())[schedule])
-    of_rows = algorithm.logits
+    of_rows, tables = algorithm.logits, _TABLES.setdefault((name, schedule), {})
     timeless = algorithm.process.absorbing
+    whole = EVERY_STATE != PAD
 
     def logits(
         x_t: Tensor, t: Tensor, real: Tensor, conditions: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         if not timeless and (t != t[0]).any():
             return of_rows(x_t, t, real)
-        time = torch.full((len(EVERY_STATE),), 0.5 if timeless else float(t[0])).double()
-        whole = EVERY_STATE != PAD
-        return of_rows(EVERY_STATE, time, whole)[(x_t * CODE).sum(-1)]
+        moment = 0.5 if timeless else float(t[0])
+        if moment not in tables:
+            if len(tables) > 200:
+                tables.clear()
+            time = torch.full((len(EVERY_STATE),), moment).double()
+            tables[moment] = of_rows(EVERY_STATE, time, whole)
+        return tables[moment][(x_t * CODE).sum(-1)]
 
     algorithm.logits = logits  # type: ignore[method-assign]
     return algorithm

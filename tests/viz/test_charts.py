@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.patches import Rectangle
 
 from discrete_diffusion.viz.bars import BarPanel, draw_bars
@@ -46,7 +46,10 @@ def test_colours_are_told_apart_without_colour_vision(blindness):
         "deutan": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
         "grey": [[0.2126, 0.7152, 0.0722]] * 3,
     }[blindness]
-    pairs = [(REAL, SAMPLED)]
+    panel = BarPanel("Rooms", "rooms", "diagrams", np.ones(2), np.ones(2))
+    filled = {patch.get_facecolor() for patch in draw_bars([panel]).axes[0].patches}
+    assert filled == {to_rgba(REAL), to_rgba(SAMPLED)}
+    pairs = [tuple(filled)]
     if blindness != "grey":
         pairs += list(combinations(GROUP_COLOURS[:2], 2))
     for pair in pairs:

@@ -65,10 +65,14 @@ def test_no_plans_and_one_plan() -> None:
     assert plan.boxes is not None
 
 
-@pytest.mark.parametrize("arguments", [{"num": -1}, {"num": 3, "seed": -2}])
-def test_refuses_negative_arguments(arguments: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="expected an integer >= 0"):
+@pytest.mark.parametrize(
+    ("arguments", "named"), [({"num": -1}, "num=-1"), ({"num": 3, "seed": -2}, "seed=-2")]
+)
+def test_refuses_negative_arguments(arguments: dict[str, int], named: str) -> None:
+    with pytest.raises(ValueError, match=f"^{named}: expected an integer >= 0"):
         generate_plans(**arguments)
+    least = {name: max(value, 0) for name, value in arguments.items()}
+    assert len(generate_plans(**least)) == least["num"]
 
 
 def test_same_seed_same_plans_whatever_the_number() -> None:
