@@ -225,6 +225,7 @@ MAY_SAY = {
     "layout/room_tables.py": "the default vocabularies of VocabConfig",
     "layout/vocab_config.py": "the same",
     "building/backbones.py": "it builds the networks of every kind of data",
+    "building/networks.py": "the same",
     "cli/main.py": "the help begins with the default kind of data",
     "evaluation/pictures.py": "a reliability diagram is a chart",
 }
