@@ -227,7 +227,7 @@ def test_a_signal_leaves_the_samples_that_are_finished(model, number, monkeypatc
     assert 0 < found["num_samples"] < 90
     assert number.name in found["stopped_by"]
     assert number.name in error
-    assert f"at drawing, {found['num_samples']} of 90 samples" in error
+    assert f"at sampling, {found['num_samples']} of 90 samples" in error
     assert f"{found['num_samples']} finished samples are in cut/samples.jsonl" in error
     kept = Path("cut/samples.jsonl").read_text().splitlines()
     assert len(kept) == found["num_samples"]
@@ -248,7 +248,7 @@ def test_a_signal_before_the_first_sample_leaves_nothing(model, monkeypatch, cap
 
     monkeypatch.setattr(Ancestral, "log_d0", stop)
     error = stopped(capsys, "sample", f"checkpoint={model}", *CUT, "out=cut")
-    assert "stopped by SIGINT at drawing, 0 of 90 samples, call 1 of at most 4; " in error
+    assert "stopped by SIGINT at sampling, 0 of 90 samples, call 1 of at most 4; " in error
     assert "no sample was finished" in error
     assert not Path("cut").exists()
 

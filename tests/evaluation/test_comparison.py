@@ -215,7 +215,7 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     assert cells[2][2:6] == ["–", "", cells[0][4], cells[2][5]]
     assert cells[2][5].startswith("0.000")
     notes = " ".join(table_notes(comparison))
-    assert "A summary is drawn of each of the first 40 dialogues of the test split" in notes
+    assert "A summary is sampled for each of the first 40 dialogues of the test split" in notes
     assert "of the bound and ROUGE-L over held-out samples" in notes
 
 

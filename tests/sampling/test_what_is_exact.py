@@ -140,7 +140,7 @@ def test_what_is_called_exact():
     )
     assert told == {"first-hitting"}
     assert untold == {"first-hitting", "speculative"}
-    assert "told t" in reasons("speculative", "told")[0]
+    assert "given t" in reasons("speculative", "told")[0]
     assert "order of its own" in reasons("margin", "untold")[0]
     assert "steps" in reasons("ancestral", "told")[0]
 
@@ -233,7 +233,7 @@ class Outspoken(FirstHitting):
 def test_a_sampler_that_says_nothing_is_not_believed():
     """What it inherits may not be true of it."""
     (why,) = approximations(Stranger(), network("told"))
-    assert "sampling=stranger does not say" in why
+    assert "sampling=stranger does not state" in why
     assert approximations(Outspoken(), network("told")) == []
     assert approximations(Outspoken(tokens_per_call=3), network("told")) == [
         "several tokens are sampled per call"

@@ -134,8 +134,8 @@ def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
         )
     if told and not dropout:
         raise ValueError(
-            f"{shown} needs a model that also predicts without it, for samples of which nothing is "
-            "said; set algo.condition_dropout=0.1"
+            f"{shown} needs a model that also predicts without it, for samples whose facts are "
+            "not known; set algo.condition_dropout=0.1"
         )
     if dropout and not told and spec.offers(("condition",)):
         raise ValueError(

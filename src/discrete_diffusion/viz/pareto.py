@@ -36,7 +36,7 @@ _LABEL_GAP = 0.062
 class ModelPoint:
     """One model. ``difference``: of its bound, or another number, to the first model's, with its
     standard ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a
-    share of 1. NaN where there is none. ``replaced``: its backbone is another than requested."""
+    share of 1. NaN where there is none. ``replaced``: its backbone is not the requested one."""
 
     label: str
     difference: float

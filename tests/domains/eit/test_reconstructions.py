@@ -92,7 +92,7 @@ def test_models_stand_beside_the_truth_on_one_scale(tmp_path):
         relative = np.linalg.norm(mean[k] - truth[k]) / np.linalg.norm(truth[k])
         assert line[1].get_xlabel() == f"relative L2 {relative:.3f}"
         assert line[2].get_xlabel() == "relative L2 0.000"
-    assert figure.axes[-1].get_xlabel() == "conductivity; of models the mean of 8 draws"
+    assert figure.axes[-1].get_xlabel() == "conductivity; of models the mean of 8 samples"
     for bad in ({}, {"mdlm": mean[:2]}):
         with pytest.raises(ValueError, match="at least one sample and one model"):
             draw_side_by_side(truth, bad, draws=8)

@@ -134,7 +134,7 @@ def test_scaffolds_are_completed(which, request):
     assert metrics["exact"] == (which == "run_random")
     assert which == "run_random" or "SMILES" in metrics["approximate_because"]
     main(["sample", f"checkpoint={run}", *words, "sampling=speculative", "out=rounds"])
-    assert "told t" in read("rounds/metrics.json")["approximate_because"]
+    assert "given t" in read("rounds/metrics.json")["approximate_because"]
 
 
 def test_mol_blocks_are_scaffolds_too(run_random):
