@@ -1,12 +1,12 @@
 """How threads wait for each other: spinning, as OpenMP does by itself, or asleep, on a processor
-that is idle and on one that is busy with other work.
+that is left alone and on one that endless loops keep busy.
 
-    python benchmarks/waiting.py [--repeats 3]
+    python benchmarks/waiting.py [--repeats 3] [--commands train sample]
 
-Training and sampling run as commands, in turn. Busy means one endless loop per core beside them.
-What other programs took of the processor meanwhile is measured too, from ``/proc/stat``: of a
-machine that is shared, "idle" is what that column says. Writes ``benchmarks/results/waiting.json``
-and a section of ``docs/speed.md``.
+Training and sampling run as commands, in turn, without loops beside them and with one per core.
+What other programs, loops included, took of the processor meanwhile is measured, from
+``/proc/stat``, since a machine may be shared. Every round is published in
+``benchmarks/results/waiting.json`` and a section of ``docs/speed.md``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
@@ -42,13 +43,20 @@ _OTHERS = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
-    results: dict[str, Any] = {"repeats": repeats, "cores": os.cpu_count()}
-    for state, num in (("idle", 0), ("busy", os.cpu_count() or 1)):
-        with endless_loops(num):
-            results[state] = {name: in_turn(words, repeats) for name, words in WORK.items()}
-    command = f"python benchmarks/waiting.py --repeats {repeats}"
-    publish("waiting", command=command, seed=0, results=results)
+    parser.add_argument("--commands", nargs="+", choices=WORK, default=list(WORK))
+    given, cores = parser.parse_args(), os.cpu_count() or 1
+    states = {"alone": 0, "busy": cores}
+    found: dict[str, Any]
+    found = {s: {name: {way: [] for way in WAYS} for name in given.commands} for s in states}
+    for repeat in range(given.repeats):
+        for state, num in states.items():
+            with endless_loops(num):
+                for name, way in product(given.commands, WAYS):
+                    found[state][name][way].append(times := measured(WORK[name], way))
+                    print(f"{state}, {name}, {way}: {times}", flush=True)
+        options = f"--repeats {repeat + 1} --commands {' '.join(given.commands)}"
+        command = f"python benchmarks/waiting.py {options}"
+        publish("waiting", command=command, seed=0, results={"cores": cores, **found})
 
 
 @contextmanager
@@ -63,25 +71,17 @@ def endless_loops(num: int) -> Iterator[None]:
             loop.wait()
 
 
-def in_turn(words: str, repeats: int) -> dict[str, dict[str, list[float]]]:
-    """Seconds of wall clock and of all cores, of every way to wait; ``others``: cores that other
-    programs kept busy."""
-    found: dict[str, dict[str, list[float]]]
-    found = {way: {"wall": [], "cpu": [], "others": []} for way in WAYS}
-    for _ in range(repeats):
-        for way, variables in WAYS.items():
-            env = {k: v for k, v in os.environ.items() if k not in _OTHERS} | variables
-            with tempfile.TemporaryDirectory() as folder:
-                command = words.format(out=Path(folder) / "out").split()
-                wall, cpu, busy = time.perf_counter(), _cpu(), _machine()
-                program = [sys.executable, "-m", "discrete_diffusion", *command]
-                subprocess.run(program, env=env, check=True, capture_output=True)
-                wall, cpu, busy = time.perf_counter() - wall, _cpu() - cpu, _machine() - busy
-            found[way]["wall"].append(wall)
-            found[way]["cpu"].append(cpu)
-            found[way]["others"].append(max(0.0, busy - cpu) / wall)
-            print(f"{command[0]}, {way}: {wall:.1f} s", flush=True)
-    return found
+def measured(words: str, way: str) -> dict[str, float]:
+    """Seconds of wall clock and of all cores that a command takes; ``others``: cores that other
+    programs kept busy meanwhile."""
+    env = {k: v for k, v in os.environ.items() if k not in _OTHERS} | WAYS[way]
+    with tempfile.TemporaryDirectory() as folder:
+        command = words.format(out=Path(folder) / "out").split()
+        wall, cpu, busy = time.perf_counter(), _cpu(), _machine()
+        program = [sys.executable, "-m", "discrete_diffusion", *command]
+        subprocess.run(program, env=env, check=True, capture_output=True)
+        wall, cpu, busy = time.perf_counter() - wall, _cpu() - cpu, _machine() - busy
+    return {"wall": wall, "cpu": cpu, "others": max(0.0, busy - cpu) / wall}
 
 
 def _cpu() -> float:
@@ -99,20 +99,23 @@ def _machine() -> float:
 
 def sections(record: Record) -> Sections:
     """The table of ``docs/speed.md``."""
-    rows = []
-    for state in ("idle", "busy"):
-        for name in WORK:
-            ways = record.results[state][name]
+    rows, cores = [], record.results["cores"]
+    for state, loops in (("alone", "none"), ("busy", str(cores))):
+        for name, ways in record.results[state].items():
             cells = [
-                f"{median(ways[way]['wall']):.1f} ({median(ways[way]['cpu']):.1f})" for way in WAYS
+                "{:.1f} ({:.1f})".format(
+                    *(median(each[key] for each in ways[way]) for key in ("wall", "cpu"))
+                )
+                for way in WAYS
             ]
-            others = [cores for way in WAYS for cores in ways[way]["others"]]
-            rows.append([state, name, *cells, f"{min(others):.1f} to {max(others):.1f}"])
-    heads = ["processor", "command", *WAYS, "cores that other programs took"]
+            others = [each["others"] for way in WAYS for each in ways[way]]
+            rows.append([loops, name, *cells, f"{min(others):.1f} to {max(others):.1f}"])
+    heads = ["endless loops beside", "command", *WAYS, "cores that all other programs took"]
+    num = len(ways["asleep"])  # of every row
     said = (
-        f"Seconds of wall clock, in brackets of all cores, start-up included; median of "
-        f"{record.results['repeats']} runs in turn. Busy is with {record.results['cores']} endless "
-        f"loops beside (`{record.command}`; {record.hardware})."
+        f"Seconds of wall clock, in brackets of all cores, start-up included"
+        f"{f', median of {num} runs in turn' if num > 1 else ', one run each'}; of {cores} cores "
+        f"(`{record.command}`; {record.hardware})."
     )
     return {("speed.md", "waiting"): f"{markdown_table(heads, rows, left=2)}\n\n{said}"}
 

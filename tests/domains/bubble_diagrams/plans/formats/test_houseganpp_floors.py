@@ -72,7 +72,15 @@ def test_walls_in_any_order_and_direction():
     data["edges"] = [
         [*wall[2:4], *wall[:2], *wall[4:]] if random.random() < 0.5 else wall for wall, _ in pairs
     ]
+    data["edges"].append([0, 0, 0, 0, 1, 0])  # and one of no length
+    data["ed_rm"].append([0])
     assert read(data)[1].areas == pytest.approx(AREAS)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-9, 1e30, 1e150, 1e300])
+def test_lengths_that_no_plan_has_do_no_harm(size):
+    data = plan_of([(room, [[(size * x, size * y) for x, y in L]]) for room in (1, 2)])
+    assert parse_plan(data, n_max=8, threshold=9.0).diagram.num_rooms == 2
 
 
 def test_parts_and_holes():

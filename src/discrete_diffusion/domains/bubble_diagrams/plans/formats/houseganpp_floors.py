@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 OPEN = "room whose walls close no outline inside its box"
 """What is noted of rooms whose floor is then taken to be their box."""
+
+_FAR = 1e9
+"""Pixels beyond which no wall ends."""
 
 _METRES = metres_per("pixels")
 _DIGITS = 6
@@ -139,7 +142,8 @@ def _side(data: Mapping[str, Any], wall: object) -> Box | None:
         )
     except (DiagramError, ValueError):
         return None
-    return read_frame(data, [(x0, y0, x1, y1)])[0]
+    side = read_frame(data, [(x0, y0, x1, y1)])[0]
+    return side if max(map(abs, side)) < _FAR else None
 
 
 def _is_slanted(sides: Sequence[Box | None]) -> bool:
@@ -150,21 +154,16 @@ def _outline(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
     """What sides enclose, in metres; None unless they close, all of them, and inside the box."""
     import shapely
 
-    ends = Counter(end for side in sides for end in _ends(side))
+    walls = [(side[:2], side[2:]) for side in sides if side and side[:2] != side[2:]]
+    ends = Counter(end for wall in walls for end in wall)
     if None in sides or not ends or any(num % 2 for num in ends.values()):
         return None
-    lines = shapely.MultiLineString([[*_ends(side)] for side in sides])
+    lines = shapely.MultiLineString(walls)
     shape = _in_metres(shapely.build_area(lines))
     is_whole = abs(shape.length - lines.length * _METRES) <= TOLERANCE
     if shape.is_empty or not shape.is_valid or not is_whole:
         return None
     return shape if _rectangle(box).buffer(TOLERANCE / 2).covers(shape) else None
-
-
-def _ends(side: Box | None) -> Iterator[tuple[float, float]]:
-    if side is not None and side[:2] != side[2:]:
-        yield side[:2]
-        yield side[2:]
 
 
 def _rectangle(box: Box) -> BaseGeometry:
