@@ -41,7 +41,7 @@ LAYERS = (
 UPWARD = 0
 """Arrows between parts that run upwards at most."""
 
-ALONE = {"sampling.first_hitting": (30, 2700), "algorithms.mdlm": (23, 1900)}
+ALONE = {"sampling.first_hitting": (26, 2550), "algorithms.mdlm": (20, 1850)}
 """What one has to read with a module, imports within functions left out: files, and their lines
 without docstrings."""
 
@@ -210,7 +210,7 @@ def test_modules_are_short():
     for path in PACKAGE.rglob("*.py"):
         code, whole = length(path)
         place = f"{path.relative_to(PACKAGE)} has {whole} lines, {code} of them no docstrings"
-        assert code <= 310, f"{place}; split by concept"
+        assert code <= 315, f"{place}; split by concept"
         assert whole <= 370, f"{place}; split by concept"
 
 

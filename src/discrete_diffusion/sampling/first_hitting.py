@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.ar import AR
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
@@ -70,7 +69,8 @@ class FirstHitting(TokenSampler):
             ValueError: as for ``TokenSampler``, and for several tokens per call of an
                 autoregressive algorithm.
         """
-        if isinstance(algorithm, AR) and (steps is not None or self.tokens_per_call > 1):
+        several = steps is not None or self.tokens_per_call > 1
+        if several and "causal" in algorithm.backbone_needs:
             raise ValueError(
                 f"{algorithm.name} is sampled one token per call; leave steps and "
                 "sampling.tokens_per_call unset"
