@@ -126,7 +126,11 @@ def test_what_is_written(finished):
     out, results = finished
     table = (out / "table.md").read_text()
     for said in (
-        *("relative L2 of the mean of 2 draws ↓", "| ridge regression |", "bound, nats per image"),
+        *(
+            "the mean of 2 samples ↓",
+            "| ridge regression |",
+            "bound, nats per image",
+        ),
         "No bound of flow-matching: it would be of the density of numbers",
         "mdlm: data=eit-levels, sampling=ancestral with 2 steps; flow-matching: data=eit, samp",
         "eit-levels and eit, 1 step of batch size 8, "

@@ -167,7 +167,7 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     assert rows[2]["difference"] == paired_difference(values[1], values[0]).mean
     heads, cells = table_cells(comparison, {})
     assert heads[2:6] == [
-        "relative L2 of the mean of 8 draws ↓",
+        "relative L2 of the mean of 8 samples ↓",
         "relative L2, difference to flow-matching ↓",
         "bound, nats per image ↓",
         "bound, difference to mdlm ↓",

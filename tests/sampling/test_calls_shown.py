@@ -142,7 +142,7 @@ def test_a_batch_is_seen_to_move(monkeypatch):
     left = 20 * length - 10
     assert f"0 of 64 samples, call 2 of at most {length}, " in statuses[1]
     assert statuses[1].endswith(f"0:00:{left:02d} left")
-    assert "drawing, 32 of 64 samples, call 1 of " in statuses[length]
+    assert "sampling, 32 of 64 samples, call 1 of " in statuses[length]
 
 
 def test_several_processes_count_what_all_have_at_hand():
