@@ -52,7 +52,7 @@ def _stored() -> str:
 
 
 def _load(self: ConfigRepository, config_path: str) -> Any:
-    """One of the two dozen files of a config; those that Hydra has from a registry are read anew."""
+    """One of the two dozen files of a config; what a registry offers is read anew."""
     key = ("file", config_path)
     if key not in _KEPT or not _is_ours(self):
         found = _load_anew(self, config_path)
@@ -114,7 +114,7 @@ def _repository(self: CachingConfigRepository, delegate: ConfigRepository) -> No
 
 
 def _entry_points(**which: str) -> Any:
-    """Those of the packages that are installed, read again when a folder of ``sys.path`` changes."""
+    """Those of installed packages, read again when a folder of ``sys.path`` changes."""
     folders = [(path, os.stat(path).st_mtime_ns) for path in sys.path if os.path.isdir(path)]
     key = (*folders, *which.items())
     if key not in _ENTRY_POINTS:
