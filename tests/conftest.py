@@ -3,18 +3,22 @@ optional real data, and registries that forget."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from hydra.core.config_store import ConfigStore
 from hypothesis import settings
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from discrete_diffusion import (
     algorithms,
@@ -23,11 +27,12 @@ from discrete_diffusion import (
     noise_schedules,
     sampling,
 )
-from discrete_diffusion.cli import compose
+from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.parts import PART_GROUPS
 from discrete_diffusion.config import plugins
 from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures
 from discrete_diffusion.models import registry
+from discrete_diffusion.viz import chart_style
 from fake_packages import forget_imports
 from kept_configs import keep_configs
 
@@ -52,6 +57,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 
 
+@pytest.fixture(autouse=True)
+def _coarse_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands draw is written as ever, but coarse and without room made for its labels, which
+    is half the time of a command. Tests of pictures, and runs that tests share, draw in full."""
+    if any(
+        word in request.node.nodeid for word in ("tests/cli/", "/end_to_end/", "command", "brief")
+    ):
+        monkeypatch.setattr(chart_style, "DPI", 30)
+        monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda self, figure: None)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real plans (rplan_render_999/plans.jsonl), which the project does not ship."""
@@ -73,6 +89,33 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])
     torch.save(training_state(config), path)
     return path
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The folder of a run of ``train`` with the given words, which all tests and all workers of a
+    session share: one trains it and the others wait. A test that writes into it copies it first."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def train(*words: str) -> Path:
+        run = shared / f"trained-{hashlib.sha256(repr(words).encode()).hexdigest()[:12]}" / "run"
+        run.parent.mkdir(exist_ok=True)
+        with FileLock(run.parent / "lock"):
+            if not (run.parent / "done").exists():
+                shutil.rmtree(run, ignore_errors=True)
+                main(["train", *words, f"hydra.run.dir={run}"])
+                (run.parent / "done").touch()
+        return run
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def diagram_run(trained_once: Callable[..., Path]) -> Path:
+    """A run of a small model of diagrams that has hardly been trained. Not to be written into."""
+    words = ["debug=default", "data.num_plans=400", "trainer.max_steps=2", "logger=none"]
+    return trained_once(*words, "model.d_model=16", "model.cond_dim=16")
 
 
 @pytest.fixture

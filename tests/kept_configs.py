@@ -52,7 +52,7 @@ def _stored() -> str:
 
 
 def _load(self: ConfigRepository, config_path: str) -> Any:
-    """One of the two dozen files of a config; those of a registry of Hydra are read anew."""
+    """One of the two dozen files of a config; what a registry offers is read anew."""
     key = ("file", config_path)
     if key not in _KEPT or not _is_ours(self):
         found = _load_anew(self, config_path)

@@ -51,12 +51,8 @@ EVALUATE = ["pictures=false", "floor_draws=2"]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A model of plans that has hardly been trained."""
-    run = tmp_path_factory.mktemp("model") / "run"
-    words = ["debug=default", "data.num_plans=400", "trainer.max_steps=2", "logger=none"]
-    main(["train", *words, "model.d_model=16", "model.cond_dim=16", f"hydra.run.dir={run}"])
-    return run
+def model(diagram_run):
+    return diagram_run
 
 
 @pytest.fixture(autouse=True)
