@@ -25,8 +25,11 @@ ROOT_PAGES = {
 
 REFERENCE = {
     "Load, sample, share": (
-        "loading.load",
-        "loading.SampleFunction",
+        "api.loading.load",
+        "api.loading.SampleFunction",
+        "api.loading.evaluate",
+        "runs.train",
+        "runs.compare",
         "checkpoints.sharing.save_pretrained",
         "checkpoints.sharing.push_to_hub",
     ),

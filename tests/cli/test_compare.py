@@ -23,7 +23,7 @@ from discrete_diffusion.cli.compare.folder import config_digest
 from discrete_diffusion.cli.compare.request import is_option, read_words
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.data import BatchStream
-from discrete_diffusion.evaluation import equal_terms
+from discrete_diffusion.domains import cell_measurement
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from planned import plan
 
@@ -419,7 +419,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeyp
     words = [*SHORT, *TWO, f"out={copy.parents[1]}"]
     with monkeypatch.context() as patch:
         patch.setattr(
-            equal_terms, "held_out_bounds", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+            cell_measurement, "held_out_bounds", lambda *_, **__: signal.raise_signal(signal.SIGINT)
         )
         with pytest.raises(SystemExit) as stop:
             main(["compare", *words])

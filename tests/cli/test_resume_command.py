@@ -164,9 +164,9 @@ def test_a_signal_in_the_final_evaluation_leaves_a_run_to_go_on_with(
 
 
 def test_a_signal_before_the_first_step_says_that_nothing_was_saved(capsys, monkeypatch):
-    from discrete_diffusion import domains
-
-    monkeypatch.setattr(domains, "build_data", lambda _: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(
+        "discrete_diffusion.cli.run.build_data", lambda _: signal.raise_signal(signal.SIGINT)
+    )
     status, line = stopped(capsys, *SHORT, "hydra.run.dir=run")
     assert status == 130
     assert line == "discrete-diffusion: stopped by SIGINT; nothing was saved yet"
