@@ -32,7 +32,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
 from discrete_diffusion.hub.published import published
 from record import DOCS, ROOT, Page, Record, Sections, earlier, markdown_table, publish
 from runs import evaluate
@@ -99,7 +99,7 @@ def picture(found: Path, name: str) -> None:
     """The first diagrams of a kind side by side."""
     path = DOCS / "images" / f"brief_{name}.png"
     diagrams = list(read_diagrams(found / "samples.jsonl"))[:_SHOWN]
-    draw_grid(diagrams, path, columns=_SHOWN, legend=False, dpi=110)
+    plot_grid(diagrams, path, columns=_SHOWN, legend=False, dpi=110)
     Image.open(path).convert("RGB").quantize(_COLOURS).save(path, optimize=True)
 
 

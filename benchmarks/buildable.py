@@ -43,7 +43,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
 from discrete_diffusion.domains.bubble_diagrams.real_data import real_data_for_model
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.request_checks import evaluate_request_of
-from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.evaluation.token_samples import sample_fresh
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.runtime.shards import Shard
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish
@@ -150,7 +150,7 @@ class Drawing:
         start = time.process_time()
         model = way.on(self.trained.on(Shard()))
         stream = (turn,) if turn else ()
-        drawn = draw_fresh(self.trained, model, num, self.seed, stream=stream)
+        drawn = sample_fresh(self.trained, model, num, self.seed, stream=stream)
         self.drawing_seconds += time.process_time() - start
         diagrams = decode(drawn.tokens, self.vocab)
         if way.name == "rejection" and turn == 0:

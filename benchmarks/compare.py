@@ -31,7 +31,7 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.cli.compare.results import draw_comparison
+from discrete_diffusion.cli.compare.results import plot_comparison
 from discrete_diffusion.domains import build_data, complete_data, get_domain
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.evaluation.comparison import (
@@ -129,7 +129,7 @@ def sections(record: Record) -> Sections:
 
 def figures(record: Record) -> Figures:
     results, axes = record.results, _measurement(record.results).axes
-    draw = partial(draw_comparison, _comparison(results), axes, setting=results["setting"])
+    draw = partial(plot_comparison, _comparison(results), axes, setting=results["setting"])
     return {f"{record.name}.png": draw}
 
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
 from record import DOCS, publish
 
 PICTURE = DOCS / "images" / "samples.png"
@@ -38,7 +38,7 @@ def main() -> None:
             metrics = json.loads((Path(folder) / "metrics.json").read_text())
             if seed == 0:
                 PICTURE.parent.mkdir(parents=True, exist_ok=True)
-                draw_grid(
+                plot_grid(
                     read_diagrams(Path(folder) / "samples.jsonl")[:12], PICTURE, columns=6, dpi=120
                 )
         runs.append({"seconds": seconds, **metrics})

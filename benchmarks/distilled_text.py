@@ -35,7 +35,7 @@ from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.intervals import standard_error
-from discrete_diffusion.sampling import build_sampler, draw_samples
+from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.types import Batch
 from record import Page, Record, Sections, markdown_table, percent, publish
 from runs import facts, kept_run
@@ -113,7 +113,7 @@ def sampled(
     """What ``num`` samples took, and are."""
     real = torch.ones(num, model.algorithm.layout.length, dtype=torch.bool)
     watch = Stopwatch(torch.device("cpu"))
-    output = draw_samples(
+    output = sample_in_batches(
         build_sampler({"name": sampler}),
         model.algorithm,
         real,

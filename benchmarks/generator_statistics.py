@@ -34,11 +34,11 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     coverage_metrics,
 )
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     PlanArrays,
-    draw_plans,
     generate_plans,
+    sample_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
 from discrete_diffusion.domains.bubble_diagrams.rooms import (
@@ -146,14 +146,14 @@ def rooms_per_plan(plans: PlanArrays) -> dict[str, float]:
 
 def seconds(num: int, seed: int) -> dict[str, float]:
     start = time.perf_counter()
-    draw_plans(num, seed)
+    sample_plans(num, seed)
     arrays = time.perf_counter()
     generate_plans(num, seed)
     return {"arrays": arrays - start, "list of diagrams": time.perf_counter() - arrays}
 
 
 def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str, Any]:
-    plans = draw_plans(num, seed)
+    plans = sample_plans(num, seed)
     results: dict[str, Any] = {
         "seconds": seconds(num, seed),
         "generator": describe(plans),
@@ -209,7 +209,7 @@ def costs(plans: Sequence[BubbleDiagram]) -> dict[str, float]:
             "metrics of one half against the other": seconds_of(
                 lambda: bubble_metrics(plans[:half], plans[half:])
             ),
-            f"a picture of {PICTURED}": seconds_of(lambda: draw_grid(plans[:PICTURED], picture)),
+            f"a picture of {PICTURED}": seconds_of(lambda: plot_grid(plans[:PICTURED], picture)),
         }
 
 

@@ -16,7 +16,7 @@ import torch
 from clock import Stopwatch
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.evaluate import run as run_evaluate
-from discrete_diffusion.cli.output_folder import claimed_run
+from discrete_diffusion.cli.output_folder import reserve_run_folder
 from discrete_diffusion.cli.train import train
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS
 from discrete_diffusion.runtime import progress
@@ -33,7 +33,7 @@ def kept_run(folder: Path, words: Sequence[str]) -> Path:
     if not (folder / "spent.json").exists():
         config, watch = compose("train", [*words]), Stopwatch(torch.device("cpu"))
         say = partial(print, file=sys.stderr, flush=True)
-        with progress.shown(say), claimed_run(folder, config):
+        with progress.shown(say), reserve_run_folder(folder, config):
             train(config, folder)
         spent = watch.stop(1)
         found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}

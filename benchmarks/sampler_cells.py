@@ -22,13 +22,13 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.data import TokenDataset, draw_sizes
+from discrete_diffusion.data import TokenDataset, sample_sizes
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import build_sampler, draw_samples
+from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from speculative import counted
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
@@ -102,10 +102,10 @@ class Model:
         """Draw and measure; the room counts are a function of the seed alone. ``verdicts``: of how
         many samples it is asked whether they can be built."""
         checkpoint, data = self.checkpoint, self.checkpoint.config.data
-        sizes = draw_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
+        sizes = sample_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
         real = domain_of(data).real_positions(data, sizes)
         in_rounds, watch = cell.name == "speculative", Stopwatch(torch.device("cpu"))
-        output = draw_samples(
+        output = sample_in_batches(
             build_sampler(cell.sampling),
             checkpoint.algorithm,
             real,

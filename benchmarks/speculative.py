@@ -23,7 +23,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import read_checkpoint
-from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.layout import VocabConfig
@@ -94,7 +94,7 @@ def measure(
 def of_plans(num: int) -> dict[str, Any]:
     checkpoint = read_checkpoint("plans-small")
     vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
-    real = vocab.real_positions(draw_sizes(checkpoint.size_counts, num, make_generator(SEED)))
+    real = vocab.real_positions(sample_sizes(checkpoint.size_counts, num, make_generator(SEED)))
     costs, tokens = measure(checkpoint.algorithm, real, PLANS)
     for name, x0 in tokens.items():
         said = structure_metrics(decode(x0, vocab))

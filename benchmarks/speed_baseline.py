@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import draw, neg_inf
+from discrete_diffusion.categorical import neg_inf, sample_categorical
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
 
 SMALLEST_TIME = 1e-3
@@ -159,7 +159,9 @@ def dense_ancestral(
     for left in range(steps, 0, -1):
         t = torch.full((len(x),), left / steps, device=device)
         logits = [F.pad(z, (0, width - z.shape[-1]), value=-math.inf) for z in network.heads(x, t)]
-        tokens = first_id + draw(torch.log_softmax(torch.cat(logits, dim=1), dim=-1), generator)
+        tokens = first_id + sample_categorical(
+            torch.log_softmax(torch.cat(logits, dim=1), dim=-1), generator
+        )
         coins = torch.rand(x.shape, generator=generator, device=device)
         x = torch.where((x == vocab.mask_id) & (coins < 1 / left), tokens, x)
     return x

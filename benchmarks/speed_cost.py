@@ -19,7 +19,7 @@ from torch.optim import AdamW
 
 from clock import Spent, exponent, interleaved, rates, seconds_each, timed
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout, VocabConfig
@@ -27,7 +27,7 @@ from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.registry import build_backbone
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import FirstHitting, draw_samples
+from discrete_diffusion.sampling import FirstHitting, sample_in_batches
 from discrete_diffusion.types import Batch
 from record import markdown_table
 from speed_variants import CLIP, precision
@@ -96,7 +96,7 @@ class Model:
         self, layout: TokenLayout, backbone: nn.Module, real: torch.Tensor, device: torch.device
     ) -> None:
         generator = make_generator(COST_STREAM)
-        x0 = draw(layout.uniform_log_probs().expand(len(real), -1, -1), generator)
+        x0 = sample_categorical(layout.uniform_log_probs().expand(len(real), -1, -1), generator)
         x0 = x0.masked_fill(~real, layout.pad_id or 0)
         self.batch = Batch(x0, real).to(device)
         self.algorithm = MDLM(backbone, Absorbing(layout, LogLinear())).to(device)
@@ -147,7 +147,9 @@ class Model:
     def sample(self, steps: int) -> None:
         """First-hitting sampling in so many calls."""
         real = self.batch.real.cpu()
-        draw_samples(FirstHitting(), self.algorithm, real, generator=self.generator, steps=steps)
+        sample_in_batches(
+            FirstHitting(), self.algorithm, real, generator=self.generator, steps=steps
+        )
 
 
 WORKS: dict[str, Callable[[Model], None]] = {

@@ -33,14 +33,14 @@ from clock import (
 from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import draw_sizes
+from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.distances import relation_distance
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import build_sampler, draw_samples
+from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from record import markdown_table
 from sampler_cells import FLAT, Model
 from speed_baseline import DenseDenoiser, dense_ancestral
@@ -104,7 +104,7 @@ class Painter:
     def real(self, num: int, *stream: int) -> Tensor:
         """Bool[num, L]: sizes at the mix of the training data."""
         generator = make_generator(self.seed, SIZE_STREAM, *stream)
-        sizes = draw_sizes(self.size_counts, num, generator)
+        sizes = sample_sizes(self.size_counts, num, generator)
         return domain_of(self.config.data).real_positions(self.config.data, sizes)
 
     def draw(self, way: Way, real: Tensor, *stream: int) -> tuple[Tensor, float]:
@@ -120,7 +120,7 @@ class Painter:
                     for rows in real.split(self.batch_size)
                 ]
                 return torch.cat(parts).cpu(), float(way.steps)
-            output = draw_samples(
+            output = sample_in_batches(
                 build_sampler({"name": way.sampler}),
                 self.algorithm,
                 real,

@@ -7,12 +7,12 @@ import torch
 
 from discrete_diffusion import categorical
 from discrete_diffusion.categorical import (
-    draw,
     log_one_hot,
     log_softmax_on,
     make_generator,
     neg_inf,
     nucleus,
+    sample_categorical,
     temper,
     thin,
     uniform_draws,
@@ -63,7 +63,7 @@ def test_nucleus_keeps_the_smallest_set(top_p, kept):
 def test_draws_have_the_right_frequencies_and_never_an_impossible_id():
     log_probs = log_softmax_on(torch.tensor([0.1, 9.0, -3.0, 1.2]), SUPPORT)
     num = 200_000
-    ids = draw(log_probs.expand(num, -1), make_generator(0))
+    ids = sample_categorical(log_probs.expand(num, -1), make_generator(0))
     share = torch.bincount(ids, minlength=4).double() / num
     probs = log_probs.double().exp()
     assert share[1] == 0
@@ -88,7 +88,7 @@ def test_the_id_drawn_is_the_first_whose_cumulative_probability_exceeds_u(
     monkeypatch.setattr(categorical, "uniform_draws", lambda *_: scripted)
     exact = torch.tensor([probs], dtype=torch.float64)
     log_probs = exact.clamp(min=1e-300).log().masked_fill(exact == 0, neg_inf(dtype)).to(dtype)
-    assert draw(log_probs, make_generator(0)).tolist() == [expected]
+    assert sample_categorical(log_probs, make_generator(0)).tolist() == [expected]
 
 
 def test_uniform_draws_are_float64_and_repeatable():

@@ -66,7 +66,7 @@ def uniform_draws(
     return draws if device is None else draws.to(device)
 
 
-def draw(log_probs: Tensor, generator: torch.Generator) -> Tensor:
+def sample_categorical(log_probs: Tensor, generator: torch.Generator) -> Tensor:
     """One id per row of log_probs (..., V), by inverting the cumulative sum in float64.
 
     An id of probability 0 is never chosen: the chosen id is the first whose cumulative
@@ -76,7 +76,7 @@ def draw(log_probs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def pick(log_probs: Tensor, u: Tensor) -> Tensor:
-    """``draw`` with its uniform numbers ``u``, Float64[...] in [0, 1), made before."""
+    """``sample_categorical`` with its uniform numbers ``u``, Float64[...] in [0, 1)."""
     cumulative = log_probs.double().exp().cumsum(dim=-1)
     threshold = u.unsqueeze(-1) * cumulative[..., -1:]
     return (cumulative <= threshold).sum(dim=-1)

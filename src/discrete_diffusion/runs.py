@@ -8,7 +8,7 @@ from typing import Any
 
 from discrete_diffusion.cli.compare.command import CompareRequest, run_comparison
 from discrete_diffusion.cli.compose import compose
-from discrete_diffusion.cli.output_folder import claimed_run
+from discrete_diffusion.cli.output_folder import reserve_run_folder
 from discrete_diffusion.cli.override_words import written
 from discrete_diffusion.cli.train import TrainRequest, run_training
 
@@ -39,7 +39,7 @@ def train(
     """
     words = [*overrides, *override_words(settings)]
     request = TrainRequest(compose("train", words, user_config_dir=config_dir), Path(folder))
-    with claimed_run(request.folder, request.config):
+    with reserve_run_folder(request.folder, request.config):
         return run_training(request)
 
 

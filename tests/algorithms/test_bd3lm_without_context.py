@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import BD3LM
-from discrete_diffusion.algorithms.draws import draw_blocks
+from discrete_diffusion.algorithms.draws import sample_blocks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.evaluation.bound_by_time import bound_by_time
 from discrete_diffusion.evaluation.calibration import measure_calibration
@@ -78,14 +78,14 @@ def test_blocks_are_drawn_among_those_that_hold_data():
     blocks = torch.tensor([0, 0, 1, 2, 2, 3])
     seen = [set(), set(), set()]
     for seed in range(20):
-        block, num = draw_blocks(real, blocks, 4, make_generator(seed))
+        block, num = sample_blocks(real, blocks, 4, make_generator(seed))
         assert num.tolist() == [2, 1, 0]
         for found, one in zip(seen, block.tolist(), strict=True):
             found.add(one)
     assert seen == [{0, 2}, {1}, {0}]
-    even, _ = draw_blocks(torch.ones(60, 6).bool(), blocks, 4, make_generator(0))
+    even, _ = sample_blocks(torch.ones(60, 6).bool(), blocks, 4, make_generator(0))
     assert even.bincount().tolist() == [15, 15, 15, 15]
-    again, _ = draw_blocks(real, blocks, None, make_generator(19))
+    again, _ = sample_blocks(real, blocks, None, make_generator(19))
     assert torch.equal(again, block)
 
 

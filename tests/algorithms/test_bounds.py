@@ -130,7 +130,7 @@ def test_its_gradient_is_that_of_the_sum_over_jumps(name, schedule):
     weight = torch.linspace(0.5, 2, 36, dtype=torch.float64).reshape(12, 3)
     t = torch.tensor([1e-6, 0.2, 0.95], dtype=torch.float64).repeat(4)
     xt = process.corrupt(x0, t, real, make_generator(4))
-    xt[::2] = process.draw_noise(t, make_generator(5))[::2]
+    xt[::2] = process.sample_noise(t, make_generator(5))[::2]
 
     def gradient(bound):
         leaf = log_d0.clone().requires_grad_()

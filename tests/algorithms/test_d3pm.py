@@ -24,7 +24,7 @@ def d3pm(name: str = "absorbing", num_steps: int = 10, **options) -> D3PM:
 def test_weights_are_inverse_probabilities(how):
     """Steps are 1..T, and E[weight [step = i]] = 1 for every one of them."""
     algorithm, num = d3pm(num_steps=7), 140_000
-    step, weight = algorithm.draw_steps(how, num, make_generator(0), "cpu")
+    step, weight = algorithm.sample_steps(how, num, make_generator(0), "cpu")
     assert set(step.tolist()) == set(range(1, 8))
     for i in range(1, 8):
         assert (weight * (step == i)).mean() == pytest.approx(1.0, abs=0.05)

@@ -60,7 +60,7 @@ class TabularMixture(nn.Module):
 class Told(Distill):
     """In float64, as the table is."""
 
-    def ask(self, x_t, sigma, conditions=None):
+    def apply_backbone(self, x_t, sigma, conditions=None):
         return self.call(self.backbone, x_t, sigma, self.accepted(conditions))
 
 

@@ -9,9 +9,9 @@ from discrete_diffusion.algorithms.draws import (
     MASK_DRAWS,
     TIME_DRAWS,
     WEIGHTED_DRAWS,
-    draw_masks,
-    draw_times,
-    draw_weighted_times,
+    sample_masks,
+    sample_times,
+    sample_weighted_times,
     vanishing_power,
 )
 from discrete_diffusion.categorical import make_generator
@@ -26,7 +26,7 @@ SCHEDULES = list(all_schedules(toy_layout()))
 
 @pytest.mark.parametrize("how", TIME_DRAWS)
 def test_times_are_uniform_and_never_zero(how):
-    t = torch.cat([draw_times(how, 101, make_generator(k), "cpu") for k in range(200)])
+    t = torch.cat([sample_times(how, 101, make_generator(k), "cpu") for k in range(200)])
     assert (t > 0).all()
     assert (t <= 1).all()
     share = torch.histc(t.float(), bins=10, min=0, max=1) / len(t)
@@ -38,7 +38,7 @@ def test_times_are_uniform_and_never_zero(how):
 def test_weights_undo_the_density(how, name):
     """E[weight f(t)] = integral of f, for functions that look at either end of [0, 1]."""
     process = Uniform(toy_layout(), all_schedules(toy_layout())[name])
-    t, weight = draw_weighted_times(how, process, 400_000, make_generator(0), "cpu")
+    t, weight = sample_weighted_times(how, process, 400_000, make_generator(0), "cpu")
     assert ((t > 0) & (t < 1)).all()
     for power in (0.0, 0.5, 1.0, 4.0):
         for value in (t**power, (1 - t) ** power):
@@ -50,7 +50,7 @@ def test_weights_undo_the_density(how, name):
 def test_importance_draws_follow_the_corrupted_share():
     """1 - alpha = v^2 with v evenly spread: a quarter of the times has less than 1/16 corrupted."""
     process = Uniform(toy_layout(), all_schedules(toy_layout())["cosine"])
-    t, _ = draw_weighted_times("importance", process, 1000, make_generator(0), "cpu")
+    t, _ = sample_weighted_times("importance", process, 1000, make_generator(0), "cpu")
     share = process.one_minus_alpha(t).squeeze(1)
     for v in (0.1, 0.25, 0.5, 0.9):
         assert (share < v**2).double().mean() == pytest.approx(v, abs=0.002)
@@ -61,14 +61,14 @@ def test_importance_draws_follow_how_fast_noise_sets_in(gamma, power):
     """Hybrid noise touches a token with probability ~ share^(gamma/2): t = v^(4/gamma)."""
     process = Hybrid(toy_layout(), LogLinear(), gamma=gamma)
     assert vanishing_power(process, torch.device("cpu")) == power
-    t, weight = draw_weighted_times("importance", process, 1000, make_generator(0), "cpu")
+    t, weight = sample_weighted_times("importance", process, 1000, make_generator(0), "cpu")
     torch.testing.assert_close(weight, 2 / power * t ** (1 - power / 2), rtol=1e-9, atol=0)
 
 
 def test_unknown_draws_name_those_there_are():
     process = Uniform(toy_layout(), all_schedules(toy_layout())["cosine"])
     with pytest.raises(ValueError, match="did you mean 'importance'"):
-        draw_weighted_times("importanc", process, 3, make_generator(0), "cpu")
+        sample_weighted_times("importanc", process, 3, make_generator(0), "cpu")
 
 
 LENGTH, MASK, PAD, NUM = 8, 5, 6, 600
@@ -98,8 +98,8 @@ def batch(num: int = NUM, padded: bool = True) -> Batch:
 @pytest.mark.parametrize("schedule", ["cosine", "per_group"])
 def test_one_block_is_the_draw_without_blocks(how, schedule):
     one = torch.zeros(LENGTH, dtype=torch.long)
-    with_blocks = draw_masks(how, process(schedule), batch(), make_generator(3), one)
-    without = draw_masks(how, process(schedule), batch(), make_generator(3))
+    with_blocks = sample_masks(how, process(schedule), batch(), make_generator(3), one)
+    without = sample_masks(how, process(schedule), batch(), make_generator(3))
     assert torch.equal(with_blocks.xt, without.xt)
     torch.testing.assert_close(with_blocks.weight, without.weight, rtol=1e-14, atol=0)
     assert without.t.shape == (NUM,)
@@ -110,7 +110,7 @@ def test_one_block_is_the_draw_without_blocks(how, schedule):
 @pytest.mark.parametrize("schedule", ["cosine", "per_group"])
 def test_what_every_draw_keeps(how, schedule):
     data = batch()
-    masked = draw_masks(how, process(schedule), data, make_generator(0), BLOCKS)
+    masked = sample_masks(how, process(schedule), data, make_generator(0), BLOCKS)
     assert (masked.xt[~data.real] == PAD).all()
     assert torch.equal(masked.weight > 0, (masked.xt == MASK) & data.real)
     assert masked.weight.isfinite().all()
@@ -124,7 +124,7 @@ def test_what_every_draw_keeps(how, schedule):
 def test_forced_masks_of_each_block_are_stratified():
     """n_b is uniform on 1..L_b, spread over the batch, and the weights are L_b / n_b."""
     data = batch(padded=False)
-    masked = draw_masks("forced_mask", process(), data, make_generator(1), BLOCKS)
+    masked = sample_masks("forced_mask", process(), data, make_generator(1), BLOCKS)
     counts = []
     for block, size in enumerate((3, 1, 4)):
         here = block == BLOCKS
@@ -140,7 +140,7 @@ def test_forced_masks_of_each_block_are_stratified():
 
 def test_forced_masks_of_padded_blocks_count_the_real_positions():
     data = batch()
-    masked = draw_masks("forced_mask", process(), data, make_generator(2), BLOCKS)
+    masked = sample_masks("forced_mask", process(), data, make_generator(2), BLOCKS)
     for block in range(3):
         here = block == BLOCKS
         num_real = (data.real & here).sum(dim=1)
@@ -154,7 +154,7 @@ def test_forced_masks_of_padded_blocks_count_the_real_positions():
 def test_blocks_of_one_position_are_always_masked_with_weight_one(schedule):
     data = batch()
     each = torch.arange(LENGTH)
-    masked = draw_masks("forced_mask", process(schedule), data, make_generator(4), each)
+    masked = sample_masks("forced_mask", process(schedule), data, make_generator(4), each)
     assert torch.equal(masked.xt == MASK, data.real)
     torch.testing.assert_close(masked.weight, data.real.double(), rtol=1e-14, atol=0)
 
@@ -163,7 +163,7 @@ def test_blocks_of_one_position_are_always_masked_with_weight_one(schedule):
 def test_every_position_is_masked_with_the_weight_of_one_in_the_mean(how):
     """E weight_l = E_t w_l (1 - alpha_l) = the integral of -alpha_l' = 1, for every position."""
     data = batch(num=40_000, padded=False)
-    weight = draw_masks(how, process("per_group"), data, make_generator(5), BLOCKS).weight
+    weight = sample_masks(how, process("per_group"), data, make_generator(5), BLOCKS).weight
     error = weight.std(dim=0) / len(data) ** 0.5
     slack = 4.5 if how == "forced_mask" else 8  # the others have infinite variance
     assert ((weight.mean(dim=0) - 1).abs() <= slack * error).all()

@@ -134,7 +134,7 @@ def test_the_bound_is_finite_at_every_time(make, parameterization, schedule):
         logits = deviation * torch.randn(shape, dtype=torch.float64, generator=generator)
         logits.requires_grad_()
         algorithm.logits = lambda *_, logits=logits: logits
-        for xt in (x0, process.draw_noise(t, generator)):
+        for xt in (x0, process.sample_noise(t, generator)):
             log_d0 = algorithm.denoise(xt, t, real)
             terms = general_bound(process, xt, x0, log_d0, t, real)
             terms.sum().backward()

@@ -90,7 +90,7 @@ def test_the_bound_of_ddpm_is_that_of_its_steps(draw, most, num, end):
     is far from N(0, I), and what that costs is most of the bound."""
     model = exact_model(WORLD, objective="ddpm", num_timesteps=num, beta_start=0.02, beta_end=end)
     hidden = torch.tensor([True, False, True, False])
-    model.draw_rows = lambda real, generator, draw=None: (hidden.expand_as(real), real.double())
+    model.sample_rows = lambda real, generator, draw=None: (hidden.expand_as(real), real.double())
     output = model.loss(batch_of(WORLD, 40_000), make_generator(0), draw)
     nelbo = output.nelbo.double()
     error = float(nelbo.std()) / len(nelbo) ** 0.5
@@ -143,7 +143,7 @@ def test_at_initialisation_the_loss_is_the_masked_second_moment(objective):
     batch = random_batch()
     model = MaskedFeatures(network(), process(6), num_features=3, objective=objective)
     model.fit(batch)
-    masked, _ = model.draw_rows(batch.real, make_generator(0))
+    masked, _ = model.sample_rows(batch.real, make_generator(0))
     expected = model.scaling(batch.x0)[masked].square().mean()
     loss = model.loss(batch, make_generator(0)).loss.item()
     assert loss == pytest.approx(expected.item(), abs=1e-6)
@@ -159,7 +159,7 @@ class Constant(nn.Module):
 def test_only_masked_rows_are_targets():
     batch = random_batch()
     model = MaskedFeatures(Constant(), process(6), num_features=3, normalise="none")
-    masked, _ = model.draw_rows(batch.real, make_generator(0))
+    masked, _ = model.sample_rows(batch.real, make_generator(0))
 
     def loss(x0):
         return float(model.loss(Batch(x0, batch.real), make_generator(0)).loss)
@@ -172,7 +172,7 @@ def test_only_masked_rows_are_targets():
 def test_a_prediction_does_not_read_what_it_predicts():
     batch = random_batch()
     model = MaskedFeatures(random_network(), process(6), num_features=3).eval()
-    masked, _ = model.draw_rows(batch.real, make_generator(1))
+    masked, _ = model.sample_rows(batch.real, make_generator(1))
     hidden = masked.unsqueeze(-1)
     with torch.no_grad():
         found = model.predict(batch.x0, masked, batch.real)
@@ -199,7 +199,7 @@ def test_predictions_are_in_the_units_of_the_data():
     model = exact_model(WORLD, normalise="zscore")
     model.scaling.shift.fill_(5.0)
     model.scaling.scale.fill_(2.0)
-    masked, _ = model.draw_rows(batch.real, make_generator(0))
+    masked, _ = model.sample_rows(batch.real, make_generator(0))
     plain = exact_model(WORLD).predict((x0 - 5) / 2, masked, batch.real)
     found = model.predict(x0, masked, batch.real)
     assert torch.allclose(found[masked], 5 + 2 * plain[masked], atol=1e-4)
@@ -215,7 +215,7 @@ def told(model: MaskedFeatures) -> torch.Tensor:
 
 def test_the_network_is_told_the_mask_rate():
     model, batch = exact_model(WORLD), batch_of(WORLD, 50)
-    masked, _ = model.draw_rows(batch.real, make_generator(0))
+    masked, _ = model.sample_rows(batch.real, make_generator(0))
     model.loss(batch, make_generator(0))
     assert torch.allclose(told(model), masked.float().mean(dim=1).clamp(max=1 - 1e-4), atol=1e-6)
 
@@ -223,7 +223,7 @@ def test_the_network_is_told_the_mask_rate():
 def test_a_random_time_says_nothing_of_the_mask():
     model, batch = exact_model(WORLD, t_source="random"), batch_of(WORLD, 4000)
     model.train()
-    masked, _ = model.draw_rows(batch.real, make_generator(0))
+    masked, _ = model.sample_rows(batch.real, make_generator(0))
     model.loss(batch, make_generator(0))
     share, times = masked.float().mean(dim=1), told(model)
     assert abs(float(torch.corrcoef(torch.stack([share, times]))[0, 1])) < 0.05
@@ -251,7 +251,7 @@ def test_a_fixed_mask_rate(rate):
     model = exact_model(world, mask_rate=rate)
     real = torch.ones(5000, 8, dtype=torch.bool)
     real[0, 5:] = False
-    masked, weight = model.draw_rows(real, make_generator(0))
+    masked, weight = model.sample_rows(real, make_generator(0))
     assert masked.any(dim=1).all()
     assert not (masked & ~real).any()
     assert weight.isnan().all()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM, build_algorithm, general_bound
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.forward_process import Absorbing
@@ -199,7 +199,7 @@ def test_forced_mask_strata():
     """Shared schedule: n masked of L is uniform on 1..L, evenly spread over a batch."""
     process = absorbing("cosine")
     x0 = ToyWorld.make().x0[:1].expand(300, -1)
-    masked = draw_masks(
+    masked = sample_masks(
         "forced_mask", process, Batch(x0, torch.ones_like(x0, dtype=torch.bool)), make_generator(0)
     )
     count = (masked.xt == MASK).sum(1)

@@ -115,7 +115,7 @@ def test_every_one_of_many_calls_draws_something(calls, length, monkeypatch):
     monkeypatch.setattr(plans, "FEWEST_SAMPLES", 2)
     algorithm = Distill(Even(), bits(length), calls=calls, components=1)
     x0 = torch.randint(2, (4, length), generator=make_generator(0))
-    algorithm.begin(Batch(x0, torch.ones_like(x0, dtype=torch.bool)), make_generator(0))
+    algorithm.before_first_step(Batch(x0, torch.ones_like(x0, dtype=torch.bool)), make_generator(0))
     assert algorithm.plan.bincount().shape == (calls,)
     assert int(algorithm.plan.bincount().min()) >= 1
 

@@ -22,7 +22,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.models.calling import CONTRACT
 from discrete_diffusion.models.registry import register_backbone
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, draw_samples
+from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.types import Batch
 from gaussian_world import row_layout
 from toy_algorithms import TOYS
@@ -81,7 +81,7 @@ def same(first: Algorithm, second: Algorithm) -> None:
         output = algorithm.loss(batch, make_generator(1))
         output.loss.backward()
         sampler, steps = ("first-hitting", None) if algorithm.name == "ar" else ("ancestral", 3)
-        drawn = draw_samples(
+        drawn = sample_in_batches(
             build_sampler({"name": sampler}),
             algorithm,
             torch.stack([FULL, PADDED] * 4),

@@ -123,13 +123,13 @@ def test_every_block_is_told_the_noise_of_the_whole_sample(backbone):
     """Both ways to read the clean sequence beside x_t: sigma is -log of the mean alpha."""
     algorithm = told(BD3LM, backbone, block_lengths=[1, 2], time_conditioning=True)
     batch, sigmas = mixed(), []
-    ask = algorithm.ask
+    ask = algorithm.apply_backbone
 
     def listen(x_t: Tensor, sigma: Tensor, conditions=None) -> Tensor:
         sigmas.append(sigma)
         return ask(x_t, sigma, conditions)
 
-    algorithm.ask = listen  # type: ignore[method-assign]
+    algorithm.apply_backbone = listen  # type: ignore[method-assign]
     t = torch.linspace(0.1, 0.9, len(batch), dtype=torch.float64)
     x_t = batch.x0.masked_fill(batch.real, MASK)
     algorithm.denoise(x_t, t, batch.real, algorithm.teacher_forcing(batch))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
@@ -31,7 +31,9 @@ def backbone(vocab: VocabConfig, std: float = 0.3, d_model: int = 32) -> BDDenoi
 
 def diagrams(vocab: VocabConfig, rooms: list[int]) -> Batch:
     layout, real = vocab.layout(), vocab.real_positions(torch.tensor(rooms))
-    x0 = draw(layout.uniform_log_probs().expand(len(rooms), -1, -1), make_generator(1))
+    x0 = sample_categorical(
+        layout.uniform_log_probs().expand(len(rooms), -1, -1), make_generator(1)
+    )
     return Batch(x0.masked_fill(~real, vocab.pad_id), real)
 
 

@@ -10,7 +10,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs import brief_of
 from discrete_diffusion.domains.bubble_diagrams.briefs.checking import interval
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model
 from discrete_diffusion.domains.bubble_diagrams.procedural import embedded
-from discrete_diffusion.domains.bubble_diagrams.procedural.generator import draw_plans
+from discrete_diffusion.domains.bubble_diagrams.procedural.generator import sample_plans
 
 PLANS = generate_plans(200, seed=5)
 GOOD = "rooms: {Kitchen: 1}\nrelations: [Kitchen adjacent LivingRoom]\n"
@@ -65,7 +65,7 @@ def test_of_buildable_ones_some_are_decided(capsys, folder):
 
 
 def test_the_embedded_plans_are_looked_at_unasked(capsys, monkeypatch):
-    monkeypatch.setattr(embedded, "cached_plans", lambda num, seed: draw_plans(100, seed))
+    monkeypatch.setattr(embedded, "cached_plans", lambda num, seed: sample_plans(100, seed))
     out, _, _ = run(capsys, "check", "brief.yaml")
     assert "of 100" in out
     assert "embedded" in out

@@ -12,7 +12,7 @@ import pytest
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import compare
-from discrete_diffusion.domains.dialogue.grammar import SLOTS, draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import SLOTS, sample_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.hub.pretrained import INSTALL
 from planned import plan
@@ -24,7 +24,7 @@ TINY = (
     *("logger=none", "trainer.max_steps=1", "eval.num_samples=3", "bound_draws=2"),
     "bound_samples=6",
 )
-TEST = draw_dialogues(40)[32:]
+TEST = sample_dialogues(40)[32:]
 
 
 @pytest.fixture(scope="module")

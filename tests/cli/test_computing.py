@@ -12,10 +12,15 @@ from omegaconf import OmegaConf
 from torch.nn.modules.module import register_module_forward_hook
 
 from checkpoints.made_checkpoints import training_state
-from discrete_diffusion.categorical import draw, make_generator
+from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose, config_dir, main, precision
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
-from discrete_diffusion.cli.launch_environment import Started, hush_other_ranks, is_first, started
+from discrete_diffusion.cli.launch_environment import (
+    Started,
+    is_first,
+    silence_nonzero_ranks,
+    started,
+)
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 
@@ -162,10 +167,10 @@ def test_only_the_first_process_speaks(monkeypatch, caplog):
     logger = logging.getLogger("discrete_diffusion")
     try:
         with warnings.catch_warnings():
-            hush_other_ranks()
+            silence_nonzero_ranks()
             logger.warning("first")
             set_all(monkeypatch, TORCHRUN)
-            hush_other_ranks()
+            silence_nonzero_ranks()
             logger.warning("second")
             warnings.warn("an error, unless hushed", stacklevel=1)
     finally:
@@ -182,8 +187,8 @@ def test_bfloat16_is_for_the_network():
         for x in (p, p.double()):
             for y in (x.softmax(-1), x.log_softmax(-1), x.exp().cumsum(-1), x.logsumexp(-1)):
                 assert y.dtype == x.dtype
-        drawn = draw(p, make_generator(0))
-    assert torch.equal(drawn, draw(p, make_generator(0)))
+        drawn = sample_categorical(p, make_generator(0))
+    assert torch.equal(drawn, sample_categorical(p, make_generator(0)))
     assert (a @ a).dtype == torch.float32
     with Computing("cpu", 1, 1, "32-true", None).shared():
         assert (a @ a).dtype == torch.float32

@@ -23,7 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     generate_plans,
     write_diagrams,
 )
-from discrete_diffusion.domains.dialogue.grammar import draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import sample_dialogues
 from discrete_diffusion.domains.regions.table import RegionTable, write_regions
 
 PLANS = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
@@ -97,7 +97,7 @@ def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> None:
 
 
 def pairs(num: int, seed: int) -> list[tuple[str, str]]:
-    return [(pair.dialogue, pair.summary) for pair in draw_dialogues(num, seed)]
+    return [(pair.dialogue, pair.summary) for pair in sample_dialogues(num, seed)]
 
 
 MOTIFS = ("motif_1", "motif_2", "motif_3")

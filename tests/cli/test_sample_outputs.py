@@ -129,9 +129,9 @@ def test_an_earlier_trajectory_does_not_stay_beside_other_samples(model, tmp_pat
 def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch, capsys):
     """Rooms of 2 and 4: 3 and 10 tokens, drawn side by side in 10 rounds; of the first, 3 count."""
     strips = []
-    draw = films.draw_film_strip
+    draw = films.plot_film_strip
     monkeypatch.setattr(
-        films, "draw_film_strip", lambda states, path: (strips.append(states), draw(states, path))
+        films, "plot_film_strip", lambda states, path: (strips.append(states), draw(states, path))
     )
     lines = [{"rooms": [None] * 2}, {"rooms": [None] * 4}]
     (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))

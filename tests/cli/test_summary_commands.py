@@ -16,13 +16,13 @@ from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.computing import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request, sample_request
 from discrete_diffusion.cli.train import train
-from discrete_diffusion.domains.dialogue.grammar import SLOTS, DialoguePair, draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import SLOTS, DialoguePair, sample_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.sampling import FirstHitting
 from discrete_diffusion.sampling.generate import Generate
 from interrupting import stop_at_call, stopped
 
-PAIRS = draw_dialogues(30)
+PAIRS = sample_dialogues(30)
 VAL, TEST = slice(24, 27), slice(27, 30)
 RUN = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "data.batch_size=4"),

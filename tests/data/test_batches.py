@@ -16,7 +16,7 @@ from discrete_diffusion.data import (
     SplitBatches,
     TokenDataset,
     bucket_batches,
-    draw_sizes,
+    sample_sizes,
 )
 from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
@@ -288,7 +288,7 @@ def test_batches_move_and_count(dataset):
 
 def test_sizes_follow_their_histogram(dataset):
     counts = dataset.size_counts()
-    sizes = draw_sizes(counts, 50_000, make_generator(0))
+    sizes = sample_sizes(counts, 50_000, make_generator(0))
     share = torch.bincount(sizes, minlength=len(counts)).double() / 50_000
     expected = torch.tensor(counts).double() / sum(counts)
     assert (share - expected).abs().max() < 0.01

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from discrete_diffusion.algorithms import AR, TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data import BatchStream, draw_sizes
+from discrete_diffusion.data import BatchStream, sample_sizes
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import build_sampler, draw_samples, fitting_samplers
+from discrete_diffusion.sampling import build_sampler, fitting_samplers, sample_in_batches
 from discrete_diffusion.sampling.ancestral import GridSampler
 
 TEMPERATURES = (0.1, 1.0, 10.0)
@@ -150,12 +150,12 @@ def draw_and_check(algorithm: TokenAlgorithm, data, *, as_commands_do: bool) -> 
     temperature 1 in batches of one size, a token per call but for grids."""
     for sampler, temperature in itertools.product(fitting_samplers(algorithm), TEMPERATURES):
         generator = make_generator(1)
-        real = data.real_positions(draw_sizes(data.size_counts(), 200, generator))
+        real = data.real_positions(sample_sizes(data.size_counts(), 200, generator))
         if not (as_commands_do and temperature == 1):
             request = {"temperature": temperature, "steps": 8}
             sample_and_check(algorithm, real, sampler, generator, **request)
             continue
         chosen = build_sampler({"name": sampler})
         steps = 8 if isinstance(chosen, GridSampler) else None
-        tokens = draw_samples(chosen, algorithm, real, generator=generator, steps=steps).x0
+        tokens = sample_in_batches(chosen, algorithm, real, generator=generator, steps=steps).x0
         algorithm.layout.check(tokens, real)

@@ -9,9 +9,9 @@ from torch import nn
 
 from discrete_diffusion.data.base import Dataset, Examples
 from discrete_diffusion.evaluation.conditional_samples import (
-    draw_conditional,
-    drawn_from_others,
     first_examples,
+    sample_conditional,
+    sampled_from_others,
 )
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.runtime.shards import Shard
@@ -23,10 +23,14 @@ BATCHES = [torch.tensor(rows) for rows in ([4, 2], [10, 9, 8, 7], [0, 1, 3, 5], 
 
 
 def drawn(
-    conditions=CONDITIONS, *, batches=BATCHES, seed=0, shard=None, algorithm=None, on_drawn=None
+    conditions=CONDITIONS, *, batches=BATCHES, seed=0, shard=None, algorithm=None, on_sampled=None
 ):
     model = Model(
-        algorithm or nn.Identity(), None, batch_size=4, shard=shard or Shard(), on_drawn=on_drawn
+        algorithm or nn.Identity(),
+        None,
+        batch_size=4,
+        shard=shard or Shard(),
+        on_sampled=on_sampled,
     )
 
     def draw(given, generator):
@@ -35,7 +39,7 @@ def drawn(
         noise = torch.rand(len(given["y"]), generator=generator)
         return {"known": 1000 * given["y"] + given["z"], "noise": noise}
 
-    return draw_conditional(model, conditions, draw, batches=batches, entropy=(seed, 5))
+    return sample_conditional(model, conditions, draw, batches=batches, entropy=(seed, 5))
 
 
 @pytest.mark.parametrize("batches", [BATCHES, None])
@@ -69,16 +73,16 @@ def test_a_stop_leaves_the_samples_before_the_first_that_is_missing(finished, nu
     """The third batch has the rows 0, 1, 3 and 5, the first one 2 and 4."""
     told = []
 
-    def on_drawn(rows, drawn):
+    def on_sampled(rows, drawn):
         told.append(rows)
         if len(told) == finished < len(BATCHES):
             raise Stop(2)
 
     if num == 0:
         with pytest.raises(Stop):
-            drawn(on_drawn=on_drawn)
+            drawn(on_sampled=on_sampled)
         return
-    found = drawn(on_drawn=on_drawn)
+    found = drawn(on_sampled=on_sampled)
     assert len(found) == num
     for name, values in drawn().values.items():
         assert torch.equal(found.values[name], values[:num])
@@ -90,10 +94,10 @@ def test_other_conditions_are_drawn_from_whole_or_not_at_all():
 
     alone = Model(nn.Identity(), None)
     with pytest.raises(Stop):
-        drawn_from_others(alone, stop)
-    keeping = Model(nn.Identity(), None, on_drawn=lambda rows, drawn: None)
-    assert drawn_from_others(keeping, stop) is None
-    assert drawn_from_others(keeping, lambda model: model.on_drawn) is None
+        sampled_from_others(alone, stop)
+    keeping = Model(nn.Identity(), None, on_sampled=lambda rows, drawn: None)
+    assert sampled_from_others(keeping, stop) is None
+    assert sampled_from_others(keeping, lambda model: model.on_sampled) is None
 
 
 class Numbers(Dataset):

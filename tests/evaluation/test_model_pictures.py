@@ -9,7 +9,7 @@ from matplotlib.patches import StepPatch
 
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime
 from discrete_diffusion.evaluation.calibration import Calibration
-from discrete_diffusion.evaluation.pictures import draw_bound_by_time, draw_calibration
+from discrete_diffusion.evaluation.pictures import plot_bound_by_time, plot_calibration
 
 
 def calibration(predicted, num_events, groups=("node", "edge")):
@@ -33,7 +33,7 @@ EVENTS = [[1000.0, 5, 1000], [1000, 1000, 0]]
 
 
 def test_a_reliability_diagram_leaves_out_bins_of_few_events():
-    figure = draw_calibration(calibration(PREDICTED, EVENTS), {"node": "rooms"})
+    figure = plot_calibration(calibration(PREDICTED, EVENTS), {"node": "rooms"})
     rooms, edges, errors = figure.axes[:3]
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["Rooms", "Edges"]
     diagonal, low, high = rooms.lines
@@ -44,11 +44,11 @@ def test_a_reliability_diagram_leaves_out_bins_of_few_events():
     assert len(edges.lines) == 3
     assert errors.lines[0].get_ydata() == pytest.approx([1, 2])  # points
     one = calibration(PREDICTED[:1], EVENTS[:1])
-    assert len(draw_calibration(one, {}).axes[0].lines) == 2  # a single share has no spacing
+    assert len(plot_calibration(one, {}).axes[0].lines) == 2  # a single share has no spacing
 
 
 def test_without_events_only_the_empty_errors_are_left():
-    empty = draw_calibration(calibration(PREDICTED[:1], [[0.0, 0, 0]]), {})
+    empty = plot_calibration(calibration(PREDICTED[:1], [[0.0, 0, 0]]), {})
     assert empty.axes[0].get_title(loc="left") == "Calibration error"
 
 
@@ -67,7 +67,7 @@ def by_time(integrand, cross_entropy, uniform):
 
 def test_the_area_of_the_bound_is_written_beside_it():
     nan = float("nan")
-    figure = draw_bound_by_time(
+    figure = plot_bound_by_time(
         by_time(
             {"node": [1.0, 2, 3, 4], "edge": [10.0] * 4},
             {"node": [nan, 0.5, 0.6, 0.7], "edge": [1.5] * 4},
@@ -90,11 +90,11 @@ def test_the_area_of_the_bound_is_written_beside_it():
     ("values", "height"), [([2.0, np.nan, 9.0, np.inf], 9.9), ([np.nan] * 4, 2.2)]
 )
 def test_a_model_worse_than_a_guess_stays_on_the_chart(values, height):
-    figure = draw_bound_by_time(by_time({"node": values}, {"node": values}, [2.0]), {})
+    figure = plot_bound_by_time(by_time({"node": values}, {"node": values}, [2.0]), {})
     assert figure.axes[1].get_ylim()[1] == pytest.approx(height)
 
 
 def test_more_groups_than_colours_are_all_drawn():
     groups = {f"group {k}": [1.0, 1.0] for k in range(6)}
-    figure = draw_bound_by_time(by_time(groups, groups, [1.0] * 6), {})
+    figure = plot_bound_by_time(by_time(groups, groups, [1.0] * 6), {})
     assert len(figure.axes[0].get_legend().get_texts()) == 6

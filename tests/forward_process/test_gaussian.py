@@ -65,7 +65,7 @@ def test_corrupted_data_have_the_stated_variance():
 def test_important_steps_sum_up_every_step():
     gaussian = LinearGaussian(num_timesteps=50)
     values = torch.rand(50, generator=make_generator(1), dtype=torch.float64)
-    k, weight = gaussian.draw_important_steps(200_000, make_generator(0), torch.device("cpu"))
+    k, weight = gaussian.sample_important_steps(200_000, make_generator(0), torch.device("cpu"))
     terms = values[k] * weight
     error = float(terms.std()) / len(k) ** 0.5
     assert float(terms.mean()) == pytest.approx(float(values.sum()), abs=4.5 * error)

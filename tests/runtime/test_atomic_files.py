@@ -22,7 +22,7 @@ from discrete_diffusion.cli.compare.folder import write_json
 from discrete_diffusion.data.stored_arrays import write_npz
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files import writers
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.gif import Palette, write_gif
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
@@ -32,12 +32,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.runtime.atomic_files import (
     append_text,
+    atomic_folder,
+    atomic_write,
     growing_file,
     saying_what_is_complete,
-    whole_folder,
     write_text,
     written_together,
-    written_whole,
 )
 from discrete_diffusion.training import MetricsLog
 from discrete_diffusion.training.run_checkpoints import CheckpointFiles, _copy
@@ -59,13 +59,13 @@ def draw_chart(path: Path) -> None:
     chart_style.save(figure, path)
 
 
-def draw_molecules(path: Path) -> None:
+def plot_molecules(path: Path) -> None:
     pytest.importorskip("rdkit")
     from discrete_diffusion.domains.molecules import pictures
     from discrete_diffusion.domains.molecules.reading import molecule_of
 
     found = [molecule_of(smiles, keep_charges=False)[0] for smiles in ("CCO", "c1ccccc1", "CC")]
-    pictures.draw_molecules(found, path)
+    pictures.plot_molecules(found, path)
 
 
 def write_frames(path: Path) -> None:
@@ -112,12 +112,12 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "plans.json": lambda path: writers.write_json_list(path, PLANS),
     "linked.json": lambda path: writers.write_node_link(path, PLANS),
     "plan.graphml": lambda path: writers.write_graphml(path, PLANS[0]),
-    "plans.png": lambda path: draw_grid(PLANS[:2], path),
-    "plans.svg": lambda path: draw_grid(PLANS[:2], path),
+    "plans.png": lambda path: plot_grid(PLANS[:2], path),
+    "plans.svg": lambda path: plot_grid(PLANS[:2], path),
     "steps.gif": write_frames,
     "chart.png": draw_chart,
-    "molecules.png": draw_molecules,
-    "molecules.svg": draw_molecules,
+    "molecules.png": plot_molecules,
+    "molecules.svg": plot_molecules,
     **{
         f"plan{each.suffix}": lambda path, name=name: write_plan(path, whole_plan(path), name)
         for name, each in FORMATS.items()
@@ -168,7 +168,7 @@ _BY_ITSELF = {
 
 
 def test_no_writer_does_without_the_mechanism():
-    """Whatever writes a file by itself stands below the path that ``written_whole`` gave it."""
+    """Whatever writes a file by itself stands below the path that ``atomic_write`` gave it."""
     for path in sorted(PACKAGE.rglob("*.py")):
         name = str(path.relative_to(PACKAGE))
         lines = path.read_text().splitlines()
@@ -229,7 +229,7 @@ def test_threads_that_write_one_path_do_not_mix(tmp_path):
         start.wait()
         try:
             for _ in range(20):
-                with written_whole(path) as unfinished, unfinished.open("w") as file:
+                with atomic_write(path) as unfinished, unfinished.open("w") as file:
                     for _ in range(50):
                         file.write(letter * 100)
                         file.flush()
@@ -251,7 +251,7 @@ def test_a_folder_is_whole_or_as_it_was(tmp_path, full_disk):
     folder, asides = tmp_path / "plans", []
 
     def write(size: int) -> None:
-        with whole_folder(folder, replaced=asides.append) as unfinished:
+        with atomic_folder(folder, replaced=asides.append) as unfinished:
             write_text(unfinished / "1.txt", "1")
             write_text(unfinished / "sub" / "2.txt", "2" * size)
 
@@ -263,10 +263,10 @@ def test_a_folder_is_whole_or_as_it_was(tmp_path, full_disk):
     write(4)
     assert asides == [tmp_path / "plans.replaced-1"]
     assert content(folder)["sub/2.txt"] == b"2222"
-    with whole_folder(tmp_path / "nothing"):
+    with atomic_folder(tmp_path / "nothing"):
         pass
     assert not (tmp_path / "nothing").exists()
-    with pytest.raises(OSError, match=r"plans'$|plans"), whole_folder(folder) as unfinished:
+    with pytest.raises(OSError, match=r"plans'$|plans"), atomic_folder(folder) as unfinished:
         write_text(unfinished / "1.txt", "1")
 
 

@@ -11,7 +11,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import Ancestral, FirstHitting, draw_samples
+from discrete_diffusion.sampling import Ancestral, FirstHitting, sample_in_batches
 from discrete_diffusion.sampling.drawing import rows_at_once
 from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
@@ -53,7 +53,7 @@ MIXED = real_positions(torch.tensor([4, 2, 3] * 40 + [1] + [4] * 30))  # 40, 40 
 
 
 def drawn(real=MIXED, *, algorithm=None, sampler=None, seed=0, **options) -> SampleOutput:
-    return draw_samples(
+    return sample_in_batches(
         sampler or FirstHitting(),
         algorithm or model(),
         real,

@@ -17,7 +17,7 @@ from discrete_diffusion.models.dtn_unet import DtNUNet
 from discrete_diffusion.models.film_unet import FiLMUNet
 from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, draw_samples, fitting_samplers
+from discrete_diffusion.sampling import build_sampler, fitting_samplers, sample_in_batches
 from discrete_diffusion.sampling.particles import (
     Particles,
     effective_number,
@@ -226,7 +226,7 @@ def test_particles_and_moves_are_of_the_model_given_its_condition(label):
 def test_every_row_of_many_is_drawn_from_its_own_condition():
     log_d0, num = exact_d0(), 3_000
     label = torch.arange(num) % 3 % 2
-    drawn = draw_samples(
+    drawn = sample_in_batches(
         build_sampler({"name": "first-hitting"}),
         built("mdlm", log_d0),
         FULL.expand(num, -1),

@@ -134,7 +134,7 @@ def test_weights_of_ancestral_sampling_near_the_exact_conditional():
 
 
 def test_weights_of_predictor_corrector_near_the_exact_conditional_unless_noise_is_absorbing():
-    """Absorbing noise has every redraw multiply another kept mass: more steps leave the weighted
+    """Absorbing noise has every resample multiply another kept mass: more steps leave the weighted
     law, which enumeration gives, where it is, and the mean weight is too small."""
     world, support = ToyWorld.make(), toy_layout().support.clone()
     support[0, 2] = False

@@ -11,7 +11,7 @@ from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.sampling import Ancestral, build_sampler, draw_samples
+from discrete_diffusion.sampling import Ancestral, build_sampler, sample_in_batches
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 
 
@@ -159,7 +159,7 @@ def test_sizes_and_clamps_may_be_mixed(case):
     clamp = torch.full_like(real, -1, dtype=torch.long)
     clamp[::3, 0], clamp[::5, 1] = 1, 2
     clamp[:2] = torch.tensor([[2, 0, 3], [0, 1, -1]])  # nothing left to draw
-    output = draw_samples(
+    output = sample_in_batches(
         build_sampler({"name": sampler}),
         algorithm,
         real,

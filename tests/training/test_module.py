@@ -20,7 +20,7 @@ class NoReport:
     def measure(self, samples):
         return {}
 
-    def draw(self, samples, path):
+    def plot(self, samples, path):
         pass
 
 

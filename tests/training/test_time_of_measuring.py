@@ -31,7 +31,7 @@ class Measures:
     def measure(self, samples: list[int]) -> dict[str, float]:
         return {}
 
-    def draw(self, samples: list[int], path: object) -> None:
+    def plot(self, samples: list[int], path: object) -> None:
         pass
 
 

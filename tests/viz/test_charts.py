@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.patches import Rectangle
 
-from discrete_diffusion.viz.bars import BarPanel, draw_bars
+from discrete_diffusion.viz.bars import BarPanel, plot_bars
 from discrete_diffusion.viz.chart_style import GROUP_COLOURS, REAL, SAMPLED
 
 
@@ -21,7 +21,7 @@ def bars(axes) -> dict[float, float]:
 def test_bars_are_shares_of_each_set():
     counted = BarPanel("Rooms", "rooms", "diagrams", np.array([0, 0, 1, 3]), np.array([0, 0, 5]))
     named = BarPanel("Types", "", "rooms", np.array([1.0, 1]), np.array([1.0, 3]), ["a", "b"])
-    figure = draw_bars([counted, named])
+    figure = plot_bars([counted, named])
     first, second = figure.axes
     assert bars(first) == pytest.approx({1.8: 25, 2.2: 100, 2.8: 75, 3.2: 0})  # from 2 rooms on
     assert bars(second) == pytest.approx({-0.2: 50, 0.2: 25, 0.8: 50, 1.2: 75})
@@ -29,11 +29,11 @@ def test_bars_are_shares_of_each_set():
     assert first.get_ylabel() == "share of diagrams (%)"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["real", "sampled"]
     with pytest.raises(ValueError, match="at least one panel"):
-        draw_bars([])
+        plot_bars([])
 
 
 def test_bars_of_nothing_are_empty():
-    (axes,) = draw_bars([BarPanel("Rooms", "rooms", "diagrams", np.zeros(2), np.zeros(2))]).axes
+    (axes,) = plot_bars([BarPanel("Rooms", "rooms", "diagrams", np.zeros(2), np.zeros(2))]).axes
     assert set(bars(axes).values()) == {0.0}
 
 
@@ -47,7 +47,7 @@ def test_colours_are_told_apart_without_colour_vision(blindness):
         "grey": [[0.2126, 0.7152, 0.0722]] * 3,
     }[blindness]
     panel = BarPanel("Rooms", "rooms", "diagrams", np.ones(2), np.ones(2))
-    filled = {patch.get_facecolor() for patch in draw_bars([panel]).axes[0].patches}
+    filled = {patch.get_facecolor() for patch in plot_bars([panel]).axes[0].patches}
     assert filled == {to_rgba(REAL), to_rgba(SAMPLED)}
     pairs = [tuple(filled)]
     if blindness != "grey":

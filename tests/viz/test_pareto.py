@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, draw_pareto
+from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
 
 POINTS = [
     ModelPoint("mdlm", 0.0, 0.0, 27.0, 0.6),
@@ -21,7 +21,7 @@ WORDS = {"quantity": "nats per diagram", "quality": QualityAxis("transitive shar
 
 
 def test_differences_errors_and_the_front(tmp_path):
-    figure = draw_pareto(POINTS, tmp_path / "p.png", **WORDS)
+    figure = plot_pareto(POINTS, tmp_path / "p.png", **WORDS)
     left, right = figure.axes
     assert (tmp_path / "p.png").stat().st_size > 0
     assert [label.get_text() for label in left.get_yticklabels()] == [p.label for p in POINTS]
@@ -36,7 +36,7 @@ def test_differences_errors_and_the_front(tmp_path):
 
 def test_shares_are_percent_within_their_range_and_replaced_backbones_are_hollow():
     points = [*POINTS[:3], ModelPoint("ar", -0.5, 0.25, 28.0, 1.0, replaced=True)]
-    figure = draw_pareto(points, title="plans, 5 steps", **{**WORDS, "quality": SHARE})
+    figure = plot_pareto(points, title="plans, 5 steps", **{**WORDS, "quality": SHARE})
     left, right = figure.axes
     assert right.get_ylim()[1] == 100
     assert [y for _, y in right.collections[0].get_offsets()] == pytest.approx([60, 70, 69, 100])
@@ -54,7 +54,7 @@ def test_shares_are_percent_within_their_range_and_replaced_backbones_are_hollow
 
 def test_labels_stay_inside_the_figure():
     points = [replace(p, label=f"{p.label} (bd-denoiser)") for p in POINTS]
-    figure = draw_pareto(points, **{**WORDS, "quality": SHARE})
+    figure = plot_pareto(points, **{**WORDS, "quality": SHARE})
     figure.canvas.draw()
     right = figure.axes[1]
     boxes = [text.get_bbox_patch().get_window_extent() for text in right.texts]
@@ -64,21 +64,21 @@ def test_labels_stay_inside_the_figure():
 
 
 def test_one_model_has_no_difference_to_itself():
-    assert len(draw_pareto(POINTS[:1], **WORDS).axes) == 1
+    assert len(plot_pareto(POINTS[:1], **WORDS).axes) == 1
     with pytest.raises(ValueError, match="one model without samples"):
-        draw_pareto([ModelPoint("mdlm", 0.0, 0.0, math.nan, math.nan)], **WORDS)
+        plot_pareto([ModelPoint("mdlm", 0.0, 0.0, math.nan, math.nan)], **WORDS)
 
 
 def test_down_is_better_turns_the_front_around():
-    figure = draw_pareto(POINTS, **{**WORDS, "quality": QualityAxis("rest", more_is_better=False)})
+    figure = plot_pareto(POINTS, **{**WORDS, "quality": QualityAxis("rest", more_is_better=False)})
     assert figure.axes[1].lines[0].get_xydata().tolist() == [[27.0, 0.6]]
 
 
 def test_without_samples_there_is_one_panel():
     points = [ModelPoint(p.label, p.difference, math.nan, math.nan, math.nan) for p in POINTS]
-    assert len(draw_pareto(points, **WORDS).axes) == 1
+    assert len(plot_pareto(points, **WORDS).axes) == 1
 
 
 def test_nothing_to_draw_is_refused():
     with pytest.raises(ValueError, match="at least one point"):
-        draw_pareto([], **WORDS)
+        plot_pareto([], **WORDS)

@@ -73,7 +73,7 @@ class AR(TokenAlgorithm):
         among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
         others = dict(conditions or {})
         tokens = self.shifted(others.pop("context", x_t), real)
-        return self.ask(tokens, self.size_sigma(real), others)
+        return self.apply_backbone(tokens, self.size_sigma(real), others)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right for every position, whatever x_t."""

@@ -79,7 +79,7 @@ class Algorithm(nn.Module, ABC):
     """Needs that a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
     discrete_time: ClassVar[bool] = False
     """True if it trains a model of discrete steps."""
-    gives: tuple[str, ...] = ()
+    provided_conditions: tuple[str, ...] = ()
     """Conditions that it adds to every call of the backbone."""
     calls_parts: ClassVar[bool] = False
     """True if it calls modules of the backbone and never its ``forward``."""
@@ -181,7 +181,7 @@ class Algorithm(nn.Module, ABC):
         if fit_conditions is not None:
             fit_conditions(train.conditions)
 
-    def begin(self, train: Batch, generator: torch.Generator) -> None:
+    def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
         """Decide what a new run decides once, before its first step; here nothing.
 
         Args:
@@ -259,7 +259,9 @@ class Algorithm(nn.Module, ABC):
             ValueError: it requires one that neither the data nor the algorithm provides, or takes
                 one of them where sigma goes.
         """
-        missing = [x for x in self.call.required if x not in names and x not in self.gives]
+        missing = [
+            x for x in self.call.required if x not in names and x not in self.provided_conditions
+        ]
         if missing:
             listed = ", ".join(missing)
             raise ValueError(
@@ -273,7 +275,7 @@ class Algorithm(nn.Module, ABC):
                 f"where the noise level goes in; put sigma=None before it; {CONTRACT}"
             )
 
-    def ask(
+    def apply_backbone(
         self, x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None
     ) -> Tensor:
         """The backbone's output for x_t, in float32.
@@ -289,7 +291,7 @@ class Algorithm(nn.Module, ABC):
         return self.call(self.backbone, x_t, sigma, self.accepted(conditions)).float()
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
-        """The shape that ``ask`` expects of the backbone's output."""
+        """The shape that ``apply_backbone`` expects of the backbone's output."""
         return tuple(x_t.shape)
 
     def accepted(self, conditions: Conditions | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, Corruption, draw_blocks, draw_masks
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, Corruption, sample_blocks, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import are_whole_numbers, check_whole_number
@@ -98,7 +98,7 @@ class BD3LM(TokenAlgorithm):
     name = "bd3lm"
     processes = ("absorbing",)
     backbone_needs = ("group_idxs",)
-    gives = ("group_idxs",)
+    provided_conditions = ("group_idxs",)
     evaluation_draw = "forced_mask"
     process: Absorbing
     block_of: Tensor
@@ -141,7 +141,7 @@ class BD3LM(TokenAlgorithm):
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         all_at_once = self.takes("context")
         blocks = None if self.time_conditioning and all_at_once else self.blocks
-        masked = draw_masks(
+        masked = sample_masks(
             draw or self.draw, self.process, batch, generator, blocks, self.num_blocks
         )
         conditions = self.teacher_forcing(batch)
@@ -155,7 +155,7 @@ class BD3LM(TokenAlgorithm):
         self, masked: Corruption, batch: Batch, generator: torch.Generator
     ) -> Corruption:
         """Values of one block of each sample, out of those sampled for every block."""
-        block, num = draw_blocks(batch.real, self.blocks, self.num_blocks, generator)
+        block, num = sample_blocks(batch.real, self.blocks, self.num_blocks, generator)
         own = self.blocks == block.unsqueeze(1)  # (B, L)
         t = masked.t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)
         xt = self._in_turn(masked.xt, batch.x0, batch.real, block)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.bounds import general_bound
-from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, draw_weighted_times
+from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, sample_weighted_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -49,7 +49,7 @@ class ContinuousTime(TokenAlgorithm):
         self.draw, self.parameterization = draw, parameterization
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        t, time_weight = draw_weighted_times(
+        t, time_weight = sample_weighted_times(
             draw or self.draw, self.process, len(batch), generator, batch.x0.device
         )
         xt = self.process.corrupt(batch.x0, t, batch.real, generator)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import TIME_DRAWS, WEIGHTED_DRAWS, draw_times
+from discrete_diffusion.algorithms.draws import TIME_DRAWS, WEIGHTED_DRAWS, sample_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.config.naming import check_name, unknown_name
@@ -54,7 +54,7 @@ class D3PM(TokenAlgorithm):
         self.num_steps, self.draw = num_steps, draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        step, weight = self.draw_steps(draw or self.draw, len(batch), generator, batch.x0.device)
+        step, weight = self.sample_steps(draw or self.draw, len(batch), generator, batch.x0.device)
         t, s = step / self.num_steps, (step - 1) / self.num_steps
         xt = self.process.corrupt(batch.x0, t, batch.real, generator)
         log_d0 = self.denoise(xt, t, batch.real, batch.conditions)
@@ -73,16 +73,16 @@ class D3PM(TokenAlgorithm):
         model = process.posterior_log_probs(xt, log_d0, t, s)
         return (truth.exp() * (truth - model)).sum(dim=-1)
 
-    def draw_steps(
+    def sample_steps(
         self, how: str, num: int, generator: torch.Generator, device: torch.device
     ) -> tuple[Tensor, Tensor]:
         """Steps 1..T and their weights 1 / probability, both Float64[num]."""
         if how == "importance":
-            v = draw_times("low_discrepancy", num, generator, device)
+            v = sample_times("low_discrepancy", num, generator, device)
             step = (v.square() * self.num_steps).ceil().clamp(min=1)
             root = (step / self.num_steps).sqrt() - ((step - 1) / self.num_steps).sqrt()
             return step, 1 / root
         if how not in TIME_DRAWS:
             raise ValueError(unknown_name("step draw", how, WEIGHTED_DRAWS))
-        step = (draw_times(how, num, generator, device) * self.num_steps).ceil().clamp(min=1)
+        step = (sample_times(how, num, generator, device) * self.num_steps).ceil().clamp(min=1)
         return step, torch.full_like(step, self.num_steps)

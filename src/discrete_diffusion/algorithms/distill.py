@@ -86,11 +86,11 @@ class Distill(TokenAlgorithm):
                 f"that of {type(backbone).__name__} does not; set algo.components=1"
             )
         self.calls, self.components, self.draw = calls, components, draw
-        self.gives = ("component",) if components > 1 else ()
+        self.provided_conditions = ("component",) if components > 1 else ()
         device = self.layout.support.device
         self.register_buffer("plan", even_plan(length, calls).to(device))
 
-    def begin(self, train: Batch, generator: torch.Generator) -> None:
+    def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
         """Choose the sets of positions by what the network, now the teacher, predicts."""
         self.plan.copy_(plan_calls(self, train, self.calls, generator))
 

@@ -31,7 +31,7 @@ _SMALLEST_SHARE = 1e-60
 _POWERS: WeakKeyDictionary[ForwardProcess, float] = WeakKeyDictionary()
 
 
-def draw_times(how: str, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
+def sample_times(how: str, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """Float64[num] times, each uniform on (0, 1]; never 0.
 
     ``uniform``: independent. ``antithetic``: pairs t, 1 - t. ``low_discrepancy``: one shared
@@ -50,22 +50,22 @@ def draw_times(how: str, num: int, generator: torch.Generator, device: torch.dev
     return (1 - u).clamp(SMALLEST_TIME, 1)
 
 
-def draw_weighted_times(
+def sample_weighted_times(
     how: str, process: ForwardProcess, num: int, generator: torch.Generator, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Times in (0, 1) and their weights 1 / density, both Float64[num].
 
-    ``importance`` is ``draw_important_times``; the others are those of ``draw_times``, weight 1.
+    ``importance`` is ``sample_important_times``; the others are ``sample_times`` with weight 1.
     """
     if how == "importance":
-        return draw_important_times(process, num, generator, device)
+        return sample_important_times(process, num, generator, device)
     if how not in TIME_DRAWS:
         raise ValueError(unknown_name("time draw", how, WEIGHTED_DRAWS))
-    t = draw_times(how, num, generator, device).clamp(max=1 - SMALLEST_TIME)
+    t = sample_times(how, num, generator, device).clamp(max=1 - SMALLEST_TIME)
     return t, torch.ones_like(t)
 
 
-def draw_important_times(
+def sample_important_times(
     process: ForwardProcess, num: int, generator: torch.Generator, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Times at which the schedule has corrupted a share v^k, v of low discrepancy, and weights.
@@ -76,7 +76,7 @@ def draw_important_times(
     u'(t) for the share u, so the weight is k v^(k-1) / u'(t). A schedule per token has no common
     share: then it is t itself, and p the smallest of the tokens'.
     """
-    v = draw_times("low_discrepancy", num, generator, device).clamp(max=1 - SMALLEST_TIME)
+    v = sample_times("low_discrepancy", num, generator, device).clamp(max=1 - SMALLEST_TIME)
     k = 2 / vanishing_power(process, device)
     share, slope = v**k, k * v ** (k - 1)
     t = process.schedule.inverse(share)
@@ -117,7 +117,7 @@ class Corruption:
     weight: Tensor
 
 
-def draw_masks(
+def sample_masks(
     how: str,
     process: Absorbing,
     batch: Batch,
@@ -139,7 +139,7 @@ def draw_masks(
         return _forced_mask(process, batch, generator, blocks, num_blocks)
     if how not in TIME_DRAWS:
         raise ValueError(unknown_name("mask draw", how, MASK_DRAWS))
-    t = draw_times(how, len(batch) * num_blocks, generator, batch.x0.device)
+    t = sample_times(how, len(batch) * num_blocks, generator, batch.x0.device)
     if blocks is not None:  # the blocks of a sample are neighbours: each is spread over the batch
         t = rearrange(t, "(b n) -> b n", n=num_blocks)[:, blocks]
     xt = process.corrupt(batch.x0, t, batch.real, generator)
@@ -186,14 +186,14 @@ def _forced_mask(
     return Corruption(batch.x0.masked_fill(masked, process.layout.mask_id), t, weight)
 
 
-def draw_blocks(
+def sample_blocks(
     real: Tensor, blocks: Tensor, num_blocks: int | None, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """A block of each sample, Int[B], any of its N with real positions as likely as another, and
     N, Int[B], which is 1 over its chance; both spread evenly over the batch. 0 and 0 if there is no
     real position.
 
-    ``real``: Bool[B, L]; ``blocks``, ``num_blocks``: see ``draw_masks``.
+    ``real``: Bool[B, L]; ``blocks``, ``num_blocks``: see ``sample_masks``.
     """
     num_blocks = int(blocks.max()) + 1 if num_blocks is None else num_blocks
     held = torch.zeros(len(real), num_blocks, dtype=torch.long, device=real.device)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.draws import draw_times
+from discrete_diffusion.algorithms.draws import sample_times
 from discrete_diffusion.algorithms.scaling import FieldScaling
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.forward_process.gaussian import StraightPath
@@ -81,7 +81,7 @@ class FlowMatching(Algorithm):
         check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         x0 = self.scaling(batch.x0)  # (B, C, H, W)
         num, numbers, device = len(x0), x0[0].numel(), x0.device
-        u = draw_times("low_discrepancy", num, generator, device)
+        u = sample_times("low_discrepancy", num, generator, device)
         if draw is None:
             order = torch.randperm(num, generator=generator, device=generator.device).to(device)
             t = T_DRAWS[self.t_draw](u[order])
@@ -115,4 +115,4 @@ class FlowMatching(Algorithm):
     def denoise(self, xt: Tensor, t: Tensor, conditions: Conditions | None = None) -> Tensor:
         """xhat of scaled images at times t Float[B]: Float32[B, C, H, W], scaled."""
         sigma = self.path.sigma(t) if self.time_conditioning else None
-        return self.ask(xt, sigma, conditions)
+        return self.apply_backbone(xt, sigma, conditions)

@@ -29,7 +29,7 @@ _REMEDY = "; check_backbone=false trains it nevertheless"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProbedCall:
     """A call of an algorithm's backbone, which can be repeated with other tokens."""
 
     algorithm: Algorithm
@@ -55,7 +55,7 @@ class Asked:
         return output.masked_fill(~self.algorithm.layout.support[: output.shape[1]], 0.0)
 
 
-def check_leaks(asked: Asked, real: Tensor, causal: bool) -> None:
+def check_leaks(asked: ProbedCall, real: Tensor, causal: bool) -> None:
     """Hold the network to what its algorithm's likelihood rests on.
 
     ``causal``: logits at position l do not move with tokens behind l. With ``context`` and blocks:
@@ -103,7 +103,7 @@ def filled(network: nn.Module) -> Iterator[None]:
 
 
 def _search(
-    asked: Asked,
+    asked: ProbedCall,
     before: Tensor,
     real: Tensor,
     padded: Tensor,
@@ -118,7 +118,7 @@ def _search(
         _check_pad(asked, before, real, padded)
 
 
-def _check_causal(asked: Asked, before: Tensor, real: Tensor) -> None:
+def _check_causal(asked: ProbedCall, before: Tensor, real: Tensor) -> None:
     length = real.shape[1]
     place = torch.arange(length, device=real.device)
     others = _other_ids(asked)
@@ -138,7 +138,7 @@ def _check_causal(asked: Asked, before: Tensor, real: Tensor) -> None:
             )
 
 
-def _check_blocks(asked: Asked, before: Tensor, real: Tensor, blocks: Tensor) -> None:
+def _check_blocks(asked: ProbedCall, before: Tensor, real: Tensor, blocks: Tensor) -> None:
     """Check the blocks of a network that scores all of them in one call."""
     algorithm, x_t, context = asked.algorithm, asked.x_t, asked.conditions["context"]
     assert isinstance(algorithm, TokenAlgorithm)
@@ -168,7 +168,7 @@ def _check_blocks(asked: Asked, before: Tensor, real: Tensor, blocks: Tensor) ->
             refuse(found, "noisy", "of x_t, a block may read itself only, context has the others")
 
 
-def _consequence(asked: Asked) -> str:
+def _consequence(asked: ProbedCall) -> str:
     return f"{asked.algorithm.name} would report likelihoods that cannot be{_REMEDY}"
 
 
@@ -181,7 +181,7 @@ class _Found:
 
 
 def _find(
-    asked: Asked,
+    asked: ProbedCall,
     before: Tensor,
     changed: Callable[[Tensor], Tensor],
     still: Tensor,
@@ -217,7 +217,7 @@ def _cuts(places: Sequence[int]) -> list[int]:
     return [places[k] for k in sorted({0, num // 2, num // 2 + 1, num - 1}) if 0 <= k < num]
 
 
-def _other_ids(asked: Asked) -> Tensor:
+def _other_ids(asked: ProbedCall) -> Tensor:
     """Int[B, L]: at every position another legal id than in x_t; MASK if there is none."""
     assert isinstance(asked.algorithm, TokenAlgorithm)
     layout, x_t = asked.algorithm.layout, asked.x_t
@@ -228,7 +228,7 @@ def _other_ids(asked: Asked) -> Tensor:
     return torch.where(other == x_t, layout.mask_id, other)
 
 
-def _check_pad(asked: Asked, before: Tensor, real: Tensor, padded: Tensor) -> None:
+def _check_pad(asked: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -> None:
     """Warn if logits at real positions move with what PAD looks like, or how much of it there is.
 
     What it looks like is the row of PAD in a table of ids. A table is one of ids if, where there is
@@ -271,7 +271,7 @@ def _tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
     return list(found.values())[:_MOST_TABLES]
 
 
-def _moved_by_number(asked: Asked, real: Tensor, padded: Tensor) -> Tensor:
+def _moved_by_number(asked: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:
     """Bool[B, L]: what moves, in the sample with most PAD, if columns of PAD at its end are left
     out; nothing if the network takes one length only, or conditions."""
     moved = torch.zeros_like(real)
@@ -280,7 +280,7 @@ def _moved_by_number(asked: Asked, real: Tensor, padded: Tensor) -> Tensor:
     if length in (0, real.shape[1]) or asked.conditions.keys() - {"packing"}:
         return moved
     sigma = None if asked.sigma is None else asked.sigma[row : row + 1]
-    alone = Asked(asked.algorithm, asked.x_t[row : row + 1], sigma, {})
+    alone = ProbedCall(asked.algorithm, asked.x_t[row : row + 1], sigma, {})
     with suppress(RuntimeError, ValueError, IndexError, AssertionError):
         shorter = alone.logits(alone.x_t[:, :length])
         moved[row, :length] = _moved(alone.logits()[:, :length], shorter)[0] & real[row, :length]

@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
 from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.config.naming import check_name
@@ -95,7 +95,7 @@ class MaskedFeatures(Algorithm):
                 "algo.t_source=random is for algo.objective=mask: with ddpm the network is given "
                 "the step of the noise; leave it out"
             )
-        self.gives = ("masked" if objective == "mask" else "noisy", "real")
+        self.provided_conditions = ("masked" if objective == "mask" else "noisy", "real")
         self._check_backbone()
         if mask_rate is not None and weighting == "elbo" and objective == "mask":
             raise ValueError(
@@ -117,7 +117,7 @@ class MaskedFeatures(Algorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         x0 = self.scaling(batch.x0)  # (B, N, M)
-        masked, weight = self.draw_rows(batch.real, generator, draw)
+        masked, weight = self.sample_rows(batch.real, generator, draw)
         if self.objective == "mask":
             xhat = self._of_hidden(x0, masked, batch, generator)
             constant = weight.sum(dim=1) * (x0.shape[-1] / 2 * math.log(2 * math.pi))
@@ -172,7 +172,7 @@ class MaskedFeatures(Algorithm):
         sigma = self.gaussian.sigma(k)
         return self._ask(x, sigma, real, {**(conditions or {}), "noisy": masked})
 
-    def draw_rows(
+    def sample_rows(
         self, real: Tensor, generator: torch.Generator, draw: str | None = None
     ) -> tuple[Tensor, Tensor]:
         """Which rows are masked, Bool[B, N], and their weights w in the bound, Float64[B, N].
@@ -186,7 +186,7 @@ class MaskedFeatures(Algorithm):
             return masked & real, torch.full_like(u, math.nan)
         layout = self.process.layout
         rows = Batch(torch.zeros_like(real, dtype=torch.long), real)
-        drawn = draw_masks(draw or self.draw, self.process, rows, generator)
+        drawn = sample_masks(draw or self.draw, self.process, rows, generator)
         return (drawn.xt == layout.mask_id) & real, drawn.weight
 
     def _of_hidden(
@@ -194,7 +194,7 @@ class MaskedFeatures(Algorithm):
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] hidden."""
         if self.t_source == "random" and self.training:
-            sigma = self.gaussian.sigma(self.gaussian.draw_steps(len(x0), generator, x0.device))
+            sigma = self.gaussian.sigma(self.gaussian.sample_steps(len(x0), generator, x0.device))
             return self._ask(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
         return self.denoise_masked(x0, masked, batch.real, batch.conditions)
 
@@ -206,9 +206,9 @@ class MaskedFeatures(Algorithm):
         constant Float64[B]."""
         gaussian, num_features = self.gaussian, x0.shape[-1]
         if for_bound:
-            k, times = gaussian.draw_important_steps(len(x0), generator, x0.device)
+            k, times = gaussian.sample_important_steps(len(x0), generator, x0.device)
         else:
-            k = gaussian.draw_steps(len(x0), generator, x0.device)
+            k = gaussian.sample_steps(len(x0), generator, x0.device)
             times = torch.full_like(k, gaussian.num_timesteps, dtype=torch.float64)
         noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0.device)
         xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
@@ -229,11 +229,11 @@ class MaskedFeatures(Algorithm):
         self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Conditions
     ) -> Tensor:
         sigma = sigma if self.time_conditioning else None
-        return self.ask(xt, sigma, {**conditions, "real": real})
+        return self.apply_backbone(xt, sigma, {**conditions, "real": real})
 
     def _check_backbone(self) -> None:
         """``ValueError`` if ``forward`` does not take which rows are hidden or noised."""
-        if missing := [name for name in self.gives if not self.takes(name)]:
+        if missing := [name for name in self.provided_conditions if not self.takes(name)]:
             raise ValueError(
                 f"{type(self.backbone).__name__}.forward has no argument "
                 f"{' and no '.join(missing)}; a backbone of features takes x_t, sigma, masked or "

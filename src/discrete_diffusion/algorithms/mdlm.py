@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, draw_masks
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.forward_process.absorbing import Absorbing
@@ -65,7 +65,7 @@ class MDLM(TokenAlgorithm):
         Returns:
             The loss, and the NELBO of each sample in nats.
         """
-        masked = draw_masks(draw or self.draw, self.process, batch, generator)
+        masked = sample_masks(draw or self.draw, self.process, batch, generator)
         log_d0 = self.denoise(masked.xt, masked.t, batch.real, batch.conditions)
         nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
         return self.output(nelbo.sum(dim=1), batch)

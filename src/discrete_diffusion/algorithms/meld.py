@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import Corruption, draw_times
+from discrete_diffusion.algorithms.draws import Corruption, sample_times
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.config.naming import check_name
@@ -129,7 +129,7 @@ def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Gen
     u = uniform_draws(tuple(real.shape), generator, device).clamp(min=SMALLEST_TIME)
     arrival = (-u.log() / exponents.detach()).masked_fill(~real, float("inf"))  # -log T_l
     ordered, order = arrival.sort(dim=1)
-    u = draw_times("low_discrepancy", len(batch), generator, device)
+    u = sample_times("low_discrepancy", len(batch), generator, device)
     revealed = (num_real - (u * num_real).ceil().long().clamp(min=1)).unsqueeze(1)
     turn = torch.arange(real.shape[1], device=device)
     rates = (real * exponents).gather(1, order)

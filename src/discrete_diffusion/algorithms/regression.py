@@ -59,4 +59,4 @@ class Regression(Algorithm):
         """xhat of scaled images: Float32 of ``shape`` (B, C, H, W), scaled."""
         nothing = self.scaling.scale.new_zeros(shape)
         sigma = nothing.new_zeros(shape[0]) if self.time_conditioning else None
-        return self.ask(nothing, sigma, conditions)
+        return self.apply_backbone(nothing, sigma, conditions)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.continuous_time import ContinuousTime
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, draw_masks
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, sample_masks
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.forward_process.absorbing import Absorbing
@@ -94,7 +94,7 @@ class SEDD(ContinuousTime):
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         if not isinstance(self.process, Absorbing):
             return super().loss(batch, generator, draw)
-        masked = draw_masks(draw or self.draw, self.process, batch, generator)
+        masked = sample_masks(draw or self.draw, self.process, batch, generator)
         log_g = self.log_prediction(masked.xt, masked.t, batch.real, batch.conditions)
         # visible tokens are not trained: whatever is predicted for them must not overflow
         log_g = log_g.double().where(masked.weight.unsqueeze(-1) > 0, 0.0)

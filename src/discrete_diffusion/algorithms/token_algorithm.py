@@ -108,7 +108,7 @@ class TokenAlgorithm(Algorithm):
             Float32[B, L, V].
         """
         sigma = self.process.sigma(t, real) if self.time_conditioning else None
-        return self.ask(x_t, sigma, conditions)
+        return self.apply_backbone(x_t, sigma, conditions)
 
     def denoise(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None

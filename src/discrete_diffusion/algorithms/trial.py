@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.leaks import Asked, check_leaks
+from discrete_diffusion.algorithms.leaks import ProbedCall, check_leaks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.models.calling import described
@@ -39,10 +39,10 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     Raises ``TypeError`` or ``ValueError`` saying what came and what was expected; logs a warning
     where the numbers look like probabilities, or move with PAD.
     """
-    asked: list[Asked] = []
+    asked: list[ProbedCall] = []
 
     def watched(x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None) -> Tensor:
-        call = Asked(algorithm, x_t, sigma, algorithm.accepted(conditions))
+        call = ProbedCall(algorithm, x_t, sigma, algorithm.accepted(conditions))
         with _Noting():
             output = call.answer()
         _check_output(algorithm, call, output, batch)
@@ -52,11 +52,11 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     generator = make_generator(0)
     with undisturbed(algorithm):
         prepared = algorithm.drop_conditions(algorithm.prepared(batch), generator)
-        algorithm.ask = watched  # type: ignore[method-assign]
+        algorithm.apply_backbone = watched  # type: ignore[method-assign]
         try:
             algorithm.loss(prepared, generator)
         finally:
-            del algorithm.ask
+            del algorithm.apply_backbone
         if asked and isinstance(algorithm, TokenAlgorithm):
             check_leaks(asked[0], batch.real, causal or "causal" in algorithm.backbone_needs)
 
@@ -101,7 +101,7 @@ class _Noting(AbstractContextManager[None]):
             error.add_note(_NOTE)
 
 
-def _check_output(algorithm: Algorithm, call: Asked, output: Tensor, batch: Batch) -> None:
+def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch: Batch) -> None:
     """``ValueError`` for another shape or type than expected, or numbers that are not finite."""
     expected = algorithm.output_shape(call.x_t, call.conditions)
     shape = tuple(output.shape)

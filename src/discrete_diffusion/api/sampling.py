@@ -10,15 +10,15 @@ from discrete_diffusion.api.opening import with_sampler
 from discrete_diffusion.checkpoints.contents import Checkpoint
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.request_checks import sample_request_of
-from discrete_diffusion.evaluation.report import Drawn
+from discrete_diffusion.evaluation.report import Samples
 from discrete_diffusion.evaluation.requests import Request, SampleRequest
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.runtime.precision import check_units, computed_in
 from discrete_diffusion.runtime.shards import Shard
 
 
-def sample(request: SampleRequest, trained: TrainedModel) -> Drawn:
-    """Samples as asked for; nothing is written until ``Drawn.write`` is called.
+def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
+    """Samples as asked for; nothing is written until ``Samples.write`` is called.
 
     Raises ``ValueError`` for a request that does not fit the model, or for one that has diverged.
     """

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -37,7 +37,7 @@ class _Network(nn.Module):
         self.algorithm = algorithm
 
     def forward(self, x_t: Tensor, sigma: Tensor) -> Tensor:
-        return self.algorithm.ask(x_t, sigma, None)
+        return self.algorithm.apply_backbone(x_t, sigma, None)
 
 
 def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: Path) -> float:
@@ -56,7 +56,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     except ImportError as error:
         raise ValueError(f"format=onnx takes onnxruntime and onnxscript: {INSTALL}") from error
     layout = getattr(algorithm, "layout", None)
-    needed = (*algorithm.call.required, *algorithm.gives)
+    needed = (*algorithm.call.required, *algorithm.provided_conditions)
     if layout is None or needed:
         why = f"needs {', '.join(needed)} beside x_t and sigma" if needed else "is not on tokens"
         raise ValueError(f"format=onnx: this network {why}, which files of ours cannot be given")
@@ -79,7 +79,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     ids = {"mask_id": layout.mask_id, "pad_id": layout.pad_id}
     for key, value in {"vocabulary": dict(vocabulary), **ids}.items():
         program.model.metadata_props[key] = json.dumps(value)
-    with written_whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         program.save(unfinished)
         session = onnxruntime.InferenceSession(str(unfinished), providers=["CPUExecutionProvider"])
         gaps = [_gap(network, session, _example(algorithm, rows)) for rows in (1, _ROWS, 8)]

@@ -22,7 +22,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from discrete_diffusion.hub.published import WEIGHTS, published
-from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ def save_weights(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tens
     # clones, because safetensors refuses tensors that share memory (tied weights)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
     content = save(tensors, metadata={INFO_KEY: json.dumps(info, sort_keys=True)})
-    with written_whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_bytes(content)
 
 

@@ -71,7 +71,7 @@ def initialise(
     ``parts``: names of modules or tensors, wherever they lie: ``encoder`` of one backbone goes into
     ``network.encoder`` of another. Tensors that only one of the two has are left out. None: all of
     the backbone, which must have the same tensors, but for those of modules that start as nothing
-    (``starts_as_nothing``), which a checkpoint may lack. ``config``: of this run, to name the
+    (``zero_initialised``), which a checkpoint may lack. ``config``: of this run, to name the
     settings that differ.
 
     Raises ``ValueError`` for a part that one of the two does not have, or has several times, parts
@@ -111,7 +111,7 @@ def _added(backbone: nn.Module) -> set[str]:
     return {
         f"{path}.{name}"
         for path, module in backbone.named_modules()
-        if getattr(module, "starts_as_nothing", False)
+        if getattr(module, "zero_initialised", False)
         for name in module.state_dict()
     }
 

@@ -126,7 +126,7 @@ def machine_changes(point: ResumePoint, config: DictConfig, trainer: Trainer) ->
     return sentences
 
 
-def how_to_go_on(stop: Stop, folder: Path) -> str:
+def resume_hint(stop: Stop, folder: Path) -> str:
     """The rest of the last line of a run that was stopped."""
     if stop.checkpoint is None:
         return "nothing was saved yet"

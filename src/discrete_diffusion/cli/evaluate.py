@@ -12,8 +12,8 @@ from omegaconf import DictConfig
 from discrete_diffusion.api.sampler_settings import check_sampling
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, opened_model, where_to_compute
-from discrete_diffusion.cli.launch_environment import end_stopped, hush_other_ranks, started
-from discrete_diffusion.cli.output_folder import claimed_outputs
+from discrete_diffusion.cli.launch_environment import end_stopped, silence_nonzero_ranks, started
+from discrete_diffusion.cli.output_folder import reserve_outputs
 from discrete_diffusion.cli.request_options import (
     check_inputs,
     check_request,
@@ -48,7 +48,7 @@ def run(config: DictConfig) -> None:
     Raises ``ValueError`` before anything is measured if one of the files would take the place of
     one that is read.
     """
-    hush_other_ranks()
+    silence_nonzero_ranks()
     if (config.checkpoint is None) == (config.samples is None):
         raise ValueError(
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
@@ -77,13 +77,13 @@ def _measure(
     request: EvaluateRequest, config: DictConfig, folder: Path, written: list[str]
 ) -> None:
     """Measure, write into the folder, and print the table."""
-    with claimed_outputs(config, written):
+    with reserve_outputs(config, written):
         done, quickly = _evaluate(request, config, written)
         head = _how_much(done.metrics(), quickly)
         done.write(folder, {"quick": quickly} if quickly else {}, head)
         if config.pictures:
             with progress.task("drawing pictures"):
-                done.draw(folder)
+                done.plot(folder)
         drawn = config.pictures and any(folder.glob("*.png"))
     if head:
         logger.info("%s", head)

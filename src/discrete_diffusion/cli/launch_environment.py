@@ -55,7 +55,7 @@ def is_first() -> bool:
     return rank() == 0
 
 
-def hush_other_ranks() -> None:
+def silence_nonzero_ranks() -> None:
     """Only the first process logs and warns; every process prints its errors."""
     if not is_first():
         logging.disable(logging.CRITICAL)

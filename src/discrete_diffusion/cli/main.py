@@ -22,7 +22,7 @@ from discrete_diffusion.cli.launch_environment import (
     stop_signals,
 )
 from discrete_diffusion.cli.run_folder import run_folder, swept
-from discrete_diffusion.runtime.atomic_files import made
+from discrete_diffusion.runtime.atomic_files import ensured_folder
 from discrete_diffusion.runtime.progress import shown
 from discrete_diffusion.runtime.stopping import Stop
 
@@ -222,7 +222,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     program = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)
     try:
         with (
-            nullcontext() if folder is None else (swept if sweeps else made)(folder),
+            nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
             stop_signals() if sweeps else nullcontext(),  # of jobs in other processes
         ):
             program(task)()

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from discrete_diffusion.cli.output_folder import claimed_file
-from discrete_diffusion.runtime.atomic_files import whole_folder, write_text
+from discrete_diffusion.runtime.atomic_files import atomic_folder, write_text
 
 HELP = """\
 discrete-diffusion new my_project    a package with a backbone, its sizes and its tests
@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> None:
         raise ValueError(f"new {name}: {folder.absolute()} is there; choose another name")
     if find_spec(name) is not None:
         raise ValueError(f"new {name}: a package of that name is installed; choose another name")
-    with claimed_file("new", folder), whole_folder(folder) as unfinished:
+    with claimed_file("new", folder), atomic_folder(folder) as unfinished:
         for path in sorted(_TEMPLATE.rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 to = unfinished / str(path.relative_to(_TEMPLATE)).replace(_NAME, name)

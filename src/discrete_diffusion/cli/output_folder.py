@@ -18,7 +18,7 @@ from discrete_diffusion.config.options import leaves
 from discrete_diffusion.runtime.atomic_files import (
     check_folder,
     check_parent,
-    made,
+    ensured_folder,
     put_aside,
     saying_what_is_complete,
 )
@@ -69,7 +69,7 @@ def locked(target: Path) -> Iterator[None]:
 def claimed_folder(key: str, folder: Path) -> Iterator[None]:
     """The folder that ``key`` names, made and locked inside the block."""
     check_folder(key, folder)
-    with made(folder), locked(folder):
+    with ensured_folder(folder), locked(folder):
         yield
 
 
@@ -78,7 +78,7 @@ def claimed_file(key: str, file: Path) -> Iterator[None]:
     """The file that ``key`` names, or a folder that is made anew, locked inside the block; its
     folder may be in use by others that write files of their own, not by one that has all of it."""
     check_parent(key, file)
-    with made(file.parent):
+    with ensured_folder(file.parent):
         if (file.parent / LOCK).exists():
             with locked(file.parent):  # raises, or takes away what a killed process left
                 pass
@@ -97,7 +97,7 @@ def _holder(path: Path) -> str:
 
 
 @contextmanager
-def claimed_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
+def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
     """The folder ``config.out``, made and locked inside the block; for the first process, which
     alone writes.
 
@@ -118,14 +118,14 @@ def claimed_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
 
 
 @contextmanager
-def claimed_run(folder: Path, config: DictConfig) -> Iterator[None]:
+def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
     """The folder of a run, made and locked inside the block. With ``config.overwrite`` a run that
     it holds is put aside first, as ``FOLDER.replaced-1``, and back if the block fails before it has
     written anything. Of a link, what it leads to is put aside.
 
     Raises ``ValueError`` if it holds another run than the one that is resumed.
     """
-    with made(folder):
+    with ensured_folder(folder):
         with locked(folder):
             if not _must_go(folder, config):
                 with _without_a_lone_config(folder):
@@ -136,7 +136,7 @@ def claimed_run(folder: Path, config: DictConfig) -> Iterator[None]:
             (aside / LOCK).unlink()
         logger.info("the earlier run is now %s", aside)
         try:
-            with made(folder), locked(folder), _without_a_lone_config(folder):
+            with ensured_folder(folder), locked(folder), _without_a_lone_config(folder):
                 yield
         except BaseException:
             if not folder.exists():

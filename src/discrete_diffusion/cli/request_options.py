@@ -40,8 +40,8 @@ def sample_files() -> list[str]:
     names: list[str] = []
     for domain in map(get_domain, available_domains()):
         names += domain.sample_files
-        if domain.growing is not None:
-            names += [domain.growing, growing_name(Path(domain.growing)).name]
+        if domain.streamed_file is not None:
+            names += [domain.streamed_file, growing_name(Path(domain.streamed_file)).name]
     return list(dict.fromkeys(names))
 
 

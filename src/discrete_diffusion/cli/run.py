@@ -100,11 +100,11 @@ class Run:
         )
 
     def begin(self) -> None:
-        """Before the first step of a new run, see ``Algorithm.begin``: with samples as training
-        shows them, relabelled if it relabels."""
+        """``Algorithm.before_first_step`` of a new run, with samples as training shows them,
+        relabelled if it relabels."""
         seed, examples = self.config.seed, self.data.splits["train"]
         train = self.data.augment(examples, make_generator(seed, BEGIN_STREAM, 1))
-        self.algorithm.begin(train, make_generator(seed, BEGIN_STREAM))
+        self.algorithm.before_first_step(train, make_generator(seed, BEGIN_STREAM))
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
         """Train, from where ``resumed`` says."""

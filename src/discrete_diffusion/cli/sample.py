@@ -15,8 +15,12 @@ from omegaconf import DictConfig
 from discrete_diffusion.api.sampler_settings import check_sampling
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.computing import check_computing, opened_model, where_to_compute
-from discrete_diffusion.cli.launch_environment import end_stopped, hush_other_ranks, stop_signals
-from discrete_diffusion.cli.output_folder import claimed_outputs
+from discrete_diffusion.cli.launch_environment import (
+    end_stopped,
+    silence_nonzero_ranks,
+    stop_signals,
+)
+from discrete_diffusion.cli.output_folder import reserve_outputs
 from discrete_diffusion.cli.request_options import (
     check_inputs,
     check_request,
@@ -39,7 +43,7 @@ logger = logging.getLogger(__name__)
 def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
     Several processes share the sampling, the first one does the rest."""
-    hush_other_ranks()
+    silence_nonzero_ranks()
     check_counts(config, threads=1)
     request = sample_request(config)
     check_request(config, "sample")
@@ -47,7 +51,7 @@ def run(config: DictConfig) -> None:
     check_outputs(config)
     check_sampling(request.sampling)
     check_inputs(config, "sample")
-    with claimed_outputs(config, [*_outputs(), request.picture]):
+    with reserve_outputs(config, [*_outputs(), request.picture]):
         _sample(request, config)
 
 
@@ -72,11 +76,11 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
     if signals.received is not None:
         facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
-    logger.info("%s", done.said)
+    logger.info("%s", done.log_line)
     if signals.received is not None:
         num, name = (
             done.facts["num_samples"],
-            domain_of(trained.data_config).growing or "samples.npz",
+            domain_of(trained.data_config).streamed_file or "samples.npz",
         )
         ended = Stop(signals.received, where=signals.where)
         end_stopped(ended, f"the {num:,} finished samples are in {folder / name}")
@@ -86,7 +90,7 @@ def _unfinished(
     folder: Path, trained: TrainedModel
 ) -> AbstractContextManager[Callable[[str], None]]:
     """What appends the samples of a model to a file in the folder, if they are lines."""
-    name = domain_of(trained.data_config).growing
+    name = domain_of(trained.data_config).streamed_file
     return nullcontext(lambda text: None) if name is None else growing_file(folder / name)
 
 

@@ -17,19 +17,19 @@ from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.devices import computes_on_gpu, set_devices
 from discrete_diffusion.cli.earlier_runs import (
     announce,
-    how_to_go_on,
+    resume_hint,
     resume_point,
     start_from,
     starting_weights,
 )
-from discrete_diffusion.cli.launch_environment import hush_other_ranks, is_first, stop_signals
+from discrete_diffusion.cli.launch_environment import is_first, silence_nonzero_ranks, stop_signals
 from discrete_diffusion.cli.measurements import batches_of_epoch
-from discrete_diffusion.cli.output_folder import claimed_run
+from discrete_diffusion.cli.output_folder import reserve_run_folder
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write
 from discrete_diffusion.runtime.shards import LostProcessError
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
@@ -64,15 +64,15 @@ def run(config: DictConfig) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     folder = Path(HydraConfig.get().runtime.output_dir)
-    hush_other_ranks()
+    silence_nonzero_ranks()
     request = TrainRequest(config, folder)
     try:
-        with claimed_run(folder, config) if is_first() else nullcontext():
+        with reserve_run_folder(folder, config) if is_first() else nullcontext():
             run_training(request)
     except Stop as stop:
         if not is_first():  # only the first one's exit status tells how the run ended
             raise SystemExit(0) from None
-        print(f"discrete-diffusion: {stop}; {how_to_go_on(stop, folder)}", file=sys.stderr)
+        print(f"discrete-diffusion: {stop}; {resume_hint(stop, folder)}", file=sys.stderr)
         raise SystemExit(stop.exit_status) from None
 
 
@@ -149,7 +149,7 @@ def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | No
     config = built.config
     if resumed is not None:
         announce(resumed, config, trainer, folder)
-    with written_whole(folder / "config.yaml") as unfinished:
+    with atomic_write(folder / "config.yaml") as unfinished:
         OmegaConf.save(config, unfinished, resolve=True)
     logger.info("data: %s", built.data.summary())
     logger.info(

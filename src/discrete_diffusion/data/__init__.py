@@ -1,6 +1,6 @@
 """Parts that every data set shares: samples in splits, batches of them, a cache."""
 
-from discrete_diffusion.data.base import Dataset, Examples, TokenDataset, draw_sizes
+from discrete_diffusion.data.base import Dataset, Examples, TokenDataset, sample_sizes
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, bucket_batches
 
 __all__ = [
@@ -10,5 +10,5 @@ __all__ = [
     "SplitBatches",
     "TokenDataset",
     "bucket_batches",
-    "draw_sizes",
+    "sample_sizes",
 ]

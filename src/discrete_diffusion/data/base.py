@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import draw
+from discrete_diffusion.categorical import sample_categorical
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.types import Batch
 
@@ -160,10 +160,10 @@ class TokenDataset(Dataset):
         return [self.layout.support, self.layout.group]
 
 
-def draw_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tensor:
+def sample_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tensor:
     """Int64[num]: sizes sampled from a histogram of them."""
     log_counts = torch.tensor(counts, dtype=torch.float64).log().clamp(min=-1e9)
-    return draw(log_counts.expand(num, -1), generator)
+    return sample_categorical(log_counts.expand(num, -1), generator)
 
 
 def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from discrete_diffusion.runtime.atomic_files import UNFINISHED, written_whole
+from discrete_diffusion.runtime.atomic_files import UNFINISHED, atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def cached_arrays(
     arrays = {name: array.astype(expected[name][0]) for name, array in draw().items()}
     write: Callable[..., None] = np.savez_compressed if compressed else np.savez
     try:
-        with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        with atomic_write(path) as unfinished, unfinished.open("wb") as file:
             write(file, **arrays)
     except OSError as error:
         logger.warning(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write
 
 
 class StoredArrays(Protocol):
@@ -115,7 +115,7 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays by name, compressed, as a ``.npz`` file that appears whole."""
     with (
-        written_whole(path) as unfinished,
+        atomic_write(path) as unfinished,
         unfinished.open("wb") as file,  # given a name, numpy would append .npz to it
     ):
         np.savez_compressed(file, **arrays)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.comparison import BOUND, Column, Measure
-from discrete_diffusion.evaluation.equal_terms import (
+from discrete_diffusion.evaluation.evaluation_protocol import (
     held_out_bounds,
     score_real_data,
-    score_samples_drawn,
+    score_samples,
 )
 from discrete_diffusion.evaluation.held_out import held_out_split
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.algorithms.base import Algorithm
     from discrete_diffusion.evaluation.comparison import Baseline, Comparison
-    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
     from discrete_diffusion.evaluation.token_report import TokenReport
     from discrete_diffusion.evaluation.trained_model import Model
 
@@ -52,7 +52,9 @@ class CellMeasurement(ABC):
             raise ValueError(f"two data sets: {one.summary()}; {other.summary()}; expected one")
 
     @abstractmethod
-    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
+    def measure(
+        self, model: Model, data: Any, protocol: EvaluationProtocol, folder: Path
+    ) -> dict[str, Any]:
         """Contents of ``cell.json`` for a trained model: ``metrics``, the numbers of each measure
         and, with those of ``nelbo``, which it calls ``bounds``, their ``quantity``, ``ordering``
         and ``rows``. Samples may go into ``folder``.
@@ -102,9 +104,11 @@ class TokenCells(CellMeasurement):
         are any, are measured."""
         return self._report(data, held_out_split(data))
 
-    def measure(self, model: Model, data: Any, terms: EqualTerms, folder: Path) -> dict[str, Any]:
-        bounds = held_out_bounds(model.algorithm, data, terms, device=model.device)
-        metrics = score_samples_drawn(model, data, terms, self.report(data, terms.verdicts))
+    def measure(
+        self, model: Model, data: Any, protocol: EvaluationProtocol, folder: Path
+    ) -> dict[str, Any]:
+        bounds = held_out_bounds(model.algorithm, data, protocol, device=model.device)
+        metrics = score_samples(model, data, protocol, self.report(data, protocol.verdicts))
         return {**bounds.as_dict(), "metrics": metrics}
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.domains.option import Option
-    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
@@ -69,8 +69,8 @@ class Domain(ABC):
         group_titles: names of the groups of tokens in pictures.
         sample_files: files that ``sample`` may write into ``out`` beside ``metrics.json`` and the
             picture; nothing of that is replaced without ``overwrite``.
-        growing: the file of lines, one of ``sample_files``, to which samples are written as they
-            are finished; None if there is none.
+        streamed_file: the file of lines, one of ``sample_files``, to which samples are written as
+            they are finished; None if there is none.
         token_steps: sampling steps where its samples are ids in one of two states and no number is
             given; None for the sampler's own.
     """
@@ -88,7 +88,7 @@ class Domain(ABC):
     quick: ClassVar[Mapping[str, int]] = {}
     group_titles: ClassVar[Mapping[str, str]] = {}
     sample_files: ClassVar[tuple[str, ...]] = ()
-    growing: ClassVar[str | None] = None
+    streamed_file: ClassVar[str | None] = None
     token_steps: ClassVar[int | None] = None
 
     def options(self, command: str) -> dict[str, Option]:
@@ -120,7 +120,7 @@ class Domain(ABC):
         """
         return self.data_sets.get(str(data.get("name"))) or next(iter(self.data_sets.values()))
 
-    def forms(self, data: Mapping[str, Any]) -> dict[str, str]:
+    def equivalent_data_sets(self, data: Mapping[str, Any]) -> dict[str, str]:
         """Data sets with the samples of ``data``, by state: its own one and those of other states.
 
         Args:
@@ -289,7 +289,7 @@ class Domain(ABC):
         """
 
     @abstractmethod
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         """Sample as requested.
 
         Args:
@@ -297,8 +297,8 @@ class Domain(ABC):
             trained: the model.
 
         Returns:
-            The samples. Nothing is written until ``Drawn.write`` is called, which only the command
-            does.
+            The samples. Nothing is written until ``Samples.write`` is called, which only the
+            command does.
         """
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:

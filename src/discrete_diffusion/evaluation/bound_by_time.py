@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.bounds import general_bound
-from discrete_diffusion.algorithms.draws import draw_times
+from discrete_diffusion.algorithms.draws import sample_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.evaluation.json_values import rounded
@@ -109,7 +109,7 @@ def bound_by_time(
         moved, bins = batch.to(device), []
         for k in range(num_bins):
             generator = make_generator(seed, *stream, b, k, 0, device=device)
-            u = draw_times("low_discrepancy", len(moved), generator, moved.x0.device)
+            u = sample_times("low_discrepancy", len(moved), generator, moved.x0.device)
             t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
             bins.append(_measure(algorithm, moved, t, generator))
             measuring.advance(shard.world_size)

@@ -38,7 +38,7 @@ class ConditionalSamples:
         return len(next(iter(self.values.values())))
 
 
-def draw_conditional(
+def sample_conditional(
     model: Model,
     conditions: Tensors,
     draw: Callable[[Tensors, torch.Generator], Tensors],
@@ -55,7 +55,7 @@ def draw_conditional(
     The processes of ``model.shard`` share the batches; each returns all samples. Batch k has a
     generator of its own, seeded by ``entropy`` and k. So samples do not depend on the number of
     processes, and another call with other conditions draws with the same noise.
-    A ``Stop`` ends the drawing as ``model.on_drawn`` says; then the samples before the first one
+    A ``Stop`` ends the drawing as ``model.on_sampled`` says; then the samples before the first one
     that is missing are returned.
     """
     if batches is None:
@@ -72,9 +72,9 @@ def draw_conditional(
         drawn = draw(given, make_generator(*entropy, k, device=model.device))
         on_cpu = {name: values.cpu() for name, values in drawn.items()}
         part = on_cpu, time.perf_counter() - start
-        if model.on_drawn is not None:
+        if model.on_sampled is not None:
             finished.append((rows, part))
-            model.on_drawn(rows, on_cpu)
+            model.on_sampled(rows, on_cpu)
         drawing.advance(len(rows) * model.shard.world_size)
         return part
 
@@ -98,15 +98,15 @@ def draw_conditional(
     )
 
 
-def drawn_from_others(
+def sampled_from_others(
     model: Model, draw: Callable[[Model], ConditionalSamples]
 ) -> ConditionalSamples | None:
     """What a model draws from other conditions, to compare with: all, or None if a ``Stop`` comes
-    before that and ``model.on_drawn`` is there."""
+    before that and ``model.on_sampled`` is there."""
     try:
-        return draw(replace(model, on_drawn=None))
+        return draw(replace(model, on_sampled=None))
     except Stop:
-        if model.on_drawn is None:
+        if model.on_sampled is None:
             raise
         return None
 

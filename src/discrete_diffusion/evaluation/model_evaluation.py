@@ -17,7 +17,7 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
-from discrete_diffusion.evaluation.pictures import draw_model_pictures
+from discrete_diffusion.evaluation.pictures import plot_model
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import (
     TableRow,
@@ -100,8 +100,8 @@ class ModelEvaluation(Evaluation):
         if self.samples is not None:
             self.samples.report.save(self.samples.tokens, folder)
 
-    def draw(self, folder: Path) -> None:
-        draw_model_pictures(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
+    def plot(self, folder: Path) -> None:
+        plot_model(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
 
 
 def num_passes(request: EvaluateRequest) -> int:
@@ -145,7 +145,7 @@ def evaluate_token_model(
     made = None if report is None else report(data, split, trained.config)
     with trained.sharing() as shard:
         model = trained.on(shard)
-        tokens = None if made is None else draw_samples(request, model, made)
+        tokens = None if made is None else sample_in_batches(request, model, made)
         if made is not None and tokens is not None and request.out and shard.rank == 0:
             made.save(tokens, request.out)  # kept if what follows is stopped
         scores = measure_model(request, model, some_held_out(request, data, split), split)
@@ -164,7 +164,7 @@ def evaluate_token_model(
     return ModelEvaluation(facts, name, scores, absorbing, titles, samples, measured_on)
 
 
-def draw_samples(request: EvaluateRequest, model: Model, report: Report) -> Tensor:
+def sample_in_batches(request: EvaluateRequest, model: Model, report: Report) -> Tensor:
     """As ``request`` says: ``num_samples``, ``seed``. Int[num, L]."""
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     logger.info("sampling %s samples", f"{num:,}")

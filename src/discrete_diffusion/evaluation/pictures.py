@@ -38,17 +38,17 @@ _MASKED_MAP = LinearSegmentedColormap.from_list(
 """Little masked in yellow, much in dark purple: monotone in lightness."""
 
 
-def draw_model_pictures(
+def plot_model(
     scores: ModelScores, folder: Path, *, absorbing: bool, titles: Mapping[str, str]
 ) -> None:
     """``calibration.png`` and ``nelbo_by_t.png``; ``absorbing``: tokens are masked, not changed;
     ``titles``: of token groups, the name in the plural without one."""
-    draw_calibration(scores.calibration, titles, folder / "calibration.png")
+    plot_calibration(scores.calibration, titles, folder / "calibration.png")
     token = "masked token" if absorbing else "token"
-    draw_bound_by_time(scores.by_time, titles, folder / "nelbo_by_t.png", token=token)
+    plot_bound_by_time(scores.by_time, titles, folder / "nelbo_by_t.png", token=token)
 
 
-def draw_calibration(
+def plot_calibration(
     calibration: Calibration, titles: Mapping[str, str], path: Path | None = None
 ) -> Figure:
     """A reliability diagram per token group that has events, then the calibration errors; written
@@ -64,7 +64,7 @@ def draw_calibration(
     step = (shares[-1] - shares[0]) / (len(shares) - 1) if len(shares) > 1 else 0.1
     norm = BoundaryNorm(np.array([*shares, shares[-1] + step]) - step / 2, _MASKED_MAP.N)
     for axes, (title, g) in zip(diagrams, measured.items(), strict=True):
-        _draw_reliability(axes, calibration, g, norm)
+        _plot_reliability(axes, calibration, g, norm)
         style_axes(
             axes,
             title=title,
@@ -98,7 +98,7 @@ def draw_calibration(
     return save(figure, path)
 
 
-def _draw_reliability(axes: Axes, calibration: Calibration, g: int, norm: BoundaryNorm) -> None:
+def _plot_reliability(axes: Axes, calibration: Calibration, g: int, norm: BoundaryNorm) -> None:
     """A curve per masked share: observed frequency against predicted probability."""
     dashes = (0, (4, 3))
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2, linestyle=dashes, label="calibrated")
@@ -118,7 +118,7 @@ def _draw_reliability(axes: Axes, calibration: Calibration, g: int, norm: Bounda
         axis.set_major_formatter(PercentFormatter(1.0, symbol=""))
 
 
-def draw_bound_by_time(
+def plot_bound_by_time(
     by_time: BoundByTime,
     titles: Mapping[str, str],
     path: Path | None = None,

@@ -24,7 +24,7 @@ class Headline:
     name: str
     share: bool = False
 
-    def said(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """``transitive 98.7 %``, or ``mean error 0.412``."""
         shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
         return f"{self.name.replace('_', ' ')} {shown}"
@@ -53,7 +53,7 @@ class Report(ABC):
         """Write them, and a picture if there is one, into a folder."""
 
     @abstractmethod
-    def draw(self, samples: Any, path: Path) -> None:
+    def plot(self, samples: Any, path: Path) -> None:
         """Picture the first ones; what is text is written beside ``path``, as ``.txt``."""
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
@@ -71,20 +71,20 @@ class Report(ABC):
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """What ``sample`` drew and wrote. ``facts``: for ``metrics.json``; ``said``: for the log."""
+class SavedSamples:
+    """Samples that were written. ``facts``: for ``metrics.json``; ``log_line``: for the log."""
 
     facts: dict[str, Any]
-    said: str
+    log_line: str
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Samples:
     """Samples before any file. ``samples``: what Python is handed; ``write``: write them into
     ``config.out``, measured."""
 
     samples: Any
-    write: Callable[[], Sampled]
+    write: Callable[[], SavedSamples]
 
 
 class Evaluation(ABC):
@@ -105,7 +105,7 @@ class Evaluation(ABC):
     def save(self, folder: Path) -> None:
         """Write the samples."""
 
-    def draw(self, folder: Path) -> None:
+    def plot(self, folder: Path) -> None:
         """Write the pictures."""
 
     def write(self, folder: Path, facts: Mapping[str, Any], head: str) -> None:

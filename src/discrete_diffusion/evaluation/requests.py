@@ -65,7 +65,7 @@ class SampleRequest(Request):
     """Samples that are asked for.
 
     ``num_samples``: of kinds of data with conditions, how many held-out ones are drawn for.
-    ``out``, ``picture``: the folder and the name in it of the picture, for ``Drawn.write``, which
+    ``out``, ``picture``: the folder and the name in it of the picture, for ``Samples.write``, which
     alone writes.
     """
 

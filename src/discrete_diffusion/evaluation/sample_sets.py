@@ -20,7 +20,7 @@ from discrete_diffusion.evaluation.model_evaluation import (
     measure_model,
     num_passes,
 )
-from discrete_diffusion.evaluation.token_samples import TokenSamples, draw_fresh
+from discrete_diffusion.evaluation.token_samples import TokenSamples, sample_fresh
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ Parts = Iterator[AbstractContextManager[Any]]
 
 
 def model_parts(num: int, seeds: Sequence[int], num_held_out: int) -> tuple[str, str]:
-    """What ``draw_and_measure`` does, in words."""
+    """What ``sample_and_measure`` does, in words."""
     return (
         f"sampling {shown_sizes([num] * len(seeds))} samples",
         f"measuring the model on {num_held_out:,} held-out samples",
     )
 
 
-def draw_and_measure(
+def sample_and_measure(
     request: EvaluateRequest,
     trained: TrainedModel,
     data: TokenDataset,
@@ -112,10 +112,10 @@ def _drawn(
         told = True
 
     if model.shard.world_size == 1:
-        model = replace(model, on_drawn=estimate)
+        model = replace(model, on_sampled=estimate)
     drawn = []
     for seed in progress.track(seeds, "samples", "sets"):
-        drawn.append(samples := draw_fresh(trained, model, num, seed))
+        drawn.append(samples := sample_fresh(trained, model, num, seed))
         logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
         if len(drawn) == 1 and model.shard.rank == 0 and request.out is not None:
             save(samples.tokens, request.out)

@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.evaluation.bound import blind_bounds
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Report
-from discrete_diffusion.evaluation.token_samples import draw_token_samples
+from discrete_diffusion.evaluation.token_samples import sample_tokens
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TokenReport(Report):
         self.data, self.split = data, split
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Tensor:
-        return draw_token_samples(
+        return sample_tokens(
             model,
             self.data.real_positions,
             num,
@@ -61,7 +61,7 @@ class TokenReport(Report):
             f"({'in the same order: ' if of_order else ''}blind {blind:.2f}, "
             f"untrained {uniform:.2f})",
             *self.further_parts(metrics),
-            *(each.said(metrics[each.name]) for each in self.headlines if each.name in metrics),
+            *(each.format(metrics[each.name]) for each in self.headlines if each.name in metrics),
         ]
         return f"metrics: {', '.join(parts)}  [{metrics['num_samples']} samples]"
 

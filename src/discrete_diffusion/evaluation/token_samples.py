@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import draw_sizes
-from discrete_diffusion.sampling.drawing import draw_samples
+from discrete_diffusion.data.base import sample_sizes
+from discrete_diffusion.sampling.drawing import sample_in_batches
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
@@ -36,7 +36,7 @@ class TokenSamples:
         return float(self.nfe.double().mean()) if len(self.nfe) else 0.0
 
 
-def draw_token_samples(
+def sample_tokens(
     model: Model,
     real_positions: Callable[[Tensor], Tensor],
     num: int,
@@ -55,11 +55,11 @@ def draw_token_samples(
         sizes = torch.full((num,), size)
     else:
         counts = [count if size is None or n in size else 0 for n, count in enumerate(size_counts)]
-        sizes = draw_sizes(counts, num, make_generator(*entropy, 0))
+        sizes = sample_sizes(counts, num, make_generator(*entropy, 0))
     return _drawn(model, real_positions(sizes), None, entropy, trajectories)
 
 
-def draw_fresh(
+def sample_fresh(
     trained: TrainedModel,
     model: Model,
     num: int,
@@ -69,10 +69,10 @@ def draw_fresh(
     size: int | Sequence[int] | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """``num`` samples of a checkpoint, of sizes as for ``draw_token_samples``; ``stream`` keeps
+    """``num`` samples of a checkpoint, of sizes as for ``sample_tokens``; ``stream`` keeps
     them apart from other draws with that seed."""
     domain, data = trained.domain, trained.data_config
-    return draw_token_samples(
+    return sample_tokens(
         model,
         lambda sizes: domain.real_positions(data, sizes),
         num,
@@ -111,7 +111,7 @@ def asked_sizes(
     return several or one
 
 
-def complete_token_samples(
+def complete_tokens(
     model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
 ) -> TokenSamples:
     """One sample per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are drawn.
@@ -129,7 +129,7 @@ def _drawn(
     trajectories: int = 0,
 ) -> TokenSamples:
     start = time.perf_counter()
-    output = draw_samples(
+    output = sample_in_batches(
         model.sampler,
         model.algorithm,
         real,
@@ -138,10 +138,10 @@ def _drawn(
         batch_size=model.batch_size,
         clamp=clamp,
         narrowing=model.narrowing,
-        conditions=model.told_to(len(real)),
+        conditions=model.shared_conditions_of(len(real)),
         trajectories=trajectories,
         shard=model.shard,
-        on_drawn=model.on_drawn,
+        on_sampled=model.on_sampled,
     )
     seconds = time.perf_counter() - start
     return TokenSamples(output.x0, output.nfe, output.log_weights, seconds, output.trajectory)

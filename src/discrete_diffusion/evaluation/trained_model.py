@@ -30,11 +30,12 @@ class Model:
 
     ``steps``: of the sampler, None for its default. ``batch_size``: samples drawn at once, None for
     the default of the device. ``shard``: this process among those that share the work.
-    ``on_drawn``: of a process by itself, told the rows Int[b] of every batch of samples and what
+    ``on_sampled``: of a process by itself, told the rows Int[b] of every batch of samples and what
     was drawn, as soon as it is; with it a ``Stop`` ends the drawing and the samples are those that
     were finished by then; before the first of them it is raised.
     ``narrowing``: makes the one of every batch, see ``TokenSampler.sample``; of tokens only.
-    ``told``: conditions of all samples alike, tensors of one row, by name; of tokens only.
+    ``shared_conditions``: conditions that all samples share, tensors of one row, by name; of
+    tokens only.
 
     Raises ``ValueError`` for ``batch_size`` below 1.
     """
@@ -45,17 +46,20 @@ class Model:
     steps: int | None = None
     batch_size: int | None = None
     shard: Shard = field(default_factory=Shard)
-    on_drawn: Callable[[Tensor, Any], None] | None = None
+    on_sampled: Callable[[Tensor, Any], None] | None = None
     narrowing: Callable[[], Any] | None = None
-    told: Mapping[str, Tensor] = field(default_factory=dict)
+    shared_conditions: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:
             check_whole_number("batch_size", self.batch_size, least=1)
 
-    def told_to(self, num: int) -> dict[str, Tensor]:
-        """``told``, a row for each of ``num`` samples."""
-        return {name: value.to(self.device).expand(num, -1) for name, value in self.told.items()}
+    def shared_conditions_of(self, num: int) -> dict[str, Tensor]:
+        """``shared_conditions``, a row for each of ``num`` samples."""
+        return {
+            name: value.to(self.device).expand(num, -1)
+            for name, value in self.shared_conditions.items()
+        }
 
     @property
     def rows_at_once(self) -> int:
@@ -121,10 +125,10 @@ class TrainedModel:
     def on(self, shard: Shard, text: Callable[[Tensor, Any], str] | None = None) -> Model:
         """Its share of the work of a process. ``text``: what ``append`` is to write of rows Int[b]
         and of what was drawn for them."""
-        on_drawn, append = None, self.append
+        on_sampled, append = None, self.append
         if append is not None and shard.world_size == 1:  # else none of them has all samples
 
-            def on_drawn(rows: Tensor, drawn: Any) -> None:
+            def on_sampled(rows: Tensor, drawn: Any) -> None:
                 if text is not None:
                     append(text(rows, drawn))
 
@@ -135,7 +139,7 @@ class TrainedModel:
             self.steps,
             self.batch_size,
             shard,
-            on_drawn,
+            on_sampled,
         )
 
     def approximations(self, **request: Any) -> list[str]:

@@ -30,7 +30,7 @@ class Absorbing(InterpolatingProcess):
         mask = torch.tensor(layout.mask_id, device=layout.support.device)
         return one_hot(mask, layout.vocab_size).double().expand(layout.length, -1)
 
-    def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         shape = (t.shape[0], self.layout.length)
         return torch.full(shape, self.layout.mask_id, dtype=torch.long, device=t.device)
 

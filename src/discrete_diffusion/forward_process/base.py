@@ -238,7 +238,7 @@ class ForwardProcess(nn.Module, ABC):
         u = uniform_draws(tuple(xs.shape), generator, xs.device)
         return torch.where(real, pick(log_probs, u), xs)
 
-    def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         """Sample tokens of which nothing is left, one per position.
 
         Here from the prior; from b_t / (1 - alpha) where that moves.
@@ -264,7 +264,7 @@ class ForwardProcess(nn.Module, ABC):
         """
         ones = torch.ones(real.shape[0], dtype=torch.float64, device=real.device)
         pad = self.layout.pad_id if self.layout.pad_id is not None else self.layout.mask_id
-        return torch.where(real, self.draw_noise(ones, generator), pad)
+        return torch.where(real, self.sample_noise(ones, generator), pad)
 
     # -- distributions ---------------------------------------------------------------------------
 

@@ -63,12 +63,12 @@ class LinearGaussian(nn.Module):
         """-log(1 - k / T), Float32[B]: 1 - exp(-sigma), which a backbone reads, is k / T."""
         return -torch.log1p(-k.double() / self.num_timesteps).float()
 
-    def draw_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    def sample_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
         """Int64[num], uniform on 0 .. T - 1, spread evenly over the batch in random order."""
         u = _spread(num, generator, device)
         return (u * self.num_timesteps).long()
 
-    def draw_important_steps(
+    def sample_important_steps(
         self, num: int, generator: torch.Generator, device: torch.device
     ) -> tuple[Tensor, Tensor]:
         """Steps Int64[num] and 1 / probability, Float64[num], for sums over all T steps whose terms

@@ -96,13 +96,13 @@ class Hybrid(InterpolatingProcess):
         legal = legal + self._log(self._at(self.uniform, xt))
         return torch.where(xt == self.layout.mask_id, masked, legal)
 
-    def draw_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         _, tau, c = self.mixture(t)
         legal = self._draw_from(self.uniform, t.shape[0], generator)
         masked = uniform_draws(tuple(legal.shape), generator, legal.device) * (tau + c) < tau
         return torch.where(masked, self.layout.mask_id, legal)
 
-    def draw_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
         keep = self.alpha(t) / self.alpha(s)
         (_, tau_t, c_t), (_, tau_s, c_s) = self.mixture(t), self.mixture(s)
         into_mask = (tau_t / (1 + c_t) - keep * tau_s / (1 + c_s)).clamp(min=0)

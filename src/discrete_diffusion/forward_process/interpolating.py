@@ -26,7 +26,7 @@ class InterpolatingProcess(ForwardProcess):
     For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
     2107.03006; Campbell et al., arXiv 2205.14987): ``prior`` is all that a process then adds. One
     whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``log_noise``,
-    ``jump_rates``, the ``_at`` forms, ``draw_noise`` and ``draw_jump``: the process, not the
+    ``jump_rates``, the ``_at`` forms, ``sample_noise`` and ``sample_jump``: the process, not the
     schedule, owns alpha(t).
 
     With schedules far apart b_t of one position may be too small for a float where that of another
@@ -55,16 +55,16 @@ class InterpolatingProcess(ForwardProcess):
 
     # -- sampling --------------------------------------------------------------------------------
 
-    def draw_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+    def sample_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
         """One sample per position from c / (1 - alpha_t / alpha_s), where a jump between s and t >
         s ends: Int[B, L]. The prior, if that is fixed."""
-        return self.draw_noise(t, generator)
+        return self.sample_noise(t, generator)
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
         """Draw xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
         u = uniform_draws(tuple(x0.shape), generator, x0.device)
         corrupted = (u < self.one_minus_alpha(t)) & real
-        return torch.where(corrupted, self.draw_noise(t, generator), x0)
+        return torch.where(corrupted, self.sample_noise(t, generator), x0)
 
     def corrupt_further(
         self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
@@ -73,7 +73,7 @@ class InterpolatingProcess(ForwardProcess):
         hidden = self.one_minus_alpha(t) - self.one_minus_alpha(s)
         u = uniform_draws(tuple(xs.shape), generator, xs.device)
         jumped = (u < hidden / self.alpha(s)) & real  # sum of c: 1 - alpha_t / alpha_s
-        return torch.where(jumped, self.draw_jump(s, t, generator), xs)
+        return torch.where(jumped, self.sample_jump(s, t, generator), xs)
 
     # -- distributions ---------------------------------------------------------------------------
 

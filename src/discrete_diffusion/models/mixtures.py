@@ -38,7 +38,7 @@ class ComponentHead(nn.Module):
     ``num``: M; ``dim``: width of the features; ``num_ids``: of the logits.
     """
 
-    starts_as_nothing = True
+    zero_initialised = True
     """Weights of a network without it are all that a network with it needs to start from."""
 
     scale = 4.0

@@ -24,7 +24,7 @@ def check_folder(key: str, path: str | Path) -> None:
 
 
 @contextmanager
-def made(folder: Path) -> Iterator[None]:
+def ensured_folder(folder: Path) -> Iterator[None]:
     """The folder is there inside the block; what was made and is still empty goes after it."""
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to, renamed to it if the block ends well, else removed.
 
     The content is on the disk before it gets its name, so that not even a power cut leaves a part
@@ -58,12 +58,12 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """``written_whole`` of files that belong together: none is replaced until all are written."""
+    """``atomic_write`` of files that belong together: none is replaced until all are written."""
     unfinished = [_unfinished(path) for path in paths]
     named = dict(zip(map(str, unfinished), paths, strict=True))
     with ExitStack() as stack:
         for path in paths:
-            stack.enter_context(made(path.parent))
+            stack.enter_context(ensured_folder(path.parent))
         try:
             yield unfinished
             for part in unfinished:
@@ -82,7 +82,7 @@ def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 @contextmanager
-def whole_folder(
+def atomic_folder(
     folder: Path, *, replaced: Callable[[Path], object] | None = None
 ) -> Iterator[Path]:
     """A new folder beside ``folder`` to write files into, renamed to it if the block ends well
@@ -93,7 +93,7 @@ def whole_folder(
     written.
     """
     unfinished = _unfinished(folder)
-    with made(folder.parent):
+    with ensured_folder(folder.parent):
         unfinished.mkdir()
         try:
             yield unfinished
@@ -122,7 +122,7 @@ def _onto_the_disk(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write ``text`` as UTF-8, whole, its line ends as they are; lone surrogates as escapes."""
-    with written_whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
 

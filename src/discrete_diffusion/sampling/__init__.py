@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.base import Sampler as Sampler
     from discrete_diffusion.sampling.draft import Block as Block
     from discrete_diffusion.sampling.draft import Draft as Draft
-    from discrete_diffusion.sampling.drawing import OnDrawn as OnDrawn
-    from discrete_diffusion.sampling.drawing import draw_samples as draw_samples
+    from discrete_diffusion.sampling.drawing import OnSampled as OnSampled
     from discrete_diffusion.sampling.drawing import rows_at_once as rows_at_once
+    from discrete_diffusion.sampling.drawing import sample_in_batches as sample_in_batches
     from discrete_diffusion.sampling.few_call import FewCall as FewCall
     from discrete_diffusion.sampling.fields import Direct as Direct
     from discrete_diffusion.sampling.fields import Ode as Ode
@@ -77,7 +77,7 @@ _OTHERS = (
     *(_lazy("draft:Draft"), _lazy("draft:Block")),
     *(_lazy("ancestral:GridSampler"), _lazy("unmasking:Unmasking")),
     _lazy("narrowing:Narrowing"),
-    *(_lazy("drawing:draw_samples"), _lazy("drawing:rows_at_once")),
+    *(_lazy("drawing:sample_in_batches"), _lazy("drawing:rows_at_once")),
 )
 
 _SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | LazyEntry] = {**_BUILT_IN}

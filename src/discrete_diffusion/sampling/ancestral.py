@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import draw, uniform_draws
+from discrete_diffusion.categorical import sample_categorical, uniform_draws
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.sampling.base import Law
@@ -81,7 +81,7 @@ class GridSampler(TokenSampler):
         """Bool[B, L]: True with probability ``share``, Float[B, 1] or Float[B, L]."""
         return uniform_draws(tuple(draft.x.shape), draft.generator, draft.x.device) < share
 
-    def redraw(self, draft: Draft, block: Block, t: float, s: float) -> None:
+    def resample(self, draft: Draft, block: Block, t: float, s: float) -> None:
         """Draw x_s at the positions ``block.free`` from the sampling posterior; one network call,
         but for guidance."""
         rows = block.free.any(dim=1).nonzero().squeeze(1)
@@ -98,7 +98,7 @@ class GridSampler(TokenSampler):
             top_p=self.top_p,
         )
         here = block.free[rows]
-        tokens = draw(prediction.log_probs[here], draft.generator)
+        tokens = sample_categorical(prediction.log_probs[here], draft.generator)
         by_outcome = prediction.log_weights
         if by_outcome is not None:
             by_outcome = by_outcome[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
@@ -119,7 +119,7 @@ class Ancestral(GridSampler):
     def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
         if not process.absorbing:
-            self.redraw(draft, block, t, s)
+            self.resample(draft, block, t, s)
             return
         stays = process.one_minus_alpha(draft.at(s)) / process.one_minus_alpha(draft.at(t))
         masked = block.free & draft.masked
@@ -185,7 +185,7 @@ class Renoise(GridSampler):
     def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process
         if not process.absorbing:
-            self.redraw(draft, block, t, 0.0)
+            self.resample(draft, block, t, 0.0)
             draft.x = process.corrupt(draft.x, draft.at(s), block.free, draft.generator)
             return
         hide = block.free & self.bernoulli(draft, process.one_minus_alpha(draft.at(s)))

@@ -69,6 +69,6 @@ class Autoregressive(TokenSampler):
             found = [reader.log_d0(draft.x[rows], k) for reader in readers]
             where = torch.zeros_like(draft.free)
             where[rows, position] = True
-            self.draw_at(draft, where, self._guidance.mix_log_probs(found, legal))
+            self.sample_at(draft, where, self._guidance.mix_log_probs(found, legal))
             draft.nfe[rows] += self._guidance.calls
             draft.record()

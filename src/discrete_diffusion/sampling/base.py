@@ -100,7 +100,7 @@ class Sampler(ABC, Generic[A]):
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected at least 1")
 
-    def draws_together(self, num: int, steps: int | None = None) -> bool:
+    def samples_together(self, num: int, steps: int | None = None) -> bool:
         """Whether one call may sample several of ``num`` tokens, independently of each other.
 
         That is an approximation of a model that samples one after the other.

@@ -21,7 +21,7 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
-def are_drawn_together(tokens_per_call: int, steps: int | None, num: int) -> bool:
+def are_sampled_together(tokens_per_call: int, steps: int | None, num: int) -> bool:
     """Whether a call of ``number_of_calls`` reveals several of ``num`` tokens."""
     return num > steps if steps is not None else min(num, tokens_per_call) > 1
 

@@ -20,7 +20,7 @@ from discrete_diffusion.types import Conditions, SampleOutput
 
 logger = logging.getLogger(__name__)
 
-OnDrawn = Callable[[Tensor, SampleOutput], None]
+OnSampled = Callable[[Tensor, SampleOutput], None]
 """Told the rows Int[b] of a batch and their samples, as soon as they are drawn."""
 
 _SHARES = 8
@@ -32,7 +32,7 @@ _MOST_ROWS = {"cpu": 256}
 """``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``)."""
 
 
-def draw_samples(
+def sample_in_batches(
     sampler: TokenSampler,
     algorithm: TokenAlgorithm,
     real: Tensor,
@@ -45,7 +45,7 @@ def draw_samples(
     conditions: Conditions | None = None,
     trajectories: int = 0,
     shard: Shard | None = None,
-    on_drawn: OnDrawn | None = None,
+    on_sampled: OnSampled | None = None,
 ) -> SampleOutput:
     """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
 
@@ -60,13 +60,13 @@ def draw_samples(
     samples. Each batch has a generator of its own, seeded by ``generator``, so a sample does not
     depend on the number of processes. It does on ``batch_size``.
 
-    ``on_drawn``: of a process by itself. With it a ``Stop`` ends the sampling, and the result has
-    the rows alone that ``on_drawn`` was given; before the first of them it is raised.
+    ``on_sampled``: of a process by itself. With it a ``Stop`` ends the sampling, and the result has
+    the rows alone that ``on_sampled`` was given; before the first of them it is raised.
     """
     device = algorithm.layout.support.device
     batch_size = rows_at_once(device) if batch_size is None else batch_size
     batches = _batches(real.sum(dim=1), batch_size, _LEAST_SHARE.get(device.type, 1024))
-    seeds = draw_seeds(generator, len(batches))
+    seeds = sample_seeds(generator, len(batches))
     shard = shard or Shard()
     drawn: list[tuple[Tensor, SampleOutput]] = []
 
@@ -87,9 +87,9 @@ def draw_samples(
         finished = output.cpu()
         if finished.trajectory is not None:
             finished = replace(finished, trajectory=finished.trajectory[:, kept])
-        if on_drawn is not None:
+        if on_sampled is not None:
             drawn.append((rows, finished))
-            on_drawn(rows, finished)
+            on_sampled(rows, finished)
         drawing.advance(len(rows) * shard.world_size)
         return finished
 
@@ -112,7 +112,7 @@ def rows_at_once(device: torch.device | str) -> int:
     return _MOST_ROWS.get(torch.device(device).type, 1024)
 
 
-def draw_seeds(generator: torch.Generator, num: int) -> list[int]:
+def sample_seeds(generator: torch.Generator, num: int) -> list[int]:
     """Seeds of other generators, from a generator on any device."""
     return torch.randint(2**62, (num,), generator=generator, device=generator.device).tolist()
 

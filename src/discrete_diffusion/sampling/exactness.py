@@ -106,7 +106,7 @@ def _of_law(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None, num:
         return reasons or [f"sampling={sampler.name} does not make the steps of the model"]
     if not told and (num <= 1 or law is Law.MASKED_SHARE):
         reasons = []  # a single token has the network's distribution, in every order
-    if sampler.draws_together(num, steps):
+    if sampler.samples_together(num, steps):
         reasons.append("several tokens are sampled per call")
     return reasons
 

@@ -12,7 +12,7 @@ from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (
-    are_drawn_together,
+    are_sampled_together,
     number_of_calls,
     order_of_unmasking,
 )
@@ -77,7 +77,7 @@ class FirstHitting(TokenSampler):
             )
         super().check(algorithm, steps)
 
-    def draws_together(self, num: int, steps: int | None = None) -> bool:
+    def samples_together(self, num: int, steps: int | None = None) -> bool:
         """Whether one call may sample several of ``num`` tokens, independently of each other.
 
         Args:
@@ -87,7 +87,7 @@ class FirstHitting(TokenSampler):
         Returns:
             True if it may.
         """
-        return are_drawn_together(self.tokens_per_call, steps, num)
+        return are_sampled_together(self.tokens_per_call, steps, num)
 
     def run(self, draft: Draft) -> None:
         """Reveal the free positions in their calls, at their times.

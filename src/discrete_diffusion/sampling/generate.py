@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
-from discrete_diffusion.categorical import draw, nucleus
+from discrete_diffusion.categorical import nucleus, sample_categorical
 from discrete_diffusion.config.options import check_whole_number, is_number
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Law, Sampler
@@ -94,7 +94,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         num_kept = min(self.top_k or logits.shape[-1], logits.shape[-1])
         likeliest, ids = logits.topk(num_kept, dim=-1)  # (B, k), the largest first
         tempered = (likeliest - likeliest[:, :1]).double() / self.temperature
-        chosen = draw(nucleus(tempered.log_softmax(dim=-1), self.top_p), generator)
+        chosen = sample_categorical(nucleus(tempered.log_softmax(dim=-1), self.top_p), generator)
         return ids.gather(1, chosen.unsqueeze(1)).squeeze(1)
 
     def _generate(

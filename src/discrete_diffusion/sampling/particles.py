@@ -40,12 +40,12 @@ class Constraint(ABC):
 class Steered(FirstHitting):
     """First-hitting sampling that looks at h of ``constraint`` before it samples a token.
 
-    ``on_drawn``: called, after every call, with how many tokens it sampled. Raises ``ValueError``
+    ``on_sampled``: called, after every call, with how many tokens it sampled. Raises ``ValueError``
     for several tokens a call.
     """
 
     constraint: Constraint
-    on_drawn: Callable[[int], None] | None = None
+    on_sampled: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,8 +133,8 @@ class Particles(Steered):
             draft.x[rows, position] = tokens
             log_h[rows] = chance[rows, tokens]
             draft.record()
-            if self.on_drawn is not None:
-                self.on_drawn(len(rows))
+            if self.on_sampled is not None:
+                self.on_sampled(len(rows))
         dead = draft.masked & draft.real
         draft.x = torch.where(dead, draft.algorithm.layout.support.int().argmax(dim=-1), draft.x)
 

@@ -58,5 +58,5 @@ class SoftGuidance(Steered):
             u = uniform_draws((len(rows),), draft.generator, draft.x.device)
             draft.x[rows, position] = pick(log_r, u)
             draft.record()
-            if self.on_drawn is not None:
-                self.on_drawn(len(rows))
+            if self.on_sampled is not None:
+                self.on_sampled(len(rows))

@@ -36,7 +36,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     """Samples x0 from an algorithm's reverse process.
 
     A sampler of one's own defines ``run``, which finishes a ``Draft``. It samples ``free``
-    positions with ``reveal`` or ``draw_at``, which heed the rest of the request. Where the
+    positions with ``reveal`` or ``sample_at``, which heed the rest of the request. Where the
     algorithm has ``blocks``, positions are filled block after block in ascending order
     (``Draft.blocks``). All arguments are 1 for samples of the model itself.
 
@@ -193,9 +193,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         if rows.numel() == 0:
             return
         here = where[rows]
-        self.draw_at(draft, where, self.log_d0(draft, rows, t[rows])[here])
+        self.sample_at(draft, where, self.log_d0(draft, rows, t[rows])[here])
 
-    def draw_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
+    def sample_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
         """Sample the tokens at N positions from their D, which is tempered, narrowed and cut here.
 
         The draft gets them with their weights and probabilities.

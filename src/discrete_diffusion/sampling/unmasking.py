@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import draw, uniform_draws
+from discrete_diffusion.categorical import sample_categorical, uniform_draws
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (
-    are_drawn_together,
+    are_sampled_together,
     number_of_calls,
     time_of_masked_share,
 )
@@ -120,7 +120,9 @@ class Unmasking(TokenSampler):
             raw_d0, support = self.log_d0(draft, rows, t)[here], draft.support_at(rows, here)
             log_d0, log_kept = self.shaped(raw_d0, support)  # (N, V), (N,)
             wide_d0 = log_d0 if support is None else self.shaped(raw_d0, None)[0]
-            tokens = draw(log_d0, draft.generator) if self.order in READ_TOKENS else None
+            tokens = (
+                sample_categorical(log_d0, draft.generator) if self.order in READ_TOKENS else None
+            )
             score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
             score[here] = SCORES[self.order](log_d0, tokens, draft.generator).double()
             order = score.argsort(dim=1, descending=True, stable=True)
@@ -130,7 +132,7 @@ class Unmasking(TokenSampler):
             reveal = torch.zeros_like(waiting)
             reveal[rows] = chosen
             if tokens is None:
-                self.draw_at(draft, reveal, raw_d0[picked])
+                self.sample_at(draft, reveal, raw_d0[picked])
             else:
                 draft.write(reveal, tokens[picked], log_kept[picked])
             draft.record()
@@ -150,8 +152,8 @@ class EvenUnmasking(Unmasking):
         super().__post_init__()
         check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
 
-    def draws_together(self, num: int, steps: int | None = None) -> bool:
-        return are_drawn_together(self.tokens_per_call, steps, num)
+    def samples_together(self, num: int, steps: int | None = None) -> bool:
+        return are_sampled_together(self.tokens_per_call, steps, num)
 
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
@@ -239,7 +241,7 @@ class EntropyBounded(Unmasking):
     def law(self) -> Law:  # type: ignore[override]
         return Law.APPROXIMATE if self.order in READ_TOKENS else Law.ANY_ORDER
 
-    def draws_together(self, num: int, steps: int | None = None) -> bool:
+    def samples_together(self, num: int, steps: int | None = None) -> bool:
         return self.budget > 0 and num > 1  # budget 0 joins tokens that are certain
 
     def number(

@@ -54,7 +54,7 @@ class SampleAtValidation(Callback):
         pl_module.log_dict({f"val/{name}": x for name, x in measured.items()}, sync_dist=True)
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.report.draw(samples, self.folder / f"step_{trainer.global_step:06d}.png")
+            self.report.plot(samples, self.folder / f"step_{trainer.global_step:06d}.png")
 
 
 class TrainingProgress(Callback):
@@ -185,5 +185,5 @@ class ValidationLine(Callback):
         parts.append(f"val NELBO {bound:.3f} ± {error:.3f} nats")
         for headline in self.headlines:
             if (value := values.get(f"val/{headline.name}")) is not None:
-                parts.append(headline.said(value))
+                parts.append(headline.format(value))
         logger.info("%s", "  ".join(parts))

@@ -17,7 +17,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor
 
 from discrete_diffusion.checkpoints.files import INFO_KEY, read_training_file, write_weights_file
-from discrete_diffusion.runtime.atomic_files import UNFINISHED, written_whole
+from discrete_diffusion.runtime.atomic_files import UNFINISHED, atomic_write
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class CheckpointFiles(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
     ) -> None:
-        with written_whole(Path(path)) as unfinished:
+        with atomic_write(Path(path)) as unfinished:
             try:
                 torch.save(checkpoint, unfinished)
             except RuntimeError as error:  # torch has no other for a disk that is full
@@ -260,7 +260,7 @@ def _can_stop_here(trainer: Trainer) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with written_whole(target) as unfinished:
+    with atomic_write(target) as unfinished:
         shutil.copyfile(source, unfinished)
 
 

@@ -40,7 +40,7 @@ class BarPanel:
     names: Sequence[str] | None = None
 
 
-def draw_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Figure:
+def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Figure:
     """Panels in a row, real against sampled; written to ``path`` if given.
 
     Raises ``ValueError`` if there is no panel.
@@ -53,13 +53,13 @@ def draw_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
     figure = new_figure(sum(widths), 3.9)
     grid = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
     for axes, panel, length in zip(grid, panels, longest, strict=True):
-        _draw_panel(axes, panel, length)
+        _plot_panel(axes, panel, length)
     handles, labels = grid[0].get_legend_handles_labels()
     add_legend(figure, handles=handles, labels=labels, loc="outside upper right", ncols=2)
     return save(figure, path)
 
 
-def _draw_panel(axes: Axes, panel: BarPanel, length: int) -> None:
+def _plot_panel(axes: Axes, panel: BarPanel, length: int) -> None:
     real, sampled = _percent(panel.real, length), _percent(panel.sampled, length)
     start = 0
     if panel.names is None and (real + sampled).any():

@@ -17,7 +17,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write
 
 TEXT = "#26303d"
 MUTED_TEXT = "#67717f"
@@ -98,6 +98,6 @@ def add_colour_bar(
 def save(figure: Figure, path: str | Path | None) -> Figure:
     """Write the figure if there is a path: ``.png`` or ``.svg``; return it."""
     if path is not None:
-        with written_whole(Path(path)) as unfinished:
+        with atomic_write(Path(path)) as unfinished:
             figure.savefig(unfinished, dpi=DPI)
     return figure

@@ -55,7 +55,7 @@ class QualityAxis:
     more_is_better: bool = True
 
 
-def draw_pareto(
+def plot_pareto(
     points: Sequence[ModelPoint],
     path: str | Path | None = None,
     *,
@@ -84,7 +84,7 @@ def draw_pareto(
     figure = new_figure(10.4 if num_panels == 2 else 6.2, max(3.6, 0.42 * len(points) + 2.2))
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
     if len(points) > 1:
-        _draw_differences(panels[0], points)
+        _plot_differences(panels[0], points)
         style_axes(
             panels[0],
             title=f"{measure}, difference to {points[0].label}",
@@ -94,7 +94,7 @@ def draw_pareto(
         panels[0].tick_params(axis="y", length=0, labelcolor=TEXT, labelsize=LABEL_POINTS)
         panels[0].spines["left"].set_visible(False)
     if shown:
-        _draw_quality(panels[-1], shown, front, points[0].label)
+        _plot_quality(panels[-1], shown, front, points[0].label)
         _style_quality(panels[-1], quality)
         _label(panels[-1], shown)
     if title:
@@ -127,7 +127,7 @@ def _colours(points: Sequence[ModelPoint], first: str) -> tuple[list[str], list[
     return edges, faces
 
 
-def _draw_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
+def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
     axes.axvline(0, color=SAMPLED, linewidth=1.2, zorder=1)
     colours = zip(*_colours(points, points[0].label), strict=True)
     for k, (point, (edge, face)) in enumerate(zip(points, colours, strict=True)):
@@ -151,7 +151,7 @@ def _draw_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
     axes.margins(x=0.08)
 
 
-def _draw_quality(
+def _plot_quality(
     axes: Axes, points: Sequence[ModelPoint], front: Sequence[ModelPoint], first: str
 ) -> None:
     axes.plot(

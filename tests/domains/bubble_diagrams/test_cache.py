@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     PlanArrays,
     cache_file,
     cached_plans,
-    draw_plans,
+    sample_plans,
 )
 
 
@@ -36,9 +36,9 @@ def assert_equal(plans: PlanArrays, expected: PlanArrays) -> None:
 def test_second_call_reads_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = cached_plans(30, seed=2)
     assert [p.name for p in folder.iterdir()] == [cache_file(30, 2).name]  # no partial file left
-    monkeypatch.setattr(generator, "draw_plans", None)
+    monkeypatch.setattr(generator, "sample_plans", None)
     assert_equal(cached_plans(30, seed=2), drawn)
-    assert_equal(drawn, draw_plans(30, seed=2))
+    assert_equal(drawn, sample_plans(30, seed=2))
 
 
 def test_files_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def flip_a_byte(path: Path) -> None:
 
 
 def store_other_plans(path: Path) -> None:
-    other = {name: array.astype(np.int16) for name, array in vars(draw_plans(29)).items()}
+    other = {name: array.astype(np.int16) for name, array in vars(sample_plans(29)).items()}
     np.savez(path, **other)
 
 
@@ -86,7 +86,7 @@ def test_damaged_file_is_replaced(
 def test_works_without_a_writable_folder(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder.parent.mkdir(parents=True)
     folder.write_text("a file stands where the folder should be")
-    assert_equal(cached_plans(12), draw_plans(12))
+    assert_equal(cached_plans(12), sample_plans(12))
     assert "DISCRETE_DIFFUSION_CACHE" in caplog.text
 
 

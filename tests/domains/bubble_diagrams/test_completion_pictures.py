@@ -11,7 +11,7 @@ from matplotlib.patches import Circle
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.completion_pictures import (
     CompletedRow,
-    draw_completions,
+    plot_completions,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import (
     HINT_LINE,
@@ -44,13 +44,13 @@ def lines(figure, colour):
 
 
 def test_what_is_given_has_the_colours_and_sizes_that_are_known():
-    found = bubbles(draw_completions(ROWS))
+    found = bubbles(plot_completions(ROWS))
     assert len(found) == 3 * 3 + 2
     colours = [colour for *_, colour in found]
     known, unknown = ROOM_STYLES, to_hex(UNKNOWN_ROOM.colour)
     rooms = [to_hex(known[code].colour) for code in (0, 3, 2)]
     assert colours[:6] == [rooms[0], unknown, rooms[2], *rooms]
-    living, grey, kitchen = (p.radius for p in circles(draw_completions(ROWS))[:3])
+    living, grey, kitchen = (p.radius for p in circles(plot_completions(ROWS))[:3])
     assert grey / living == pytest.approx(UNKNOWN_ROOM.radius)
     assert kitchen / living == pytest.approx(known[2].radius)
     assert found[9][1] > max(y for _, y, _ in found[:9])  # the second line below the first
@@ -64,7 +64,7 @@ def test_bubbles_of_what_is_given_nest_only_where_that_is_given():
     whole = BubbleDiagram((0, 1, 2), ((0, 1, 5), (0, 2, 5), (1, 2, 2)))
     for relations, nested, hints in (((), [], 3), (((0, 2, 5),), [2], 2)):
         given = PartialDiagram((0, None, 2), relations)
-        figure = draw_completions([CompletedRow("given", given, (whole,))])
+        figure = plot_completions([CompletedRow("given", given, (whole,))])
         living, *others = circles(figure)
         assert [k for k in (1, 2) if nests(others[k - 1], living)] == nested
         for k in {1, 2} - set(nested):
@@ -77,19 +77,19 @@ def test_bubbles_of_what_is_given_nest_only_where_that_is_given():
 def test_pairs_without_a_relation_are_neither_hinted_at_nor_drawn():
     given = PartialDiagram((0, 1), ((0, 1, 10),))
     row = CompletedRow("given", given, (BubbleDiagram((0, 1), ()),))
-    figure = draw_completions([row])
+    figure = plot_completions([row])
     assert lines(figure, HINT_LINE) == lines(figure, LINE) == []
     assert "Not known yet" not in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_an_unknown_pair_alone_is_explained():
     row = CompletedRow("given", PartialDiagram((0, 1), ()), (BubbleDiagram((0, 1), ()),))
-    texts = draw_completions([row]).axes[0].texts
+    texts = plot_completions([row]).axes[0].texts
     assert "Not known yet" in [text.get_text() for text in texts]
 
 
 def test_the_picture_says_what_is_what(tmp_path):
-    draw_completions(ROWS, tmp_path / "a.svg")
+    plot_completions(ROWS, tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     for words in ("line 1, given", "line 2, given", "Not known yet", "Bathroom"):
         assert re.search(re.escape(words), text)
@@ -97,7 +97,7 @@ def test_the_picture_says_what_is_what(tmp_path):
 
 def test_refusals(tmp_path):
     with pytest.raises(ValueError, match=r"a\.gif.*\.png or \.svg"):
-        draw_completions(ROWS, tmp_path / "a.gif")
+        plot_completions(ROWS, tmp_path / "a.gif")
     for rows in ([], [CompletedRow("line 1", GIVEN, ())]):
         with pytest.raises(ValueError, match="no completions"):
-            draw_completions(rows)
+            plot_completions(rows)

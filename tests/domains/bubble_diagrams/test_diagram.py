@@ -68,12 +68,12 @@ def test_diagrams_draw_themselves(tmp_path):
     for shown in (diagram, both):
         root = ElementTree.fromstring(shown._repr_svg_())
         assert root.tag.endswith("}svg")
-        shown.draw(tmp_path / "plan.svg")
+        shown.plot(tmp_path / "plan.svg")
         assert ElementTree.parse(tmp_path / "plan.svg").getroot().get("viewBox")
-        shown.draw(tmp_path / "plan.png")
+        shown.plot(tmp_path / "plan.png")
         assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
         with pytest.raises(ValueError, match="pdf"):
-            shown.draw(tmp_path / "plan.pdf")
+            shown.plot(tmp_path / "plan.pdf")
     assert Diagrams()._repr_svg_() is None
 
 

@@ -13,8 +13,8 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
-    draw_diagram,
-    draw_grid,
+    plot_diagram,
+    plot_grid,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place
@@ -51,8 +51,8 @@ def lab(colour: str) -> np.ndarray:
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])
 def test_files_are_written_by_suffix(tmp_path, suffix):
     single, grid = tmp_path / f"one{suffix}", tmp_path / f"many{suffix}"
-    draw_diagram(PLAN, single)
-    draw_grid([PLAN, CYCLE], str(grid))
+    plot_diagram(PLAN, single)
+    plot_grid([PLAN, CYCLE], str(grid))
     start = b"\x89PNG" if suffix.lower() == ".png" else b"<?xml"
     assert single.read_bytes().startswith(start)
     assert grid.read_bytes().startswith(start)
@@ -61,7 +61,7 @@ def test_files_are_written_by_suffix(tmp_path, suffix):
 @pytest.mark.parametrize("name", ["plan.pdf", "plan", "plan.jpeg"])
 def test_other_suffixes_are_refused_before_any_work(tmp_path, name):
     with pytest.raises(ValueError, match=rf"{name}'.*\.png or \.svg"):
-        draw_diagram(PLAN, tmp_path / name)
+        plot_diagram(PLAN, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -76,11 +76,11 @@ def test_other_suffixes_are_refused_before_any_work(tmp_path, name):
 )
 def test_wrong_arguments_say_what_is_wrong(diagrams, options, message):
     with pytest.raises(ValueError, match=message):
-        draw_grid(diagrams, **options)
+        plot_grid(diagrams, **options)
 
 
 def test_the_page_shows_every_room_and_one_legend():
-    figure = draw_grid([PLAN] * 5)
+    figure = plot_grid([PLAN] * 5)
     shown = words(figure)
     for code in PLAN.rooms:
         assert shown.count(ROOM_STYLES[code].label) in (5, 6)  # 6: also a legend name
@@ -88,12 +88,12 @@ def test_the_page_shows_every_room_and_one_legend():
     assert sum(isinstance(patch, FancyBboxPatch) for patch in figure.axes[0].patches) == 5
     assert figure.get_facecolor()[:3] == (1.0, 1.0, 1.0)
     assert not figure.axes[0].axison
-    assert words(draw_diagram(PLAN)) == [ROOM_STYLES[code].label for code in PLAN.rooms]
+    assert words(plot_diagram(PLAN)) == [ROOM_STYLES[code].label for code in PLAN.rooms]
 
 
 def test_columns_shape_the_grid():
     def aspect(**columns: int) -> float:
-        width, height = draw_grid([PLAN] * 4, legend=False, **columns).get_size_inches()
+        width, height = plot_grid([PLAN] * 4, legend=False, **columns).get_size_inches()
         return width / height
 
     assert aspect() == pytest.approx(1.0)
@@ -103,16 +103,16 @@ def test_columns_shape_the_grid():
 
 
 def test_contradictions_are_dashed_and_explained():
-    figure = draw_grid([CYCLE])
+    figure = plot_grid([CYCLE])
     lines = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)]
     dashed = [c for c in lines if c.get_linestyles()[0][1] is not None]
     assert len(dashed) == len(place(CYCLE).broken) > 0
     assert "Contradicts the others" in words(figure)
-    assert "Contradicts the others" not in words(draw_grid([PLAN]))
+    assert "Contradicts the others" not in words(plot_grid([PLAN]))
 
 
 def test_bubbles_on_the_page_follow_the_relations():
-    figure = draw_diagram(PLAN)
+    figure = plot_diagram(PLAN)
     living, master, kitchen, bath = [p for p in figure.axes[0].patches if isinstance(p, Circle)]
     # on screen: figure y grows upwards
     to_screen = figure.axes[0].transData.transform
@@ -178,7 +178,7 @@ def test_matplotlib_is_left_as_it_was(tmp_path):
         "before = matplotlib.rcParams.copy()\n"
         "from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram\n"
         "from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures\n"
-        "diagram_pictures.draw_grid([BubbleDiagram((0, 1), ((0, 1, 2),))], sys.argv[1])\n"
+        "diagram_pictures.plot_grid([BubbleDiagram((0, 1), ((0, 1, 2),))], sys.argv[1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules, 'pyplot was imported'\n"
         "assert matplotlib.rcParams.copy() == before, 'settings were changed'\n"
     )

@@ -15,8 +15,8 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     MAX_PLAN_SIDE,
     MIN_ROOM_SIDE,
     PlanArrays,
-    draw_plans,
     generate_plans,
+    sample_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     NUM_ROOMS,
@@ -39,7 +39,7 @@ SECOND_ROOM, ENTRANCE = ROOM_TYPES.index("SecondRoom"), ROOM_TYPES.index("Entran
 
 @pytest.fixture(scope="module")
 def plans() -> PlanArrays:
-    return draw_plans(20_000, seed=7)
+    return sample_plans(20_000, seed=7)
 
 
 def closure(adjacent: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -59,7 +59,7 @@ def num_distinct(plans: PlanArrays) -> int:
 
 def test_no_plans_and_one_plan() -> None:
     assert generate_plans(0) == []
-    assert draw_plans(0).boxes.shape == (0, 8, 4)
+    assert sample_plans(0).boxes.shape == (0, 8, 4)
     (plan,) = generate_plans(1)
     assert plan.rooms[0] == 0
     assert plan.boxes is not None
@@ -76,23 +76,23 @@ def test_refuses_negative_arguments(arguments: dict[str, int], named: str) -> No
 
 
 def test_same_seed_same_plans_whatever_the_number() -> None:
-    few, many = draw_plans(BLOCK_SIZE + 1, seed=3), draw_plans(BLOCK_SIZE + 300, seed=3)
+    few, many = sample_plans(BLOCK_SIZE + 1, seed=3), sample_plans(BLOCK_SIZE + 300, seed=3)
     for name in ("room_types", "num_rooms", "boxes", "relations"):
         assert np.array_equal(getattr(few, name), getattr(many, name)[: len(few)])
     assert generate_plans(5, seed=3) == few.to_diagrams()[:5]
-    assert not np.array_equal(draw_plans(50, seed=4).boxes, few.boxes[:50])
+    assert not np.array_equal(sample_plans(50, seed=4).boxes, few.boxes[:50])
 
 
 def test_leaves_global_random_state_alone() -> None:
     before, torch_before = np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    draw_plans(10, seed=1)
+    sample_plans(10, seed=1)
     after = np.random.get_state()  # noqa: NPY002
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
     assert torch.equal(torch_before, torch.get_rng_state())
 
 
 def test_arrays_agree_with_diagrams_and_tokens() -> None:
-    plans = draw_plans(200, seed=5)
+    plans = sample_plans(200, seed=5)
     diagrams = plans.to_diagrams()
     encoded, expected = plans.encode(), encode(diagrams)
     assert torch.equal(encoded.x0, expected.x0)

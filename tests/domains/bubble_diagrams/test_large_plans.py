@@ -16,8 +16,8 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structu
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     MIN_ROOM_SIDE,
     cache_file,
-    draw_plans,
     generate_plans,
+    sample_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     BALCONY,
@@ -36,7 +36,7 @@ from discrete_diffusion.layout import VocabConfig
 
 @pytest.fixture(scope="module")
 def plans():
-    return draw_plans(1500, 3, (9, 20))
+    return sample_plans(1500, 3, (9, 20))
 
 
 def test_large_plans_are_sound_and_plausible(plans):
@@ -72,10 +72,10 @@ def test_every_number_of_rooms_is_as_frequent(plans):
 
 
 def test_a_seed_fixes_the_plans(plans):
-    again = draw_plans(100, 3, (9, 20))
+    again = sample_plans(100, 3, (9, 20))
     for name, values in vars(again).items():
         assert (values == getattr(plans, name)[:100]).all()
-    other = draw_plans(100, 4, (9, 20))
+    other = sample_plans(100, 4, (9, 20))
     assert not np.array_equal(other.boxes, again.boxes)
     text = again.relations.astype(np.int16).tobytes() + again.room_types.astype(np.int16).tobytes()
     assert hashlib.sha256(text).hexdigest()[:12] == "a4eb40c3e561"
@@ -88,14 +88,14 @@ def test_the_least_and_the_most(n):
 
 
 def test_tokens_of_arrays_and_of_diagrams_agree():
-    plans, vocab = draw_plans(20, 0, (9, 14)), VocabConfig(n_max=16)
+    plans, vocab = sample_plans(20, 0, (9, 14)), VocabConfig(n_max=16)
     assert (plans.encode(vocab).x0 == encode(plans.to_diagrams(), vocab).x0).all()
 
 
 @pytest.mark.parametrize("asked", [(3, 9), (20, 9), (9, 34), (9,)])
 def test_ranges_that_cannot_be_are_refused(asked):
     with pytest.raises(ValueError, match=r"data\.num_rooms=\[.*from 4 to 33, such as \[9,20\]"):
-        draw_plans(1, 0, asked)
+        sample_plans(1, 0, asked)
 
 
 def test_the_range_is_in_the_name_of_the_cache():

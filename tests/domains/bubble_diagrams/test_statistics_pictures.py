@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_adjacency
+from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import plot_adjacency
 
 NAMES = ["Living", "Kitchen", "Bath", "Never"]
 
@@ -26,7 +26,7 @@ def words(axes) -> list[str]:
 def adjacency(path=None, **options) -> Figure:
     real = matrix(np.nan, 0.5, 0.2, 0.9, np.nan, 0.1)
     sampled = matrix(np.nan, 0.25, 0.2, 0.9, 0.3, 0.11)
-    return draw_adjacency(real, sampled, NAMES, path, **options)
+    return plot_adjacency(real, sampled, NAMES, path, **options)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
@@ -58,15 +58,15 @@ def test_the_heat_maps_say_every_share_once():
 
 def test_small_differences_stay_pale():
     same = matrix(0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
-    figure = draw_adjacency(same, same + 0.01, NAMES)
+    figure = plot_adjacency(same, same + 0.01, NAMES)
     assert figure.axes[2].images[0].norm.vmax == pytest.approx(0.1)
 
 
 def test_nothing_known_is_all_dots():
-    figure = draw_adjacency(np.full((4, 4), np.nan), np.full((4, 4), np.nan), NAMES)
+    figure = plot_adjacency(np.full((4, 4), np.nan), np.full((4, 4), np.nan), NAMES)
     assert words(figure.axes[0]) == ["·"] * 10
 
 
 def test_heat_maps_of_the_wrong_shape_are_refused():
     with pytest.raises(ValueError, match="4 names for arrays of shape"):
-        draw_adjacency(np.zeros((3, 3)), np.zeros((4, 4)), NAMES)
+        plot_adjacency(np.zeros((3, 3)), np.zeros((4, 4)), NAMES)

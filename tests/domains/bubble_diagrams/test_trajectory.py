@@ -15,11 +15,11 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures import palette, trajectory
 from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
-    draw_diagram,
-    draw_grid,
+    plot_diagram,
+    plot_grid,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
-from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import animate, draw_film_strip
+from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import animate, plot_film_strip
 
 # four rooms, a bath inside the living room, and how they come out of masks one token at a time
 ROOMS = (0, 1, 2, 3)
@@ -85,23 +85,23 @@ def has_colour(picture: np.ndarray, colour: str) -> bool:
 
 
 def test_a_strip_shows_the_first_the_last_and_even_steps_between():
-    assert titles_of(draw_film_strip(TRAJECTORY)) == [
+    assert titles_of(plot_film_strip(TRAJECTORY)) == [
         f"state {k}" for k in (0, 1, 3, 4, 6, 7, 9, 10)
     ]
-    assert titles_of(draw_film_strip(TRAJECTORY[-3:])) == ["state 0", "state 1", "state 2"]
-    assert titles_of(draw_film_strip([FINISHED])) == ["state 0"]
+    assert titles_of(plot_film_strip(TRAJECTORY[-3:])) == ["state 0", "state 1", "state 2"]
+    assert titles_of(plot_film_strip([FINISHED])) == ["state 0"]
 
 
 @pytest.mark.parametrize(("num_frames", "columns"), [(1, 1), (3, 3), (5, 4), (11, 4)])
 def test_a_strip_has_rows_of_four(num_frames, columns):
-    figure = draw_film_strip(TRAJECTORY[-num_frames:])
+    figure = plot_film_strip(TRAJECTORY[-num_frames:])
     assert len({card.get_x() for card in cards_of(figure)}) == columns
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_a_strip_is_written_by_suffix(tmp_path, suffix):
     path = tmp_path / f"strip{suffix}"
-    draw_film_strip(TRAJECTORY[-2:], path)
+    plot_film_strip(TRAJECTORY[-2:], path)
     assert path.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
 
 
@@ -109,9 +109,9 @@ def test_bubbles_stand_where_those_of_the_finished_diagram_stand():
     def offsets(card: FancyBboxPatch, bubbles: list[Circle]) -> np.ndarray:
         return np.array([b.center for b in bubbles]) - [card.get_x(), card.get_y()]
 
-    alone = draw_grid([PLAN])
+    alone = plot_grid([PLAN])
     (wanted,) = bubbles_of(alone)
-    figure = draw_film_strip(TRAJECTORY)
+    figure = plot_film_strip(TRAJECTORY)
     assert len(cards_of(figure)) == 8
     for card, bubbles in zip(cards_of(figure), bubbles_of(figure), strict=True):
         assert [b.radius for b in bubbles] == [b.radius for b in wanted]
@@ -119,7 +119,7 @@ def test_bubbles_stand_where_those_of_the_finished_diagram_stand():
 
 
 def test_an_unknown_room_is_a_grey_bubble_with_a_question_mark():
-    figure = draw_film_strip([TRAJECTORY[0], TRAJECTORY[8], FINISHED])
+    figure = plot_film_strip([TRAJECTORY[0], TRAJECTORY[8], FINISHED])
     colours = [[to_hex(bubble.get_facecolor()) for bubble in card] for card in bubbles_of(figure)]
     known = [ROOM_STYLES[code].colour for code in ROOMS]
     grey = UNKNOWN_ROOM.colour
@@ -128,11 +128,11 @@ def test_an_unknown_room_is_a_grey_bubble_with_a_question_mark():
     assert shown.count("?") == 6
     assert shown.count("Bath") == 1
     assert "Not known yet" in shown
-    assert "Not known yet" not in [t.get_text() for t in draw_film_strip([FINISHED]).axes[0].texts]
+    assert "Not known yet" not in [t.get_text() for t in plot_film_strip([FINISHED]).axes[0].texts]
 
 
 def test_pairs_are_dotted_while_unknown_then_a_line_or_nothing():
-    figure = draw_film_strip([TRAJECTORY[k] for k in (0, 3, 4, 5, 10)])
+    figure = plot_film_strip([TRAJECTORY[k] for k in (0, 3, 4, 5, 10)])
     # five pairs can have a line: the bath lies inside the living room
     left = [card.get_x() for card in cards_of(figure)]
     top = [card.get_y() for card in cards_of(figure)]
@@ -158,11 +158,11 @@ def rims_of(figure: Figure) -> list[list[str]]:
 
 def test_an_inner_bubble_has_a_dotted_rim_until_it_is_known_that_it_lies_there():
     # the bath lies inside the living room, which the third relation says
-    figure = draw_film_strip([TRAJECTORY[k] for k in (0, 2, 3, 10)])
+    figure = plot_film_strip([TRAJECTORY[k] for k in (0, 2, 3, 10)])
     solid = ["solid"] * 4
     unknown = [*solid[:3], "dotted"]
     assert rims_of(figure) == [unknown, unknown, solid, solid]
-    only_pair = draw_film_strip([PartialDiagram(ROOMS, RELATIONS[:2] + RELATIONS[3:]), FINISHED])
+    only_pair = plot_film_strip([PartialDiagram(ROOMS, RELATIONS[:2] + RELATIONS[3:]), FINISHED])
     assert rims_of(only_pair) == [unknown, solid]
     assert "Not known yet" in [text.get_text() for text in only_pair.axes[0].texts]
 
@@ -170,14 +170,14 @@ def test_an_inner_bubble_has_a_dotted_rim_until_it_is_known_that_it_lies_there()
 @pytest.mark.parametrize("said", [1, 4, 10])  # left-below, the other way round, no relation
 def test_an_inner_bubble_has_a_dashed_rim_where_a_state_says_that_it_lies_elsewhere(said):
     state = PartialDiagram(ROOMS, (*RELATIONS[:2], (0, 3, said), *RELATIONS[3:]))
-    figure = draw_film_strip([state, FINISHED])
+    figure = plot_film_strip([state, FINISHED])
     assert rims_of(figure) == [[*["solid"] * 3, "dashed"], ["solid"] * 4]
     assert "Contradicts the positions" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_pairs_inside_a_bubble_are_dotted_on_top_of_it():
     inner = PartialDiagram((0, 1, 2), ((0, 1, 5), (0, 2, 5), (1, 2, 2)))
-    figure = draw_film_strip([PartialDiagram((None,) * 3, ()), inner])
+    figure = plot_film_strip([PartialDiagram((None,) * 3, ()), inner])
     (hint,) = lines_of(figure, palette.HINT_LINE)
     living, *others = bubbles_of(figure, 3)[0]
     assert living.get_zorder() < hint.get_zorder() < min(b.get_zorder() for b in others)
@@ -185,7 +185,7 @@ def test_pairs_inside_a_bubble_are_dotted_on_top_of_it():
 
 def test_a_relation_that_the_finished_diagram_contradicts_is_dashed():
     noise = PartialDiagram((3, 3, 1, 0), ((0, 1, 0), (0, 2, 2), *RELATIONS[2:]))
-    figure = draw_film_strip([noise, FINISHED])
+    figure = plot_film_strip([noise, FINISHED])
     (dashed,) = lines_of(figure, palette.BROKEN_LINE)
     assert dashed.get_linestyles()[0][1] is not None
     assert len(lines_of(figure, palette.LINE)) == 2 + 3
@@ -197,15 +197,15 @@ def test_a_relation_that_the_finished_diagram_contradicts_is_dashed():
 
 def test_a_finished_diagram_that_contradicts_itself_looks_as_it_does_alone():
     cycle = ((0, 1, 2), (0, 2, 7), (1, 2, 2))
-    alone = draw_diagram(BubbleDiagram((0, 1, 2), cycle))
-    figure = draw_film_strip([PartialDiagram((None,) * 3, ()), PartialDiagram((0, 1, 2), cycle)])
+    alone = plot_diagram(BubbleDiagram((0, 1, 2), cycle))
+    figure = plot_film_strip([PartialDiagram((None,) * 3, ()), PartialDiagram((0, 1, 2), cycle)])
     for colour in (palette.BROKEN_LINE, palette.LINE):
         assert len(lines_of(figure, colour)) == len(lines_of(alone, colour)) > 0
 
 
 def test_the_bar_is_the_share_that_is_as_in_the_end():
     noise = PartialDiagram((0, 1, 2, 0), (*RELATIONS[:5], (2, 3, 4)))
-    figure = draw_film_strip([NOTHING, TRAJECTORY[3], noise, FINISHED])
+    figure = plot_film_strip([NOTHING, TRAJECTORY[3], noise, FINISHED])
     assert progress_of(figure) == pytest.approx([0.0, 0.3, 0.8, 1.0])
 
 
@@ -279,7 +279,7 @@ REFUSED = {
 @pytest.mark.parametrize(("message", "frames"), REFUSED.items())
 def test_frames_that_make_no_film_are_refused(tmp_path, message, frames):
     with pytest.raises(ValueError, match="^frames: .*" + message):
-        draw_film_strip(frames, tmp_path / "a.png")
+        plot_film_strip(frames, tmp_path / "a.png")
     with pytest.raises(ValueError, match="^trajectory 1: .*" + message):
         animate([TRAJECTORY, frames], tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
@@ -287,7 +287,7 @@ def test_frames_that_make_no_film_are_refused(tmp_path, message, frames):
 
 def test_a_strip_is_no_gif(tmp_path):
     with pytest.raises(ValueError, match=r"a\.gif'.*\.png or \.svg"):
-        draw_film_strip(TRAJECTORY, tmp_path / "a.gif")
+        plot_film_strip(TRAJECTORY, tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
 
 

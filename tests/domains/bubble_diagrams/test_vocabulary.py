@@ -25,7 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.partial import decode_partial, encode_partial
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import (
     numbered_partials,
@@ -256,10 +256,10 @@ def test_plans_without_directions_unfold():
 
 def test_pictures_tell_walls_from_doors(tmp_path):
     picture = tmp_path / "plans.svg"
-    draw_grid([FLAT, *random_plans(2, least=20, most=33)], picture)
+    plot_grid([FLAT, *random_plans(2, least=20, most=33)], picture)
     text = picture.read_text()
     assert "Door" in text
     assert "Wall" in text
     assert "#cdd5e0" in text
-    draw_grid([BubbleDiagram((0, 1), ((0, 1, 2),))], picture)
+    plot_grid([BubbleDiagram((0, 1), ((0, 1, 2),))], picture)
     assert "Door" not in picture.read_text()

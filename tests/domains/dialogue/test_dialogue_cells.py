@@ -15,20 +15,20 @@ from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.domains.dialogue.comparing import (
     DialogueCells,
     held_out_summary_bounds,
-    score_summaries_drawn,
+    score_summaries_of,
     summaries_side_by_side,
 )
 from discrete_diffusion.domains.dialogue.dataset import DialogueData, Pairs
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.domains.dialogue.words import WordVocabulary
-from discrete_diffusion.evaluation.equal_terms import EqualTerms
+from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.types import LossOutput, SampleOutput
 
 SPLIT = [0.6, 0.2, 0.2]
-TERMS = EqualTerms(num_samples=5, bound_samples=6, bound_draws=3, batch_size=4)
+TERMS = EvaluationProtocol(num_samples=5, bound_samples=6, bound_draws=3, batch_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ class Repeating:
 def test_scores_are_those_of_the_summaries_drawn(both, tmp_path):
     for data in both:  # in either form
         model = Model(nn.Identity(), Repeating(data, wrong=[2]))
-        found = score_summaries_drawn(model, data, TERMS, tmp_path)
+        found = score_summaries_of(model, data, TERMS, tmp_path)
         pairs = data.pairs["test"]
         assert [score == 1 for score in found["rouge_l"]] == [True, True, False, True, True]
         numbers = found["metrics"]

@@ -97,7 +97,10 @@ def test_the_completed_config_states_the_ids():
 
 def test_both_configs_draw_the_same_by_default():
     data = dialogue_config().data
-    assert domain_of(data).forms(data) == {"latent": "dialogue", "tokens": "dialogue-tokens"}
+    assert domain_of(data).equivalent_data_sets(data) == {
+        "latent": "dialogue",
+        "tokens": "dialogue-tokens",
+    }
     texts, tokens = (
         OmegaConf.load(config_dir() / "data" / f"{name}.yaml")
         for name in ("dialogue", "dialogue-tokens")

@@ -9,11 +9,11 @@ from discrete_diffusion.domains.dialogue.grammar import (
     NUM_COMBINATIONS,
     SLOTS,
     WORDS,
-    draw_dialogues,
+    sample_dialogues,
 )
 from discrete_diffusion.domains.dialogue.words import WordVocabulary, tokens_of
 
-PAIRS = draw_dialogues(2000, seed=3)
+PAIRS = sample_dialogues(2000, seed=3)
 
 
 def slots_of(text: str) -> tuple[tuple[str, ...], ...]:
@@ -50,11 +50,11 @@ def test_the_dialogue_holds_what_the_summary_says():
 
 
 def test_a_seed_draws_the_same_and_more_of_it_begins_with_it():
-    assert draw_dialogues(5, seed=3) == PAIRS[:5]
-    assert draw_dialogues(5, seed=4) != PAIRS[:5]
+    assert sample_dialogues(5, seed=3) == PAIRS[:5]
+    assert sample_dialogues(5, seed=4) != PAIRS[:5]
 
 
 @pytest.mark.parametrize("num", [0, NUM_COMBINATIONS + 1])
 def test_numbers_out_of_range_are_refused(num):
     with pytest.raises(ValueError, match=rf"data\.num_samples={num}: .* 604,800"):
-        draw_dialogues(num)
+        sample_dialogues(num)

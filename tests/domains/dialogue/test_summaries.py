@@ -10,7 +10,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discrete_diffusion.domains.dialogue.grammar import SLOTS, draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import SLOTS, sample_dialogues
 from discrete_diffusion.domains.dialogue.metrics import most_frequent, score_summaries
 
 GENERATED = ["Anna will buy the tent.", "the tent, the tent", "who knows", ""]
@@ -32,7 +32,7 @@ def f1_of_common_subsequence(generated: str, reference: str) -> float:
 
 
 def test_rouge_l_is_the_f1_of_the_longest_common_subsequence():
-    summaries = [pair.summary for pair in draw_dialogues(12)]
+    summaries = [pair.summary for pair in sample_dialogues(12)]
     generated, references = GENERATED + summaries[:6], REFERENCES + summaries[6:]
     found = score_summaries(generated, references).rouge_l
     expected = [f1_of_common_subsequence(*pair) for pair in zip(generated, references, strict=True)]

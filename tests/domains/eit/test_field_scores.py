@@ -21,7 +21,7 @@ from discrete_diffusion.domains.eit.evaluation import field_notes, field_section
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.image_scores import fit_field_baselines, score_reconstructions
 from discrete_diffusion.domains.eit.metrics import score_images
-from discrete_diffusion.domains.eit.pictures import draw_reconstructions
+from discrete_diffusion.domains.eit.pictures import plot_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.evaluation.table import markdown
 from discrete_diffusion.evaluation.trained_model import Model
@@ -213,11 +213,11 @@ def test_a_report_measures_saves_and_draws(tmp_path):
 
 def test_the_picture_is_of_standardised_maps_and_the_mean_of_draws(tmp_path):
     report, found = ImageReport(DATA), reconstruct(num=1)
-    report.draw(found, tmp_path / "a.png")
+    report.plot(found, tmp_path / "a.png")
     maps = fit_field_baselines(DATA).standardised(found.dtn)
     images = (found.truth[:, 0], found.mean[:, 0], found.deviation[:, 0])
     given = (each.numpy() for each in (maps, *images))
-    draw_reconstructions(*given, tmp_path / "b.png", draws=3)
+    plot_reconstructions(*given, tmp_path / "b.png", draws=3)
     assert np.array_equal(imread(tmp_path / "a.png"), imread(tmp_path / "b.png"))
 
 
@@ -225,5 +225,5 @@ def test_a_report_of_nothing(tmp_path):
     report, nothing = ImageReport(DATA), reconstruct(num=0)
     assert report.measure(nothing) == {}
     report.save(nothing, tmp_path / "none")
-    report.draw(nothing, tmp_path / "none.png")
+    report.plot(nothing, tmp_path / "none.png")
     assert not list(tmp_path.iterdir())

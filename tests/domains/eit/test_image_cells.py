@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.eit.comparing import ImageCells, score_images_drawn
-from discrete_diffusion.evaluation.equal_terms import EqualTerms
+from discrete_diffusion.domains.eit.comparing import ImageCells, score_images_of
+from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.types import SampleOutput
 
-TERMS = EqualTerms(num_samples=3, draws=2)
+TERMS = EvaluationProtocol(num_samples=3, draws=2)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ class Constant:
 def test_errors_are_those_of_the_images_drawn(both, tmp_path):
     algorithm = torch.nn.Identity()
     model = Model(algorithm, Constant())
-    found = [score_images_drawn(model, data, TERMS, tmp_path) for data in both]
+    found = [score_images_of(model, data, TERMS, tmp_path) for data in both]
     truth = both[0].splits["test"].x0[:3].double().flatten(1)
     errors = (truth - 1).norm(dim=1) / truth.norm(dim=1)
     for each in found:  # in either state
@@ -60,7 +60,7 @@ def test_errors_are_those_of_the_images_drawn(both, tmp_path):
         assert (metrics["network_calls"], metrics["num_images"]) == (5, 3)
     assert (tmp_path / "samples.npz").is_file()
     with pytest.raises(ValueError, match="training has diverged"):
-        score_images_drawn(Model(algorithm, Constant(float("nan"))), both[0], TERMS, tmp_path)
+        score_images_of(Model(algorithm, Constant(float("nan"))), both[0], TERMS, tmp_path)
 
 
 def test_baselines_are_fitted_to_training_images_and_scored_on_held_out_ones(both):

@@ -17,15 +17,15 @@ from discrete_diffusion.domains.eit.phantoms import (
     MARGIN,
     SHAPE_KINDS,
     Shapes,
-    draw_shapes,
     rasterise,
+    sample_shapes,
 )
 from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
 
 
 def drawn(name: str, num: int = 300) -> list[Shapes]:
     rng = np.random.default_rng(0)
-    return [draw_shapes(SHAPE_KINDS[name], rng) for _ in range(num)]
+    return [sample_shapes(SHAPE_KINDS[name], rng) for _ in range(num)]
 
 
 def points_along(ends: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ import pytest
 
 from discrete_diffusion.domains.eit.pictures import (
     MAX_SAMPLES,
-    draw_reconstructions,
-    draw_side_by_side,
+    plot_reconstructions,
+    plot_side_by_side,
 )
 
 
@@ -23,7 +23,7 @@ def samples(num: int = 7):
 
 def test_a_line_per_sample_shows_what_was_given():
     maps, truth, mean, deviation = samples()
-    figure = draw_reconstructions(maps, truth, mean, deviation, draws=8)
+    figure = plot_reconstructions(maps, truth, mean, deviation, draws=8)
     grid = np.array(figure.axes[: 5 * MAX_SAMPLES]).reshape(MAX_SAMPLES, 5)
     for k, line in enumerate(grid):
         given = (maps[k], truth[k], mean[k], deviation[k], mean[k] - truth[k])
@@ -33,7 +33,7 @@ def test_a_line_per_sample_shows_what_was_given():
         assert line[4].get_ylabel() == f"relative L2 {relative:.3f}"
     titles = [axes.get_title(loc="left") for axes in grid[0]]
     assert titles == ["Map", "True", "Mean of 8 samples", "Spread of samples", "Error"]
-    one = draw_reconstructions(maps, truth, mean, deviation, draws=1)
+    one = plot_reconstructions(maps, truth, mean, deviation, draws=1)
     titles = [axes.get_title(loc="left") for axes in one.axes[:4]]
     assert titles == ["Map", "True", "One sample", "Error"]  # one sample has no spread
     assert len(one.axes) == 4 * MAX_SAMPLES + 3
@@ -42,7 +42,7 @@ def test_a_line_per_sample_shows_what_was_given():
 def test_colours_mean_the_same_in_every_line():
     maps, truth, mean, deviation = samples(3)
     mean[2, 0, 0] = truth[2, 0, 0] + 5
-    figure = draw_reconstructions(maps, truth, mean, deviation, draws=8)
+    figure = plot_reconstructions(maps, truth, mean, deviation, draws=8)
     limits = [
         {axes.images[0].get_clim() for axes in column}
         for column in np.array(figure.axes[:15]).reshape(3, 5).T
@@ -61,7 +61,7 @@ def test_exact_and_constant_images_are_drawn(tmp_path):
     maps, truth, _, deviation = samples(1)
     for image in (truth, truth * 0 + 1, truth * 0):
         path = tmp_path / "fields.png"
-        figure = draw_reconstructions(maps * 0, image, image, deviation * 0, path, draws=1)
+        figure = plot_reconstructions(maps * 0, image, image, deviation * 0, path, draws=1)
         assert figure.axes[3].images[0].get_clim() == (-1.0, 1.0)  # no error is white
         assert path.read_bytes().startswith(b"\x89PNG")
 
@@ -75,13 +75,13 @@ def test_shapes_that_do_not_belong_together_are_refused():
         (maps[:0], truth[:0], mean[:0], deviation[:0]),
     ):
         with pytest.raises(ValueError, match="do not belong together"):
-            draw_reconstructions(*bad, draws=2)
+            plot_reconstructions(*bad, draws=2)
 
 
 def test_models_stand_beside_the_truth_on_one_scale(tmp_path):
     _, truth, mean, _ = samples()
     models = {"mdlm": mean, "udlm": truth}
-    figure = draw_side_by_side(truth, models, tmp_path / "images.png", draws=8)
+    figure = plot_side_by_side(truth, models, tmp_path / "images.png", draws=8)
     assert (tmp_path / "images.png").read_bytes().startswith(b"\x89PNG")
     grid = np.array(figure.axes[: 3 * MAX_SAMPLES]).reshape(MAX_SAMPLES, 3)
     assert [axes.get_title(loc="left") for axes in grid[0]] == ["True", "mdlm", "udlm"]
@@ -95,4 +95,4 @@ def test_models_stand_beside_the_truth_on_one_scale(tmp_path):
     assert figure.axes[-1].get_xlabel() == "conductivity; of models the mean of 8 samples"
     for bad in ({}, {"mdlm": mean[:2]}):
         with pytest.raises(ValueError, match="at least one sample and one model"):
-            draw_side_by_side(truth, bad, draws=8)
+            plot_side_by_side(truth, bad, draws=8)

@@ -7,7 +7,7 @@ from graph_examples import PATH3, STAR4, TRIANGLE, TYPED, graph, of_networkx
 from matplotlib.image import imread
 
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.pictures import draw_graphs, place
+from discrete_diffusion.domains.graphs.pictures import place, plot_graphs
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_the_same_graph_is_placed_the_same():
 
 
 def test_a_page(tmp_path):
-    draw_graphs([PATH3, TRIANGLE, graph(1)], tmp_path / "page.png", GraphTypes())
+    plot_graphs([PATH3, TRIANGLE, graph(1)], tmp_path / "page.png", GraphTypes())
     plain = imread(tmp_path / "page.png")
     for corner in (plain[:300, :300], plain[:300, 400:], plain[400:, :300]):
         assert (corner[..., :3] < 0.9).any()  # each of the three is drawn
     assert (plain[400:, 400:, :3] == 1).all()
     names = {"titles": ["first"], "given": [frozenset({(0, 1)})]}
-    draw_graphs([PATH3], tmp_path / "typed.svg", TYPED, **names)
+    plot_graphs([PATH3], tmp_path / "typed.svg", TYPED, **names)
     text = (tmp_path / "typed.svg").read_text()
     assert all(f"<!-- {word} -->" in text for word in ("first", "a", "b", "thin", "thick"))
     assert "#d1495b" in text

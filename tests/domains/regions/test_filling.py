@@ -8,7 +8,7 @@ from toy_regions import SHARES, ChainModel, SpreadSampler, changed, toy_regions
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Examples
-from discrete_diffusion.domains.regions.filling import draw_held_out_masks, fill_held_out
+from discrete_diffusion.domains.regions.filling import fill_held_out, sample_held_out_masks
 from discrete_diffusion.evaluation.trained_model import Model
 from fake_processes import in_processes
 
@@ -27,21 +27,21 @@ def fill(algorithm=None, sampler=None, data=DATA, **options):
 @pytest.mark.parametrize("rate", [0.001, 0.4, 0.999])
 def test_masks_hide_and_leave_a_row_of_every_window(rate):
     real = torch.arange(20) < torch.arange(1, 21).repeat(30)[:, None]
-    masked = draw_held_out_masks(real, rate, make_generator(0))
+    masked = sample_held_out_masks(real, rate, make_generator(0))
     sizes, hidden = real.sum(dim=1), masked.sum(dim=1)
     assert not (masked & ~real).any()
     assert (hidden >= 1).all()
     assert (hidden < sizes)[sizes > 1].all()
-    assert not draw_held_out_masks(real & False, rate, make_generator(0)).any()
+    assert not sample_held_out_masks(real & False, rate, make_generator(0)).any()
     full = torch.ones(4000, 20, dtype=torch.bool)
-    share = draw_held_out_masks(full, rate, make_generator(1)).double().mean()
+    share = sample_held_out_masks(full, rate, make_generator(1)).double().mean()
     assert float(share) == pytest.approx(min(max(rate, 1 / 20), 19 / 20), abs=0.01)
 
 
 def test_masks_are_a_function_of_the_generator_and_grow_with_the_rate():
     real = DATA.splits["train"].real
     few, many, again, other = (
-        draw_held_out_masks(real, rate, make_generator(seed))
+        sample_held_out_masks(real, rate, make_generator(seed))
         for rate, seed in ((0.3, 0), (0.7, 0), (0.3, 0), (0.3, 1))
     )
     assert torch.equal(few, again)
@@ -53,7 +53,7 @@ def test_masks_are_a_function_of_the_generator_and_grow_with_the_rate():
 @pytest.mark.parametrize("rate", [0, 1, -0.1, float("nan")])
 def test_rates_that_are_no_share_are_refused(rate):
     with pytest.raises(ValueError, match=r"mask_rate=.*between 0 and 1"):
-        draw_held_out_masks(DATA.splits["val"].real, rate, make_generator(0))
+        sample_held_out_masks(DATA.splits["val"].real, rate, make_generator(0))
 
 
 def test_a_filling_is_of_the_first_windows_in_their_order():

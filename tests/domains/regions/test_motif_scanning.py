@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discrete_diffusion.domains.regions.motifs import LONGEST_MOTIF, Motifs, draw_motifs, scan
-from discrete_diffusion.domains.regions.simulator import Sites, draw_sites, plant
+from discrete_diffusion.domains.regions.motifs import LONGEST_MOTIF, Motifs, sample_motifs, scan
+from discrete_diffusion.domains.regions.simulator import Sites, plant, sample_sites
 
 
 @pytest.fixture
 def motifs() -> Motifs:
-    return draw_motifs(6, np.random.default_rng(3))
+    return sample_motifs(6, np.random.default_rng(3))
 
 
 def random_dna(num: int, length: int, seed: int = 5) -> np.ndarray:
@@ -84,7 +84,7 @@ def test_drawn_sites_lift_their_own_column(motifs: Motifs) -> None:
     own = np.repeat(np.arange(6), 40)
     dna = random_dna(240, 150)
     before = scan(dna, motifs)
-    sites = draw_sites(np.eye(6)[own], motifs, 150, np.random.default_rng(0))
+    sites = sample_sites(np.eye(6)[own], motifs, 150, np.random.default_rng(0))
     plant(dna, sites, motifs)
     gain = scan(dna, motifs) - before
     by_motif = np.stack([gain[own == k].mean(axis=0) for k in range(6)])
@@ -94,7 +94,7 @@ def test_drawn_sites_lift_their_own_column(motifs: Motifs) -> None:
 
 def test_sites_lie_inside_and_on_both_strands(motifs: Motifs) -> None:
     probs = np.tile([0, 0, 1.0, 0, 0, 0], (2000, 1))
-    sites = draw_sites(probs, motifs, 40, np.random.default_rng(1))
+    sites = sample_sites(probs, motifs, 40, np.random.default_rng(1))
     length = motifs.lengths[2]
     assert set(sites.motif) == {2}
     assert (sites.start.min(), sites.start.max()) == (0, 40 - length)
@@ -117,7 +117,7 @@ def test_the_later_of_two_overlapping_sites_stands(motifs: Motifs) -> None:
 
 
 def test_motifs_carry_the_information_that_is_claimed() -> None:
-    motifs = draw_motifs(500, np.random.default_rng(0))
+    motifs = sample_motifs(500, np.random.default_rng(0))
     inside = np.arange(LONGEST_MOTIF) < motifs.lengths[:, None]
     assert np.allclose(motifs.letter_probs.sum(axis=2), 1)
     assert (motifs.letter_probs[~inside] == 0.25).all()

@@ -10,11 +10,11 @@ from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.metrics import RowScores
 from discrete_diffusion.domains.regions.region_maps import (
     MAX_WINDOWS,
-    draw_region_maps,
+    plot_region_maps,
     similar_columns,
 )
 from discrete_diffusion.domains.regions.row_scores import FillingScores
-from discrete_diffusion.domains.regions.score_chart import draw_row_scores
+from discrete_diffusion.domains.regions.score_chart import plot_row_scores
 
 NAMES = ["a", "b", "a again", "b again", "flat"]
 
@@ -56,7 +56,7 @@ def test_alike_columns_stand_side_by_side():
 def test_maps_hold_z_scores_with_hidden_rows_blank():
     truth, masked, real = windows()
     filled = np.where(masked[..., None], truth + 1, truth)
-    figure = draw_region_maps(filling_of(truth, masked, real, filled), feature_names=NAMES)
+    figure = plot_region_maps(filling_of(truth, masked, real, filled), feature_names=NAMES)
     grid = np.array(figure.axes[: 3 * MAX_WINDOWS]).reshape(MAX_WINDOWS, 3)
     names = labels(grid[-1][0])
     order = [NAMES.index(name) for name in names]
@@ -88,7 +88,7 @@ def test_many_columns_are_counted_and_files_are_written(tmp_path):
     names = [f"m{k}" for k in range(60)]
     path = tmp_path / "maps.png"
     filling = filling_of(truth, masked, np.ones_like(masked))
-    figure = draw_region_maps(filling, path, feature_names=names, truth_title="Guessed")
+    figure = plot_region_maps(filling, path, feature_names=names, truth_title="Guessed")
     assert path.read_bytes().startswith(b"\x89PNG")
     assert labels(figure.axes[0]) == []
     assert figure.axes[0].get_xlabel().startswith("60 features")
@@ -99,9 +99,9 @@ def test_many_columns_are_counted_and_files_are_written(tmp_path):
 def test_maps_of_the_wrong_shape_are_refused():
     truth, masked, real = windows()
     with pytest.raises(ValueError, match="4 names for 38 rows of 5 columns"):
-        draw_region_maps(filling_of(truth, masked, real), feature_names=NAMES[:4])
+        plot_region_maps(filling_of(truth, masked, real), feature_names=NAMES[:4])
     with pytest.raises(ValueError, match="5 names for 0 rows"):
-        draw_region_maps(filling_of(truth, masked, real & False), feature_names=NAMES)
+        plot_region_maps(filling_of(truth, masked, real & False), feature_names=NAMES)
 
 
 def scores_of(mask_rate: float, **r: list[float]) -> FillingScores:
@@ -119,7 +119,7 @@ def test_row_scores_are_sorted_by_the_model_without_dropped_columns():
     model, oracle = [0.1, 0.3, 0.2, dropped, 0.0], [0.5, 0.6, 0.7, dropped, 0.1]
     scores = scores_of(0.5, model=model, oracle=oracle, window_mean=oracle)
     by_rate = [scores_of(0.3, model=[0.2], oracle=[0.4]), scores_of(0.7, model=[0.1], oracle=[0.4])]
-    columns, rates = draw_row_scores(scores, by_rate, NAMES).axes
+    columns, rates = plot_row_scores(scores, by_rate, NAMES).axes
     assert labels(columns) == ["b", "a again", "a", "flat"]
     drawn = {line.get_label(): list(line.get_ydata()) for line in columns.lines}
     assert drawn["model: mean 0.150"] == [0.3, 0.2, 0.1, 0.0]
@@ -128,5 +128,5 @@ def test_row_scores_are_sorted_by_the_model_without_dropped_columns():
     assert rates.lines[0].get_xdata().tolist() == pytest.approx([30, 70])
     assert list(rates.lines[1].get_ydata()) == [0.4, 0.4]
     assert columns.lines[0].get_color() == rates.lines[0].get_color()
-    nothing = draw_row_scores(scores_of(0.5, model=[dropped] * 5), by_rate, NAMES)
+    nothing = plot_row_scores(scores_of(0.5, model=[dropped] * 5), by_rate, NAMES)
     assert labels(nothing.axes[0]) == []

@@ -12,7 +12,7 @@ from einops import rearrange
 from discrete_diffusion.domains.regions.simulator import (
     SimulatedWindows,
     SimulationSettings,
-    draw_domains,
+    sample_domains,
     simulate_windows,
 )
 
@@ -67,7 +67,7 @@ def runs_of(programmes: np.ndarray) -> list[int]:
 
 
 def test_domains_have_8_to_24_peaks() -> None:
-    runs = [runs_of(w) for w in draw_domains(300, 200, 6, np.random.default_rng(0))]
+    runs = [runs_of(w) for w in sample_domains(300, 200, 6, np.random.default_rng(0))]
     inner = [length for window in runs for length in window[1:-1]]
     cut = [window[k] for window in runs for k in (0, -1)]
     assert (min(inner), max(inner)) == (8, 24)
@@ -77,7 +77,7 @@ def test_domains_have_8_to_24_peaks() -> None:
 
 @pytest.mark.parametrize(("rows", "num"), [(2, 6), (8, 2), (65, 1)])
 def test_few_rows_or_programmes(rows: int, num: int) -> None:
-    domains = draw_domains(50, rows, num, np.random.default_rng(0))
+    domains = sample_domains(50, rows, num, np.random.default_rng(0))
     assert domains.shape == (50, rows)
     assert set(np.unique(domains)) == set(range(num))
 

@@ -228,6 +228,6 @@ def test_a_report_without_a_sampler_or_without_windows(tmp_path):
     )
     assert report.measure(nothing) == {}
     report.save(nothing, tmp_path / "none")
-    report.draw(nothing, tmp_path / "none.png")
+    report.plot(nothing, tmp_path / "none.png")
     assert not (tmp_path / "none").exists()
     assert not (tmp_path / "none.png").exists()

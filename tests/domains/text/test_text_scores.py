@@ -65,7 +65,7 @@ def test_a_report_measures_and_writes_text(tmp_path):
     assert report.measure(other)["character_tv"] > 0.9
     assert report.measure(windows[:0]) == {}
     report.save(windows, tmp_path / "run")
-    report.draw(windows, tmp_path / "pictures" / "step_1.png")
+    report.plot(windows, tmp_path / "pictures" / "step_1.png")
     saved = (tmp_path / "run" / "samples.txt").read_text()
     assert saved == (tmp_path / "pictures" / "step_1.txt").read_text()
     assert saved.count("sample") == 3

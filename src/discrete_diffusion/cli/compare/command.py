@@ -16,7 +16,7 @@ from discrete_diffusion.cli.measurements import with_terms
 from discrete_diffusion.cli.output_folder import locked
 from discrete_diffusion.cli.override_words import paths_as_typed
 from discrete_diffusion.cli.search_path import is_search_path
-from discrete_diffusion.runtime.atomic_files import made
+from discrete_diffusion.runtime.atomic_files import ensured_folder
 from discrete_diffusion.runtime.stopping import Stop
 
 logger = logging.getLogger(__name__)
@@ -89,5 +89,5 @@ def run_comparison(request: CompareRequest) -> dict[str, Any]:
     from discrete_diffusion.cli.compare.comparing import compare_cells, plan_cells  # imports torch
 
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
-    with made(cells[0].out), locked(cells[0].out):
+    with ensured_folder(cells[0].out), locked(cells[0].out):
         return compare_cells(cells, config, overrides, launcher, user_config_dir)

@@ -16,7 +16,7 @@ from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.evaluation.equal_terms import EqualTerms
+from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.runtime.atomic_files import put_aside
 
@@ -33,7 +33,7 @@ def compare_cells(
     user_config_dir: str | None,
 ) -> dict[str, Any]:
     """Train and measure the cells that are not finished, and write the comparison."""
-    terms = EqualTerms(
+    protocol = EvaluationProtocol(
         bound_samples=config.bound_samples,
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
@@ -54,11 +54,11 @@ def compare_cells(
                 check_trainer_units(cell.config.trainer)
     data = read_data(cells)
     _check_folders(cells, data, overwrite=config.overwrite)
-    missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, terms)]
+    missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, protocol)]
     _announce(cells, missing)
     if missing:
-        run_cells(missing, terms, launcher=launcher, user_config_dir=user_config_dir)
-    return write_comparison(cells, data, terms, overrides=[*overrides, *launcher])
+        run_cells(missing, protocol, launcher=launcher, user_config_dir=user_config_dir)
+    return write_comparison(cells, data, protocol, overrides=[*overrides, *launcher])
 
 
 def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:

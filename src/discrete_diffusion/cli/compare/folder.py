@@ -16,7 +16,7 @@ from discrete_diffusion.config.options import leaves
 from discrete_diffusion.runtime.atomic_files import write_text
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 
 _FREE = (
     *("resume", "overwrite", "threads", "logger", "eval"),
@@ -82,14 +82,16 @@ class CellFolder:
             return True
         return False
 
-    def is_finished(self, config: DictConfig, terms: EqualTerms) -> bool:
+    def is_finished(self, config: DictConfig, protocol: EvaluationProtocol) -> bool:
         """Measured as asked for; where no samples are, those that there are do not matter."""
         result = self.result
         if result is None or result["digest"] != config_digest(config):
             return False
-        asked = {**terms.as_dict(), "sampling": _as_json(plain(config.sampling))}
+        asked = {**protocol.as_dict(), "sampling": _as_json(plain(config.sampling))}
         found = {**result["terms"], "sampling": result.get("sampling")}
-        of_samples = () if terms.num_samples else ("num_samples", "draws", "verdicts", "sampling")
+        of_samples = (
+            () if protocol.num_samples else ("num_samples", "draws", "verdicts", "sampling")
+        )
         return all(
             asked.get(key) == found.get(key) for key in asked | found if key not in of_samples
         )

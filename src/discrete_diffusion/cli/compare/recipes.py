@@ -122,7 +122,7 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
     state = algorithm_state(config.algo.name)
     if config.data == base and data_state(base) == state:
         return []
-    forms = domain_of(base).forms(base)
+    forms = domain_of(base).equivalent_data_sets(base)
     if state not in forms:
         known = " or ".join(f"data={each}" for each in _data_sets_with(state))
         raise ValueError(
@@ -164,7 +164,7 @@ def _sampling_words(
     one asked for is for others of the ``names``; of ids with the ``token_steps`` of the domain if
     nothing says otherwise. None for other data."""
     domain, algorithm = domain_of(config.data), str(config.algo.name)
-    if len(domain.forms(config.data)) < 2:
+    if len(domain.equivalent_data_sets(config.data)) < 2:
         return []
     asked, words = str(config.sampling.name), []
     if not _fits(asked, algorithm) and any(_fits(asked, other) for other in names):

@@ -18,9 +18,9 @@ from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells, table_notes
-from discrete_diffusion.evaluation.equal_terms import REAL_DRAWS, EqualTerms
+from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
 from discrete_diffusion.evaluation.json_values import finite
-from discrete_diffusion.runtime.atomic_files import write_text, written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
 if TYPE_CHECKING:
     from discrete_diffusion.cli.compare.cells import Cell
@@ -40,7 +40,7 @@ _NUM_TEXTS = 3
 def write_comparison(
     cells: Sequence[Cell],
     data: Mapping[str, Dataset],
-    terms: EqualTerms,
+    protocol: EvaluationProtocol,
     *,
     overrides: Sequence[str],
 ) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def write_comparison(
     out, measurement = cells[0].out, cells[0].measurement
     found = {cell.name: cell.folder.result or {} for cell in cells}
     first, first_data = found[cells[0].name], data[cells[0].data]
-    comparison = _comparison(cells, found, first_data, terms)
-    real = _real_data(out / "real_data.json", first_data, comparison, measurement, terms)
+    comparison = _comparison(cells, found, first_data, protocol)
+    real = _real_data(out / "real_data.json", first_data, comparison, measurement, protocol)
     heads, rows = table_cells(comparison, real.get("metrics", {}), with_sizes=True)
     setting = _setting(comparison, first["steps"])
     notes = [
@@ -75,7 +75,7 @@ def write_comparison(
             "ordering": next((r["ordering"] for r in found.values() if r["ordering"]), None),
             "split": first["split"],
             "data_fingerprint": first["data_fingerprint"],
-            "terms": terms.as_dict(),
+            "terms": protocol.as_dict(),
             "models": comparison.rows(),
             "baselines": comparison.baseline_rows(),
             "real_data": real,
@@ -86,13 +86,13 @@ def write_comparison(
     listed = "\n".join(f"* {note}" for note in notes)
     write_text(out / "table.md", f"{markdown_table(heads, rows, num_left=_NUM_TEXTS)}\n{listed}\n")
     write_json(out / "results.json", results)
-    with written_whole(out / "table.csv") as unfinished, unfinished.open("w", newline="") as file:
+    with atomic_write(out / "table.csv") as unfinished, unfinished.open("w", newline="") as file:
         names = list(dict.fromkeys(name for row in results["models"] for name in row))
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(results["models"])
     written = ["table.md", "table.csv", "results.json"]
-    written += draw_comparison(comparison, measurement.axes, out / "pareto.png", setting)
+    written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
     _print(heads, rows, notes)
     logger.info("%s: %s", ", ".join(written), out)
@@ -100,7 +100,10 @@ def write_comparison(
 
 
 def _comparison(
-    cells: Sequence[Cell], found: Mapping[str, dict[str, Any]], data: Dataset, terms: EqualTerms
+    cells: Sequence[Cell],
+    found: Mapping[str, dict[str, Any]],
+    data: Dataset,
+    protocol: EvaluationProtocol,
 ) -> Comparison:
     """A model per algorithm and backbone, its seeds together, in the order of the cells.
 
@@ -142,7 +145,7 @@ def _comparison(
         measured=measurement.measures,
         columns=measurement.columns,
         split=found[cells[0].name]["split"],
-        bound_draws=terms.bound_draws,
+        bound_draws=protocol.bound_draws,
         baselines=measurement.baselines(data, drawn[0]) if drawn else (),
     )
 
@@ -174,7 +177,7 @@ def _real_data(
     data: Dataset,
     comparison: Comparison,
     measurement: CellMeasurement,
-    terms: EqualTerms,
+    protocol: EvaluationProtocol,
 ) -> dict[str, Any]:
     """What real data scores at the sizes of the samples, kept in ``path``; {} without samples, and
     where these are measured against true ones."""
@@ -183,11 +186,11 @@ def _real_data(
         return {}
     num = min(int(drawn[0]), len(data.splits["train"]))
     made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
-    if terms.verdicts:
-        made_of["verdicts"] = terms.verdicts
+    if protocol.verdicts:
+        made_of["verdicts"] = protocol.verdicts
     kept = read_json(path, ("metrics", *made_of))
     if kept is None or any(kept[key] != value for key, value in made_of.items()):
-        kept = {**made_of, "metrics": measurement.real_data(data, num, terms.verdicts)}
+        kept = {**made_of, "metrics": measurement.real_data(data, num, protocol.verdicts)}
         write_json(path, kept)
     return kept if kept["metrics"] else {}
 
@@ -220,12 +223,12 @@ def _real_data_note(comparison: Comparison, real: Mapping[str, Any]) -> str:
     )
 
 
-def draw_comparison(
+def plot_comparison(
     comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
 ) -> list[str]:
     """The figure, if there is anything to show; the names of the files written. ``axes``: it shows
     the first of them that there is; ``setting``: its title."""
-    from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, draw_pareto
+    from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
 
     models, measure = comparison.models, comparison.measures[0]
     names = {name for model in models for name in (*model.values, *model.metrics)}
@@ -247,7 +250,7 @@ def draw_comparison(
             )
         )
     title = comparison.measured[measure].title.removeprefix("the ")
-    draw_pareto(
+    plot_pareto(
         points,
         path,
         measure=title[:1].upper() + title[1:],

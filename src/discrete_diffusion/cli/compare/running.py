@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.evaluation.equal_terms import EqualTerms
+    from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 
 logger = logging.getLogger(__name__)
 
 
 def run_cells(
     cells: Sequence[Cell],
-    terms: EqualTerms,
+    protocol: EvaluationProtocol,
     *,
     launcher: Sequence[str] = (),
     user_config_dir: str | None = None,
@@ -74,7 +74,7 @@ def run_cells(
             hydra_log.setLevel(logging.WARNING)  # a line of overrides per job
             found = Plugins.instance().instantiate_launcher(
                 hydra_context=context,
-                task_function=partial(run_cell, terms=terms, num_cells=len(cells)),
+                task_function=partial(run_cell, protocol=protocol, num_cells=len(cells)),
                 config=config,
             )
             jobs = [
@@ -103,7 +103,7 @@ def run_cells(
         )
 
 
-def run_cell(config: DictConfig, *, terms: EqualTerms, num_cells: int) -> None:
+def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int) -> None:
     """Train a cell in the folder that the launcher made for it, or go on with it, and measure it;
     one of ``num_cells`` to run.
 
@@ -117,10 +117,10 @@ def run_cell(config: DictConfig, *, terms: EqualTerms, num_cells: int) -> None:
     logger.info("--- %s, cell %d of %d", folder.path.name, number, num_cells)
     cell = f"cell {number} of {num_cells}, {folder.path.name}"
     with progress.shown(logger.info, bar=False), progress.task(cell):
-        _finish(config, folder, terms)
+        _finish(config, folder, protocol)
 
 
-def _finish(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> None:
+def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol) -> None:
     """Train the cell, unless it is trained, and measure it."""
     if not folder.is_trained:
         resumed = config.copy()
@@ -134,7 +134,7 @@ def _finish(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> None:
             folder.add_seconds(time.perf_counter() - start)
             train_log.removeFilter(_is_no_metric)
     with progress.task("measuring"):
-        result = measure_cell(config, folder, terms)
+        result = measure_cell(config, folder, protocol)
     write_json(folder.path / "cell.json", result)
 
 
@@ -144,7 +144,9 @@ def _is_no_metric(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith("metrics:")
 
 
-def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> dict[str, Any]:
+def measure_cell(
+    config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
+) -> dict[str, Any]:
     """What ``cell.json`` holds of a trained cell: its averaged weights of the last step, measured.
 
     Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
@@ -161,15 +163,15 @@ def measure_cell(config: DictConfig, folder: CellFolder, terms: EqualTerms) -> d
         raise ValueError("training has diverged: the weights hold NaN or infinity")
     data = build_data(checkpoint.config)
     model = Model(algorithm, build_sampler(config), device)
-    found = domain_of(config.data).cell_measurement().measure(model, data, terms, folder.path)
+    found = domain_of(config.data).cell_measurement().measure(model, data, protocol, folder.path)
     metrics = {**found.pop("metrics"), "seconds_training": folder.seconds}
     return finite(
         {
             "digest": config_digest(config),
             "data_fingerprint": data.fingerprint(),
-            "terms": terms.as_dict(),
+            "terms": protocol.as_dict(),
             "sampling": plain(config.sampling),
-            **(exactness(approximations(model.sampler, algorithm)) if terms.num_samples else {}),
+            **(exactness(approximations(model.sampler, algorithm)) if protocol.num_samples else {}),
             "steps": checkpoint.step,
             "split": held_out_split(data),
             **dict.fromkeys(("quantity", "ordering", "rows", "bounds")),

@@ -73,12 +73,12 @@ class BubbleDiagram:
 
     def _repr_svg_(self) -> str:
         """Picture that a notebook shows."""
-        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_grid
+        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
         from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 
-        return svg_of(draw_grid([self], legend=False, cell=3.0))
+        return svg_of(plot_grid([self], legend=False, cell=3.0))
 
-    def draw(self, path: str | Path) -> None:
+    def plot(self, path: str | Path) -> None:
         """Plot it into a file.
 
         Args:
@@ -88,10 +88,10 @@ class BubbleDiagram:
             ValueError: it is another kind of file.
         """
         from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
-            draw_diagram,
+            plot_diagram,
         )
 
-        draw_diagram(self, path)
+        plot_diagram(self, path)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rooms", checked_rooms(self.rooms))
@@ -238,7 +238,7 @@ class Diagrams(list[BubbleDiagram]):
 
         return svg_of(self._picture(None)) if self else None
 
-    def draw(self, path: str | Path) -> None:
+    def plot(self, path: str | Path) -> None:
         """Plot them into a file.
 
         Args:
@@ -252,10 +252,10 @@ class Diagrams(list[BubbleDiagram]):
     def _picture(self, path: str | Path | None) -> Figure:
         from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
             MAX_DRAWN,
-            draw_grid,
+            plot_grid,
         )
 
-        return draw_grid(self[:MAX_DRAWN], path)
+        return plot_grid(self[:MAX_DRAWN], path)
 
 
 def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -217,7 +217,7 @@ class BubbleDiagrams(Domain):
     fixed_keys = ("n_max", "relations", "condition", "node_order")
     sample_options, evaluate_options, train_options = _SAMPLE, _EVALUATE, _TRAIN
     group_titles = {"node": "rooms", "edge": "relations"}
-    growing = "samples.jsonl"
+    streamed_file = "samples.jsonl"
     sample_files = (
         *("plans.jsonl", "plans.partial.jsonl", "plans.json", "floor_plans.svg"),
         *("trajectory.gif", "trajectory.png"),
@@ -271,7 +271,7 @@ class BubbleDiagrams(Domain):
         of = DiagramReport if data.vocab.edge_directions else AdjacencyReport
         return of(data, split, num_verdicts=config.eval.verdicts)
 
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         from discrete_diffusion.domains.bubble_diagrams.work import (
             answer_brief,
             chosen_by_brief,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.conditions.conditioning_scores import (
-    ToldScores,
+    ConditioningScores,
     measure_told,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
@@ -19,9 +19,9 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.sample_scores import (
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
     MAX_DRAWN,
-    draw_grid,
+    plot_grid,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
+from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import plot_samples
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import (
     NUM_VERDICTS,
     PlanScores,
@@ -39,9 +39,9 @@ from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation, scalars_first
 from discrete_diffusion.evaluation.sample_sets import (
-    draw_and_measure,
     facts_of_files,
     model_parts,
+    sample_and_measure,
     shown_sizes,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
@@ -79,7 +79,7 @@ class DiagramEvaluation(Evaluation):
     model: ModelEvaluation | None
     num_unreadable: int
     plans: PlanScores | None
-    told: ToldScores | None = None
+    told: ConditioningScores | None = None
 
     def sections(self) -> list[TableSection]:
         """Samples first."""
@@ -106,11 +106,11 @@ class DiagramEvaluation(Evaluation):
         """The samples of the first set."""
         write_diagrams(folder / "samples.jsonl", self.sets[0])
 
-    def draw(self, folder: Path) -> None:
-        draw_grid(self.sets[0][:MAX_DRAWN], folder / "samples.png")
-        draw_sample_pictures(list(chain.from_iterable(self.sets)), self.real.reference, folder)
+    def plot(self, folder: Path) -> None:
+        plot_grid(self.sets[0][:MAX_DRAWN], folder / "samples.png")
+        plot_samples(list(chain.from_iterable(self.sets)), self.real.reference, folder)
         if self.model is not None:
-            self.model.draw(folder)
+            self.model.plot(folder)
 
 
 def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
@@ -141,8 +141,8 @@ def evaluate_model(
         *model_parts(num, seeds, len(real.reference)),
         f"scoring the samples, with {_floor_draws(request)} draws for the floors",
     )
-    data, told = real.data, list[ToldScores | None]()
-    tokens, facts, measured = draw_and_measure(
+    data, told = real.data, list[ConditioningScores | None]()
+    tokens, facts, measured = sample_and_measure(
         *(request, trained, data, real.split),
         name=real.name,
         num=num,

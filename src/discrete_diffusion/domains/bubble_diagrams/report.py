@@ -16,7 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
     MAX_DRAWN,
-    draw_grid,
+    plot_grid,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.scores import plan_shares
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
@@ -90,9 +90,9 @@ class DiagramReport(TokenReport):
         if len(samples):
             save_diagrams(decode(samples, self.data.vocab), folder)
 
-    def draw(self, samples: Tensor, path: Path) -> None:
+    def plot(self, samples: Tensor, path: Path) -> None:
         if len(samples):
-            draw_grid(decode(samples[:MAX_DRAWN], self.data.vocab), path)
+            plot_grid(decode(samples[:MAX_DRAWN], self.data.vocab), path)
 
 
 class AdjacencyReport(DiagramReport):
@@ -107,4 +107,4 @@ def save_diagrams(
     """Write ``samples.jsonl`` and a grid of the first ones (.png or .svg) into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
-    draw_grid(diagrams[:MAX_DRAWN], folder / picture)
+    plot_grid(diagrams[:MAX_DRAWN], folder / picture)

@@ -37,8 +37,8 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     DIRECTIONS,
     vocabulary_named,
 )
-from discrete_diffusion.evaluation.report import Drawn, Sampled
-from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import asked_sizes, sample_fresh
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ NUM_SAMPLES = 64
 """If ``num_samples`` does not say."""
 
 
-def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """Draw ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
@@ -72,7 +72,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
 
     with trained.sharing() as shard:
         model = trained.on(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
-        drawn = draw_fresh(
+        drawn = sample_fresh(
             trained,
             way.on(model),
             num,
@@ -85,7 +85,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     if weights:
         logger.info("%s", way.said(weights))
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         save_trajectory(drawn.trajectory, request.out, vocab)
         facts = {
@@ -97,7 +97,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         }
         return sampled(request, trained, counted(len(diagrams), "sample"), diagrams, facts)
 
-    return Drawn(diagrams, write)
+    return Samples(diagrams, write)
 
 
 def _sample_rejecting(
@@ -106,7 +106,7 @@ def _sample_rejecting(
     way: Way,
     num: int,
     size: int | Sequence[int] | None,
-) -> Drawn:
+) -> Samples:
     """The same, drawn until ``num`` have a floor plan. The first round draws what is drawn without
     ``buildable``, unless that narrows it."""
     start, vocab = time.perf_counter(), way.vocab
@@ -115,7 +115,7 @@ def _sample_rejecting(
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
             stream = (turn,) if turn else ()
-            drawn = draw_fresh(trained, model, asked, request.seed, stream=stream, size=size)
+            drawn = sample_fresh(trained, model, asked, request.seed, stream=stream, size=size)
             found = way.weighted(decode(drawn.tokens, vocab), drawn.log_weights)
             numbers = (drawn.nfe.tolist(), drawn.log_weights.tolist())
             return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]
@@ -137,13 +137,13 @@ def _sample_rejecting(
         **way.facts(log_weights, SolverWork()),
     }
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         save_trajectory(None, request.out, vocab)
         what = counted(len(diagrams), "buildable sample")
         return sampled(request, trained, what, diagrams, facts)
 
-    return Drawn(diagrams, write)
+    return Samples(diagrams, write)
 
 
 def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:
@@ -163,7 +163,7 @@ def sampled(
     what: str,
     diagrams: list[BubbleDiagram],
     facts: dict[str, Any],
-) -> Sampled:
+) -> SavedSamples:
     """What is said of samples that are written, with their floor plans if these are asked for."""
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))
@@ -178,4 +178,4 @@ def sampled(
         facts, said = {**facts, "plans": plans}, f"{said}\n{found}"
     else:
         say_earlier(folder)
-    return Sampled({**facts, **numbers}, said)
+    return SavedSamples({**facts, **numbers}, said)

@@ -14,7 +14,7 @@ from discrete_diffusion.domains.dialogue.dataset import (
     PairDataset,
     Pairs,
 )
-from discrete_diffusion.domains.dialogue.grammar import SLOTS, WORDS, DialoguePair, draw_dialogues
+from discrete_diffusion.domains.dialogue.grammar import SLOTS, WORDS, DialoguePair, sample_dialogues
 from discrete_diffusion.domains.dialogue.reading import read_dialogues
 from discrete_diffusion.domains.dialogue.splitting import (
     split_by_dialogue,
@@ -173,7 +173,7 @@ def _read(config: DictConfig) -> Pairs:
     paths = _paths(config)
     if paths is None:
         check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
-        drawn = draw_dialogues(config.num_samples, config.grammar_seed)
+        drawn = sample_dialogues(config.num_samples, config.grammar_seed)
         source = f"dialogues of a grammar, seed {config.grammar_seed}"
         found = Pairs(split_in_order(drawn, config.split), source, SLOTS)
     elif isinstance(paths, str):

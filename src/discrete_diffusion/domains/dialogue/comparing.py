@@ -28,7 +28,11 @@ from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, read_summ
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
 from discrete_diffusion.domains.dialogue.summary_scores import source_gap, summary_baselines
 from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
-from discrete_diffusion.evaluation.equal_terms import EqualTerms, HeldOutBounds, held_out_rows
+from discrete_diffusion.evaluation.evaluation_protocol import (
+    EvaluationProtocol,
+    HeldOutBounds,
+    held_out_rows,
+)
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.runtime.atomic_files import write_text
@@ -93,12 +97,12 @@ class DialogueCells(CellMeasurement):
                 )
 
     def measure(
-        self, model: Model, data: PairDataset, terms: EqualTerms, folder: Path
+        self, model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
     ) -> dict[str, Any]:
-        bounds, rise = held_out_summary_bounds(model, data, terms)
+        bounds, rise = held_out_summary_bounds(model, data, protocol)
         found = {**bounds.as_dict(), "metrics": rise}
-        if terms.num_samples:
-            drawn = score_summaries_drawn(model, data, terms, folder)
+        if protocol.num_samples:
+            drawn = score_summaries_of(model, data, protocol, folder)
             found |= {**drawn, "metrics": rise | drawn["metrics"]}
         return found
 
@@ -153,7 +157,7 @@ def _until_eos(data: PairDataset, split: str) -> Tensor:
 
 
 def held_out_summary_bounds(
-    model: Model, data: PairDataset, terms: EqualTerms
+    model: Model, data: PairDataset, protocol: EvaluationProtocol
 ) -> tuple[HeldOutBounds, dict[str, float]]:
     """Bounds on -log p(summary | dialogue) in nats per summary, since as ids it has more tokens;
     and how much they rise beside the dialogue of another pair, on the same rows with the same
@@ -163,14 +167,14 @@ def held_out_summary_bounds(
     alone, so that two models are paired by row.
     """
     split = held_out_split(data)
-    rows = held_out_rows(len(data.pairs[split]), terms)
+    rows = held_out_rows(len(data.pairs[split]), protocol)
     gap = source_gap(
-        replace(model, batch_size=terms.batch_size),
+        replace(model, batch_size=protocol.batch_size),
         data,
         split,
         rows,
-        draws=terms.bound_draws,
-        seed=terms.seed,
+        draws=protocol.bound_draws,
+        seed=protocol.seed,
         stream=_BOUND,
     )
     uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
@@ -179,14 +183,14 @@ def held_out_summary_bounds(
     return bounds, {key: numbers[key] for key in (name, f"{name}_standard_error")}
 
 
-def score_summaries_drawn(
-    model: Model, data: PairDataset, terms: EqualTerms, folder: Path
+def score_summaries_of(
+    model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
 ) -> dict[str, Any]:
     """One summary of each of the first ``terms.num_samples`` held-out dialogues, and of the
     dialogue of another pair, against the references: ``rouge_l`` of each, and ``metrics`` of all.
     They are written into ``folder``."""
     report = SummaryReport(data, held_out_split(data))
-    drawn = report.sample(model, terms.num_samples, terms.seed)
+    drawn = report.sample(model, protocol.num_samples, protocol.seed)
     drawn.write(folder)
     references = list(drawn.references)
     scores = score_summaries(drawn.generated, references, data.slots)

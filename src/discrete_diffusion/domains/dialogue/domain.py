@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -31,7 +31,7 @@ class Dialogue(Domain):
         *("path", "train_path", "val_path", "test_path"),
         *("source_tokenizer", "target_tokenizer"),
     )
-    growing = "samples.jsonl"
+    streamed_file = "samples.jsonl"
     quick = {"num_held_out": 100, "num_samples": 50, "bound_draws": 1}
     sample_options = (
         Option(
@@ -82,7 +82,7 @@ class Dialogue(Domain):
 
         return SummaryReport(data, split)
 
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         from discrete_diffusion.domains.dialogue.work import sample_summaries
 
         return sample_summaries(request, trained)

@@ -87,7 +87,7 @@ class DialoguePair:
     summary: str
 
 
-def draw_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
+def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
     """``num`` pairs, no two of which have the same slots.
 
     Whatever the split, the combination of slots of a held-out pair is therefore not in training.

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.dialogue.reading import read_given_dialogues
 from discrete_diffusion.domains.dialogue.summarising import SUMMARIES, Summaries, summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_report import SummaryReport
 from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
-from discrete_diffusion.evaluation.report import Drawn, Sampled
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 NUM_DIALOGUES = 64
 
 
-def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each of
     ``given``, ``completions`` times: ``Summaries``, written as ``samples.jsonl``; the first ones
     are logged then.
@@ -40,7 +40,7 @@ def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Drawn:
 
 def _sampled(
     request: SampleRequest, trained: TrainedModel, found: Summaries, facts: Mapping[str, Any]
-) -> Sampled:
+) -> SavedSamples:
     facts = {
         "sampling": trained.sampling,
         "num_samples": len(found),
@@ -50,14 +50,14 @@ def _sampled(
     }
     scores = f": ROUGE-L {facts['rouge_l']:.3f}" if "rouge_l" in facts else ""
     path = request.out / SUMMARIES
-    return Sampled(
+    return SavedSamples(
         facts,
         f"{found.examples()}\n{counted(len(found), 'summary')} in {found.seconds:.1f} s{scores}; "
         f"{path}",
     )
 
 
-def _held_out(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def _held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
     data = readable_data(trained, "give the dialogues as given=FILE")
     split = held_out_split(data)
     num = NUM_DIALOGUES if request.num_samples is None else request.num_samples
@@ -67,14 +67,14 @@ def _held_out(request: SampleRequest, trained: TrainedModel) -> Drawn:
         model = trained.on(shard, partial(_lines, data, split))
         found = report.sample(model, num, request.seed)
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         report.save(found, request.out)
         return _sampled(request, trained, found, {"split": split, **report.measure(found)})
 
-    return Drawn(found, write)
+    return Samples(found, write)
 
 
-def _given(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def _given(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Scored where the file has summaries, too; keys of the lines are kept, and their numbers."""
     path, times = str(request.given), request.completions or 1
     given = read_given_dialogues(request.given)
@@ -95,13 +95,13 @@ def _given(request: SampleRequest, trained: TrainedModel) -> Drawn:
     each = each[: len(found)]
     found = replace(found, references=tuple(dialogue.summary for dialogue in each))
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         found.write(request.out, beside[: len(found)])
         facts = {"given": path, "num_inputs": len(given), "completions": times}
         facts |= {"unknown_words": unknown, **_scores(found)}
         return _sampled(request, trained, found, facts)
 
-    return Drawn(found, write)
+    return Samples(found, write)
 
 
 def _lines(

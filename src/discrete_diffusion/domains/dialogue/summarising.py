@@ -17,9 +17,9 @@ from discrete_diffusion.domains.dialogue.splitting import nearest_other
 from discrete_diffusion.evaluation.conditional_samples import (
     ConditionalSamples,
     Tensors,
-    draw_conditional,
-    drawn_from_others,
     first_examples,
+    sample_conditional,
+    sampled_from_others,
 )
 from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.types import SampleOutput
@@ -121,11 +121,13 @@ def summarise_held_out(
         return {"targets": drawn.x0[:, -data.target_length :], "nfe": drawn.nfe.double()}
 
     def drawn_from(model: Model, sources: Tensor) -> ConditionalSamples:
-        return draw_conditional(model, {"sources": sources}, draw, entropy=(seed, _SUMMARY_STREAM))
+        return sample_conditional(
+            model, {"sources": sources}, draw, entropy=(seed, _SUMMARY_STREAM)
+        )
 
     own, of_others = drawn_from(model, sources), []
     if shuffled and len(own) == len(pairs) and (others := nearest_other(dialogues)):
-        drawn = drawn_from_others(model, partial(drawn_from, sources=sources[others]))
+        drawn = sampled_from_others(model, partial(drawn_from, sources=sources[others]))
         of_others = [] if drawn is None else data.decode(drawn.values["targets"])
     return Summaries(
         dialogues[: len(own)],

@@ -89,7 +89,7 @@ class SummaryReport(Report):
         if len(found):
             found.write(folder)
 
-    def draw(self, found: Summaries, path: Path) -> None:
+    def plot(self, found: Summaries, path: Path) -> None:
         """Write the first ones as text beside ``path``, as ``.txt``."""
         if len(found):
             write_text(path.with_suffix(".txt"), found.examples() + "\n")

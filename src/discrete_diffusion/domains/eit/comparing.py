@@ -23,10 +23,10 @@ from discrete_diffusion.domains.eit.image_scores import (
     score_reconstructions,
 )
 from discrete_diffusion.domains.eit.metrics import score_images
-from discrete_diffusion.domains.eit.pictures import draw_side_by_side
+from discrete_diffusion.domains.eit.pictures import plot_side_by_side
 from discrete_diffusion.domains.eit.reconstructing import RECONSTRUCTIONS, as_images, maps_of
 from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
-from discrete_diffusion.evaluation.equal_terms import EqualTerms, held_out_bounds
+from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol, held_out_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.trained_model import Model
 
@@ -92,13 +92,13 @@ class ImageCells(CellMeasurement):
                 )
 
     def measure(
-        self, model: Model, data: Dataset, terms: EqualTerms, folder: Path
+        self, model: Model, data: Dataset, protocol: EvaluationProtocol, folder: Path
     ) -> dict[str, Any]:
         found: dict[str, Any] = {"metrics": {}}
         if isinstance(data, TokenDataset):
-            found |= held_out_bounds(model.algorithm, data, terms, device=model.device).as_dict()
-        if terms.num_samples:
-            found |= score_images_drawn(model, data, terms, folder)
+            found |= held_out_bounds(model.algorithm, data, protocol, device=model.device).as_dict()
+        if protocol.num_samples:
+            found |= score_images_of(model, data, protocol, folder)
         return found
 
     def baselines(self, data: Dataset, num: int) -> tuple[Baseline, ...]:
@@ -129,12 +129,12 @@ class ImageCells(CellMeasurement):
         if not drawn:
             return []
         draws = int(comparison.models[0].mean("draws_per_image"))
-        draw_side_by_side(truth, drawn, path, draws=draws)
+        plot_side_by_side(truth, drawn, path, draws=draws)
         return [path.name]
 
 
-def score_images_drawn(
-    model: Model, data: Dataset, terms: EqualTerms, folder: Path
+def score_images_of(
+    model: Model, data: Dataset, protocol: EvaluationProtocol, folder: Path
 ) -> dict[str, Any]:
     """``terms.draws`` images from the map of each of the first ``terms.num_samples`` held-out
     images, against the true ones: ``relative_l2`` of the mean of the samples per image, and
@@ -142,8 +142,8 @@ def score_images_drawn(
 
     Raises ``ValueError`` if they are not finite.
     """
-    report = ImageReport(data, held_out_split(data), draws=terms.draws)
-    drawn = report.sample(model, terms.num_samples, terms.seed)
+    report = ImageReport(data, held_out_split(data), draws=protocol.draws)
+    drawn = report.sample(model, protocol.num_samples, protocol.seed)
     if not bool(drawn.mean.isfinite().all()):
         raise ValueError("training has diverged: images hold NaN or infinity")
     drawn.write(folder)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -71,7 +71,7 @@ class EIT(Domain):
 
         return ImageReport(data, split, draws=config.eval.draws)
 
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         from discrete_diffusion.domains.eit.work import sample_images
 
         return sample_images(request, trained)

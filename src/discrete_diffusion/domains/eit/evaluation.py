@@ -75,9 +75,9 @@ class ImageEvaluation(Evaluation):
         """The reconstructions."""
         self.found.write(folder)
 
-    def draw(self, folder: Path) -> None:
+    def plot(self, folder: Path) -> None:
         """The first images."""
-        self.report.draw(self.found, folder / "samples.png")
+        self.report.plot(self.found, folder / "samples.png")
 
 
 def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEvaluation:

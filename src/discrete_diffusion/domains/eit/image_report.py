@@ -13,7 +13,7 @@ from discrete_diffusion.domains.eit.image_scores import (
     fit_field_baselines,
     score_reconstructions,
 )
-from discrete_diffusion.domains.eit.pictures import draw_reconstructions
+from discrete_diffusion.domains.eit.pictures import plot_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import (
     DRAWS,
     Reconstructions,
@@ -68,14 +68,14 @@ class ImageReport(Report):
         """Write ``samples.npz`` (see ``Reconstructions.write``) and ``samples.png``."""
         if len(found):
             found.write(folder)
-            self.draw(found, folder / "samples.png")
+            self.plot(found, folder / "samples.png")
 
-    def draw(self, found: Reconstructions, path: Path) -> None:
+    def plot(self, found: Reconstructions, path: Path) -> None:
         """Plot the first examples: map (in training standard deviations), truth, mean of samples,
         deviation over samples, error."""
         if len(found) == 0:
             return
-        draw_reconstructions(
+        plot_reconstructions(
             self.baselines.standardised(found.dtn).numpy(),
             found.truth[:, 0].numpy(),
             found.mean[:, 0].numpy(),

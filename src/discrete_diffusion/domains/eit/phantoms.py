@@ -52,7 +52,7 @@ class Shapes:
     levels: NDArray[np.int64]
 
 
-def draw_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
+def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
     """1 to ``kind.most`` shapes, each number as likely, inside the margin and ``GAP`` apart."""
     num = int(rng.integers(1, kind.most + 1))
     levels = rng.integers(1, len(LEVELS), num)

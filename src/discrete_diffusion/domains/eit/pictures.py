@@ -44,7 +44,7 @@ class _Panel:
     norm: Normalize
 
 
-def draw_reconstructions(
+def plot_reconstructions(
     maps: Numbers,
     truth: Numbers,
     mean: Numbers,
@@ -95,7 +95,7 @@ def draw_reconstructions(
     return save(figure, path)
 
 
-def draw_side_by_side(
+def plot_side_by_side(
     truth: Numbers, means: Mapping[str, Numbers], path: str | Path | None = None, *, draws: int
 ) -> Figure:
     """The first samples, a line of panels each: the true image and what every model makes of it;

@@ -17,9 +17,9 @@ from discrete_diffusion.domains.eit.levels import levels_to_conductivity
 from discrete_diffusion.evaluation.conditional_samples import (
     ConditionalSamples,
     Tensors,
-    draw_conditional,
-    drawn_from_others,
     first_examples,
+    sample_conditional,
+    sampled_from_others,
 )
 from discrete_diffusion.runtime import progress
 
@@ -113,17 +113,17 @@ def reconstruct_held_out(
         )
 
     def draw(conditions: Tensors, generator: torch.Generator) -> Tensors:
-        return _draw_images(model, conditions, generator, tuple(truth.shape[1:]), draws)
+        return _sample_images(model, conditions, generator, tuple(truth.shape[1:]), draws)
 
     def drawn_from(model: Model, conditions: Tensors) -> ConditionalSamples:
         batches = list(torch.arange(len(truth)).split(max(1, model.rows_at_once // draws)))
         entropy = (seed, _DRAW_STREAM)
-        return draw_conditional(model, conditions, draw, batches=batches, entropy=entropy)
+        return sample_conditional(model, conditions, draw, batches=batches, entropy=entropy)
 
     own, shuffled_mean = drawn_from(model, examples.conditions), None
     if 1 < len(truth) == len(own):
         others = {name: values.roll(1, dims=0) for name, values in examples.conditions.items()}
-        shuffled = drawn_from_others(model, lambda model: drawn_from(model, others))
+        shuffled = sampled_from_others(model, lambda model: drawn_from(model, others))
         shuffled_mean = None if shuffled is None else shuffled.values["mean"]
     return Reconstructions(
         truth[: len(own)],
@@ -136,7 +136,7 @@ def reconstruct_held_out(
     )
 
 
-def _draw_images(
+def _sample_images(
     model: Model,
     conditions: Tensors,
     generator: torch.Generator,

@@ -8,7 +8,7 @@ from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import DRAWS
 from discrete_diffusion.evaluation.measured_data import measured_data
-from discrete_diffusion.evaluation.report import Drawn, Sampled
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import SampleRequest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NUM_IMAGES = 64
 
 
-def sample_images(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Draw ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
     of those that keys under ``data`` make: ``Reconstructions``, written as ``samples.npz`` and
     ``samples.png``.
@@ -30,10 +30,10 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Drawn:
     with trained.sharing() as shard:
         found = report.sample(trained.on(shard), num, request.seed)
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         folder, scores = request.out, report.measure(found)
         found.write(folder)
-        report.draw(found, folder / request.picture)
+        report.plot(found, folder / request.picture)
         facts = {
             "sampling": trained.sampling,
             "split": split,
@@ -43,7 +43,7 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Drawn:
             "seconds": found.seconds,
             **scores,
         }
-        return Sampled(
+        return SavedSamples(
             facts,
             f"{counted(len(found), 'image')} of {measured.name}, "
             f"{counted(found.draws, 'sample')} each, in "
@@ -51,4 +51,4 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Drawn:
             f"{scores['mean_image_relative_l2']:.3f}); {folder / request.picture}",
         )
 
-    return Drawn(found, write)
+    return Samples(found, write)

@@ -16,7 +16,7 @@ from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.eit.dtn_map import DtNSolver
 from discrete_diffusion.domains.eit.levels import LEVELS
 from discrete_diffusion.domains.eit.mesh import Mesh, check_mesh_size, ring_mesh
-from discrete_diffusion.domains.eit.phantoms import SHAPE_KINDS, draw_shapes, rasterise
+from discrete_diffusion.domains.eit.phantoms import SHAPE_KINDS, rasterise, sample_shapes
 
 Maps = NDArray[np.float32]
 
@@ -75,7 +75,7 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
     for first in range(0, s.num_samples, _BLOCK_SIZE):
         block = range(first, min(first + _BLOCK_SIZE, s.num_samples))
         streams = (np.random.default_rng([s.phantom_seed, _PHANTOM_STREAM, k]) for k in block)
-        drawn = [draw_shapes(kind, rng) for rng in streams]
+        drawn = [sample_shapes(kind, rng) for rng in streams]
         levels[block.start : block.stop] = images = rasterise(drawn, s.size)
         pixels = rearrange(np.asarray(LEVELS)[images], "m h w -> (h w) m")
         dtn[block.start : block.stop] = solver.solve((reader @ pixels).T)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -103,7 +103,7 @@ class Graphs(Domain):
     evaluate_options = _EVALUATE
     group_titles = {"node": "nodes", "edge": "pairs"}
     sample_files = ("samples.jsonl", "graphml")
-    growing = "samples.jsonl"
+    streamed_file = "samples.jsonl"
     quick = {
         "num_held_out": 40,
         "num_samples": 40,
@@ -151,7 +151,7 @@ class Graphs(Domain):
 
         return GraphReport(data, split)
 
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         from discrete_diffusion.domains.graphs.work import complete_graphs, sample_graphs
 
         drawn_by = sample_graphs if request.given is None else complete_graphs

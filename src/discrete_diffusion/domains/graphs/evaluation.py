@@ -13,7 +13,7 @@ from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
 from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
-from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
+from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
 from discrete_diffusion.domains.graphs.real_data import (
     RealGraphs,
     read_measured,
@@ -29,7 +29,11 @@ from discrete_diffusion.domains.graphs.sample_scores import (
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation, scalars_first
-from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
+from discrete_diffusion.evaluation.sample_sets import (
+    facts_of_files,
+    model_parts,
+    sample_and_measure,
+)
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
 
@@ -77,11 +81,11 @@ class GraphEvaluation(Evaluation):
         """The samples of the first set."""
         write_graphs(folder / SAMPLES, self.sets[0], self.types)
 
-    def draw(self, folder: Path) -> None:
+    def plot(self, folder: Path) -> None:
         if self.sets[0]:
-            draw_graphs(self.sets[0][:MAX_DRAWN], folder / "samples.png", self.types)
+            plot_graphs(self.sets[0][:MAX_DRAWN], folder / "samples.png", self.types)
         if self.model is not None:
-            self.model.draw(folder)
+            self.model.plot(folder)
 
 
 def evaluate_files(request: EvaluateRequest) -> GraphEvaluation:
@@ -118,7 +122,7 @@ def evaluate_model(
     def save(drawn: Tensor, folder: Path) -> None:
         write_graphs(folder / SAMPLES, decode_graphs(drawn, vocab), types)
 
-    tokens, facts, measured = draw_and_measure(
+    tokens, facts, measured = sample_and_measure(
         *(request, trained, real.data, real.split),
         name=real.name,
         num=num,

@@ -42,7 +42,7 @@ Points = NDArray[np.float64]
 Pair = tuple[int, int]
 
 
-def draw_graphs(
+def plot_graphs(
     graphs: Sequence[TypedGraph],
     path: Path,
     types: GraphTypes,

@@ -14,7 +14,7 @@ from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import default_kernel, graph_metrics
-from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
+from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
@@ -72,12 +72,12 @@ class GraphReport(TokenReport):
         if len(samples):
             graphs = decode_graphs(samples, self.data.vocab)
             write_graphs(folder / SAMPLES, graphs, self.data.types)
-            self.draw(samples, folder / "samples.png")
+            self.plot(samples, folder / "samples.png")
 
-    def draw(self, samples: Tensor, path: Path) -> None:
+    def plot(self, samples: Tensor, path: Path) -> None:
         if len(samples):
             first = decode_graphs(samples[:MAX_DRAWN], self.data.vocab)
-            draw_graphs(first, path, self.data.types)
+            plot_graphs(first, path, self.data.types)
 
 
 class GraphCells(TokenCells):

@@ -21,15 +21,15 @@ from discrete_diffusion.domains.graphs.partial import (
     encode_partials,
     read_partials,
 )
-from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, draw_graphs
+from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
 from discrete_diffusion.domains.graphs.report import SAMPLES
-from discrete_diffusion.evaluation.report import Drawn, Sampled
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import (
     asked_sizes,
-    complete_token_samples,
-    draw_fresh,
+    complete_tokens,
+    sample_fresh,
 )
-from discrete_diffusion.runtime.atomic_files import put_aside, whole_folder, write_text
+from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ NUM_SAMPLES, COMPLETIONS = 64, 4
 """If ``num_samples`` or ``completions`` does not say."""
 
 
-def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """``num_samples`` graphs, of ``num_nodes`` nodes if that is given."""
     size = asked_sizes(trained, vocab.n_max, nodes_per_graph=request.nodes_per_graph)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
@@ -68,18 +68,18 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
         return lines_of(decode_graphs(output.x0, vocab), types)
 
     with trained.sharing() as shard:
-        drawn = draw_fresh(trained, trained.on(shard, lines), num, request.seed, size=size)
+        drawn = sample_fresh(trained, trained.on(shard, lines), num, request.seed, size=size)
     graphs = decode_graphs(drawn.tokens, vocab)
 
-    def write() -> Sampled:
-        draw_graphs(graphs[:MAX_DRAWN], request.out / request.picture, types)
+    def write() -> SavedSamples:
+        plot_graphs(graphs[:MAX_DRAWN], request.out / request.picture, types)
         what = counted(len(graphs), "sample")
         return _written(request, trained, graphs, _facts(drawn, len(graphs)), what, {})
 
-    return Drawn(graphs, write)
+    return Samples(graphs, write)
 
 
-def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """``completions`` graphs for every line of ``given``, its nodes in the order of the line."""
     types = GraphTypes.of(trained.data_config)
     partials = read_partials(request.given, types, vocab.n_max)
@@ -96,7 +96,7 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
 
     with trained.sharing() as shard:
         model = trained.on(shard, lines)
-        drawn = complete_token_samples(model, x0, real, entropy=(request.seed,))
+        drawn = complete_tokens(model, x0, real, entropy=(request.seed,))
     graphs = decode_graphs(drawn.tokens, vocab)
     was_stopped = len(graphs) < len(asked)
     kept = sorted(finished) if was_stopped else range(len(asked))
@@ -107,9 +107,9 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         path = request.out / request.picture
-        _draw_completed(graphs, lines_given, partials, types, path)
+        _sample_completed(graphs, lines_given, partials, types, path)
         facts = {
             "given": str(request.given),
             "num_inputs": len(partials),
@@ -120,10 +120,10 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         what = f"{counted(len(graphs), 'completion')} of {counted(len(partials), 'partial graph')}"
         return _written(request, trained, graphs, facts, what, {"given": lines_given})
 
-    return Drawn(graphs, write)
+    return Samples(graphs, write)
 
 
-def _draw_completed(
+def _sample_completed(
     graphs: Sequence[TypedGraph],
     lines: Sequence[int],
     partials: Mapping[int, PartialGraph],
@@ -137,7 +137,7 @@ def _draw_completed(
     columns = min(MAX_COLUMNS, *map(len, of_line.values()), len(graphs))
     shown = [*of_line][: max(1, MAX_DRAWN // columns)]
     known = {line: partials[line].edges(len(types.edges) - 1) for line in shown}
-    draw_graphs(
+    plot_graphs(
         [graph for line in shown for graph in of_line[line][:columns]],
         path,
         types,
@@ -154,12 +154,12 @@ def _written(
     facts: dict[str, Any],
     what: str,
     more: dict[str, Sequence[Any]],
-) -> Sampled:
+) -> SavedSamples:
     folder, types = request.out, GraphTypes.of(trained.data_config)
     write_graphs(folder / SAMPLES, graphs, types, **more)
     say = partial(logger.info, "the earlier %s is now %s", folder / GRAPHML)
     if request.graphml:
-        with whole_folder(folder / GRAPHML, replaced=say) as unfinished:
+        with atomic_folder(folder / GRAPHML, replaced=say) as unfinished:
             for k, graph in enumerate(graphs):
                 write_text(unfinished / f"{k}.graphml", to_graphml(graph, types))
     elif (folder / GRAPHML).exists():  # only with overwrite=true
@@ -172,7 +172,7 @@ def _written(
     )
     files = f"{folder / SAMPLES}, {folder / request.picture}"
     said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
-    return Sampled({**facts, **numbers}, said)
+    return SavedSamples({**facts, **numbers}, said)
 
 
 def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import draw_sizes
+from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode
 from discrete_diffusion.domains.molecules.scaffold import Scaffold
-from discrete_diffusion.evaluation.token_samples import TokenSamples, complete_token_samples
+from discrete_diffusion.evaluation.token_samples import TokenSamples, complete_tokens
 from discrete_diffusion.sampling.scoring import log_prob_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CompletionRequest:
                 f"the scaffold of line {scaffold.line} has {len(scaffold)} atoms, and no molecule "
                 f"that was trained on has more; ask for a number, num_atoms={least}"
             )
-        return draw_sizes(counts, self.num, make_generator(*entropy)).tolist()
+        return sample_sizes(counts, self.num, make_generator(*entropy)).tolist()
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def complete(
         chosen = _chosen(_log_weights(model, partial, vocab, seed).view(-1, proposals), seed)
         partial, placed = partial[chosen], [placed[row] for row in chosen.tolist()]
     real = vocab.real_positions(torch.tensor(sizes))
-    drawn = complete_token_samples(model, partial, real, entropy=(seed,))
+    drawn = complete_tokens(model, partial, real, entropy=(seed,))
     molecules = [
         _as_given(molecule, place.order, place.slots)
         for molecule, place in zip(decode(drawn.tokens, vocab), placed, strict=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -85,7 +85,7 @@ class Molecules(Domain):
     data_files = ("path", "train_path", "val_path", "test_path")
     fixed_keys = ("atoms", "n_max", "charges", "node_order")
     group_titles = {"node": "atoms", "edge": "bonds"}
-    growing = "samples.jsonl"
+    streamed_file = "samples.jsonl"
     sample_files = ("samples.smi", "samples.jsonl")
     sample_options = _SAMPLE
     evaluate_options = _EVALUATE
@@ -118,7 +118,7 @@ class Molecules(Domain):
 
         return MoleculeReport(data, split)
 
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         from discrete_diffusion.domains.molecules.work import complete_file, sample_molecules
 
         drawn_by = sample_molecules if request.given is None else complete_file

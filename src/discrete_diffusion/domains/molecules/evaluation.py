@@ -15,7 +15,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     check_installed,
     decode,
 )
-from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
+from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.sample_files import read_samples
 from discrete_diffusion.domains.molecules.scores import (
@@ -30,7 +30,11 @@ from discrete_diffusion.evaluation.held_out import (
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.sample_sets import draw_and_measure, facts_of_files, model_parts
+from discrete_diffusion.evaluation.sample_sets import (
+    facts_of_files,
+    model_parts,
+    sample_and_measure,
+)
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
 
@@ -77,11 +81,11 @@ class MoleculeEvaluation(Evaluation):
     def save(self, folder: Path) -> None:
         write_molecules(self.sets[0], folder)
 
-    def draw(self, folder: Path) -> None:
+    def plot(self, folder: Path) -> None:
         if drawable := [each for each in self.sets[0] if each != NOTHING]:
-            draw_molecules(drawable[:MAX_DRAWN], folder / "samples.png")
+            plot_molecules(drawable[:MAX_DRAWN], folder / "samples.png")
         if self.model is not None:
-            self.model.draw(folder)
+            self.model.plot(folder)
 
 
 def evaluate_model(
@@ -98,7 +102,7 @@ def evaluate_model(
     parts = progress.parts(
         *model_parts(num, seeds, len(measured.splits[split])), "scoring the samples"
     )
-    tokens, facts, of_model = draw_and_measure(
+    tokens, facts, of_model = sample_and_measure(
         *(request, trained, data, split),
         name=on.name,
         num=num,

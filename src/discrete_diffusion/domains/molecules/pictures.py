@@ -15,7 +15,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
-from discrete_diffusion.runtime.atomic_files import write_text, written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
 MAX_DRAWN = 36
 """Molecules in a picture."""
@@ -26,7 +26,7 @@ _CLOSE = 0.1
 """Share of a bond's length, 1.5: atoms nearer than this lie on each other."""
 
 
-def draw_molecules(
+def plot_molecules(
     molecules: Sequence[Molecule], path: Path, legends: Sequence[str] | None = None
 ) -> None:
     """A grid of them, ``.png`` or ``.svg``; those that rdkit refuses are plotted all the same and
@@ -55,7 +55,7 @@ def draw_molecules(
     if svg:
         write_text(path, drawing)
         return
-    with written_whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         drawing.save(unfinished)
 
 

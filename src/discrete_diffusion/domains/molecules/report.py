@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.domains.molecules.dataset import MoleculeDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import decode
-from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
+from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
 from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
@@ -49,8 +49,8 @@ class MoleculeReport(TokenReport):
         if len(samples):
             molecules = decode(samples, self.data.vocab)
             write_molecules(molecules, folder)
-            draw_molecules(molecules[:MAX_DRAWN], folder / "samples.png")
+            plot_molecules(molecules[:MAX_DRAWN], folder / "samples.png")
 
-    def draw(self, samples: Tensor, path: Path) -> None:
+    def plot(self, samples: Tensor, path: Path) -> None:
         if len(samples):
-            draw_molecules(decode(samples[:MAX_DRAWN], self.data.vocab), path)
+            plot_molecules(decode(samples[:MAX_DRAWN], self.data.vocab), path)

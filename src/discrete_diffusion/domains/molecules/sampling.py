@@ -11,7 +11,7 @@ from discrete_diffusion.domains.molecules.completion import PROPOSALS, Completio
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
-from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, draw_molecules
+from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
 from discrete_diffusion.domains.molecules.report import MoleculeReport
 from discrete_diffusion.domains.molecules.scaffold import read_scaffolds
 from discrete_diffusion.domains.molecules.writing import (
@@ -20,8 +20,8 @@ from discrete_diffusion.domains.molecules.writing import (
     lines_of,
     write_molecules,
 )
-from discrete_diffusion.evaluation.report import Drawn, Sampled
-from discrete_diffusion.evaluation.token_samples import asked_sizes, draw_fresh
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import asked_sizes, sample_fresh
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _OF_SMILES_ORDER = (
 )
 
 
-def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """Draw ``num_samples`` molecules, of ``num_atoms`` atoms if that is given.
 
     Written as ``samples.smi``, ``samples.jsonl`` and a picture."""
@@ -52,10 +52,10 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     with trained.sharing() as shard:
         model = trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab)))
-        drawn = draw_fresh(trained, model, num, request.seed, size=size)
+        drawn = sample_fresh(trained, model, num, request.seed, size=size)
     molecules = decode(drawn.tokens, vocab) if len(drawn.tokens) else []
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         facts = {
             "num_samples": len(molecules),
             "network_calls_per_sample": drawn.network_calls,
@@ -63,10 +63,10 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
         }
         return write_sampled(request, counted(len(molecules), "sample"), molecules, facts)
 
-    return Drawn(molecules, write)
+    return Samples(molecules, write)
 
 
-def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """Molecules that contain the scaffolds of ``given``, ``completions`` of each; written likewise,
     every line with the line of its scaffold.
 
@@ -91,7 +91,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         facts = {
             "given": str(request.given),
             "num_inputs": len(scaffolds),
@@ -105,7 +105,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
         what += counted(len(scaffolds), "scaffold")
         return write_sampled(request, what, completed.molecules, facts, completed.lines)
 
-    return Drawn(completed.molecules, write)
+    return Samples(completed.molecules, write)
 
 
 def write_sampled(
@@ -114,13 +114,13 @@ def write_sampled(
     molecules: Sequence[Molecule],
     facts: dict[str, Any],
     lines: Sequence[int] | None = None,
-) -> Sampled:
+) -> SavedSamples:
     """Write the files, and log a line about them. ``lines``: of what was given, of completions."""
     folder = request.out
     metadata = None if lines is None else [{"given": line} for line in lines]
     refused = write_molecules(molecules, folder, metadata)
     legends = None if lines is None else [f"line {line}" for line in lines]
-    draw_molecules(molecules[:MAX_DRAWN], folder / request.picture, legends)
+    plot_molecules(molecules[:MAX_DRAWN], folder / request.picture, legends)
     if refused:
         logger.info(
             "%s of no valid molecule: no SMILES in %s, atoms and bonds in %s",
@@ -128,7 +128,7 @@ def write_sampled(
         )
     shares = sample_shares(judge(molecules), None)
     said = ", ".join(
-        each.said(shares[each.name]) for each in MoleculeReport.headlines if each.name in shares
+        each.format(shares[each.name]) for each in MoleculeReport.headlines if each.name in shares
     )
     files = ", ".join(str(folder / name) for name in (SMILES_FILE, GRAPH_FILE, request.picture))
-    return Sampled({**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {said}; {files}")
+    return SavedSamples({**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {said}; {files}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.evaluation.report import Drawn, Evaluation, Report
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
@@ -96,7 +96,7 @@ class Regions(Domain):
 
         return RowReport(data, split, config.eval.mask_rate, config.seed)
 
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         from discrete_diffusion.domains.regions.work import sample_rows
 
         return sample_rows(request, trained)

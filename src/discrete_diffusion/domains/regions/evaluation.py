@@ -13,7 +13,7 @@ from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
 from discrete_diffusion.domains.regions.row_scores import FillingScores
 from discrete_diffusion.domains.regions.sampling import MASK_RATE
-from discrete_diffusion.domains.regions.score_chart import draw_row_scores
+from discrete_diffusion.domains.regions.score_chart import plot_row_scores
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
@@ -114,11 +114,11 @@ class RowEvaluation(Evaluation):
         """The windows of the first sampling seed."""
         self.report.write(self.filling, folder)
 
-    def draw(self, folder: Path) -> None:
+    def plot(self, folder: Path) -> None:
         """Maps of the first windows; scores by feature and by mask rate."""
-        self.report.draw(self.filling, folder / "samples.png")
+        self.report.plot(self.filling, folder / "samples.png")
         names = self.report.data.feature_names
-        draw_row_scores(self.scores[0], self.by_rate, names, folder / "row_scores.png")
+        plot_row_scores(self.scores[0], self.by_rate, names, folder / "row_scores.png")
 
     def _bound_section(self) -> TableSection:
         bound = self.bound

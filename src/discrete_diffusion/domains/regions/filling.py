@@ -14,8 +14,8 @@ from discrete_diffusion.data.batches import bucket_batches
 from discrete_diffusion.evaluation.conditional_samples import (
     ConditionalSamples,
     Tensors,
-    draw_conditional,
     first_examples,
+    sample_conditional,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Filling:
         )
 
 
-def draw_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+def sample_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -> Tensor:
     """Bool[W, N]: rows to hide, each real one with probability ``rate``, and in every window at
     least one; of two real rows or more, at least one stays. ``real``: Bool[W, N].
 
@@ -91,7 +91,7 @@ def fill_held_out(
     """
     examples = first_examples(data, split, num)
     truth, real = examples.x0.float(), examples.real
-    masked = draw_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
+    masked = sample_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
     if len(truth) == 0:
         return Filling(truth, real, masked, truth)
     hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)  # nobody is shown the answer
@@ -112,21 +112,21 @@ def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = 
     """Float32[W, N, M]: masked rows as the algorithm expects them, by one network call.
 
     ``windows``: ``rows`` Float32[W, N, M], ``masked`` and ``real`` Bool[W, N]. ``batches``: as for
-    ``draw_conditional``.
+    ``sample_conditional``.
     """
 
     def predict(given: Tensors, generator: torch.Generator) -> Tensors:
         return {"rows": model.algorithm.predict(**given).float()}
 
-    whole = replace(model, on_drawn=None)
-    return draw_conditional(whole, windows, predict, entropy=(), batches=batches).values["rows"]
+    whole = replace(model, on_sampled=None)
+    return sample_conditional(whole, windows, predict, entropy=(), batches=batches).values["rows"]
 
 
 def fill_rows(
     model: Model, windows: Tensors, entropy: tuple[int, ...], batches: list[Tensor] | None = None
 ) -> ConditionalSamples:
     """Masked rows of the sampler: ``rows`` Float32[W, N, M] and ``nfe`` Int[W]; the arguments
-    are those of ``predict_rows`` and ``draw_conditional``."""
+    are those of ``predict_rows`` and ``sample_conditional``."""
 
     def fill(given: Tensors, generator: torch.Generator) -> Tensors:
         clamp = given["rows"].masked_fill(given["masked"].unsqueeze(-1), torch.nan)
@@ -135,4 +135,4 @@ def fill_rows(
         )
         return {"rows": output.x0.float(), "nfe": output.nfe}
 
-    return draw_conditional(model, windows, fill, entropy=entropy, batches=batches)
+    return sample_conditional(model, windows, fill, entropy=entropy, batches=batches)

@@ -64,7 +64,7 @@ def motif_names(num: int) -> tuple[str, ...]:
     return tuple(f"motif_{k}" for k in range(1, num + 1))
 
 
-def draw_motifs(num: int, rng: np.random.Generator) -> Motifs:
+def sample_motifs(num: int, rng: np.random.Generator) -> Motifs:
     """``num`` motifs of 8 to 14 letters; the probabilities at a position are Dirichlet(0.2) with
     2 % of uniform mixed in, about 1.1 bits of information per position."""
     lengths = rng.integers(SHORTEST_MOTIF, LONGEST_MOTIF + 1, num)

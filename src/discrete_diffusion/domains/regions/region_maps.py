@@ -37,7 +37,7 @@ MOST_NAMES = 44
 """More columns than that are numbered, not named."""
 
 
-def draw_region_maps(
+def plot_region_maps(
     filling: Filling,
     path: str | Path | None = None,
     *,

@@ -15,7 +15,7 @@ from discrete_diffusion.data.stored_arrays import write_npz
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling, fill_held_out
 from discrete_diffusion.domains.regions.metrics import RowScores
-from discrete_diffusion.domains.regions.region_maps import draw_region_maps
+from discrete_diffusion.domains.regions.region_maps import plot_region_maps
 from discrete_diffusion.domains.regions.row_scores import FillingScores, fit_baselines
 from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.table import known_numbers
@@ -92,7 +92,7 @@ class RowReport(Report):
         """Write ``samples.npz`` and ``samples.png`` into a folder."""
         if len(filling):
             self.write(filling, folder)
-            self.draw(filling, folder / "samples.png")
+            self.plot(filling, folder / "samples.png")
 
     def write(self, filling: Filling, folder: Path) -> None:
         """``samples.npz``: ``truth``, ``predicted`` and, by a sampler, ``filled`` Float32[W, N, M];
@@ -106,10 +106,10 @@ class RowReport(Report):
         places = {name: text[self.split][:num] for name, text in self.data.places.items()}
         write_rows(folder, tensors, self.data.feature_names, places)
 
-    def draw(self, filling: Filling, path: Path) -> None:
+    def plot(self, filling: Filling, path: Path) -> None:
         """Draw the first windows: true, masked and filled (predicted, without a sampler)."""
         if len(filling):
-            draw_region_maps(filling, path, feature_names=self.data.feature_names)
+            plot_region_maps(filling, path, feature_names=self.data.feature_names)
 
     def summary(self, metrics: Mapping[str, Any]) -> str:
         if "per_motif_r" not in metrics:

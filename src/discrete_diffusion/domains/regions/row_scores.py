@@ -18,7 +18,7 @@ from discrete_diffusion.domains.regions.baselines import (
     column_scale,
 )
 from discrete_diffusion.domains.regions.dataset import RegionDataset
-from discrete_diffusion.domains.regions.filling import Filling, draw_held_out_masks
+from discrete_diffusion.domains.regions.filling import Filling, sample_held_out_masks
 from discrete_diffusion.domains.regions.metrics import RowScores, score_rows
 
 NEIGHBOURS, ORACLE = "neighbour_mean", "oracle"
@@ -141,4 +141,4 @@ def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBa
 def _masked(train: MaskedWindows, mask_rate: float, seed: int) -> MaskedWindows:
     """The same windows under the masks that baselines are fitted under."""
     generator = make_generator(seed, _TRAINING_MASKS)
-    return replace(train, masked=draw_held_out_masks(train.real, mask_rate, generator))
+    return replace(train, masked=sample_held_out_masks(train.real, mask_rate, generator))

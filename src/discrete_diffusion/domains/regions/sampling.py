@@ -14,7 +14,7 @@ from einops import rearrange, repeat
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.regions.filling import Filling, fill_rows, predict_rows
 from discrete_diffusion.domains.regions.given_rows import GivenRows, read_given_rows
-from discrete_diffusion.domains.regions.region_maps import draw_region_maps
+from discrete_diffusion.domains.regions.region_maps import plot_region_maps
 from discrete_diffusion.domains.regions.row_report import RowReport, write_rows
 from discrete_diffusion.domains.regions.row_scores import fit_baselines
 from discrete_diffusion.evaluation.held_out import (
@@ -23,7 +23,7 @@ from discrete_diffusion.evaluation.held_out import (
     held_out_split,
     readable_data,
 )
-from discrete_diffusion.evaluation.report import Drawn, Sampled
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.table import known_numbers
 from discrete_diffusion.runtime.given_objects import GivenObjects
 
@@ -46,7 +46,7 @@ _GIVEN_STREAM = 73
 """Keeps these fillings apart from those of held-out windows with the same seed."""
 
 
-def sample_rows(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of the
     windows of ``given``: a ``Filling``, of given windows all of them ``completions`` times over.
 
@@ -55,7 +55,7 @@ def sample_rows(request: SampleRequest, trained: TrainedModel) -> Drawn:
     return (_fill_held_out if request.given is None else _fill_given)(request, trained)
 
 
-def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
     data = readable_data(trained, _GIVE)
     split = held_out_split(data, remedy=_GIVE)
     rate = MASK_RATE if request.mask_rate is None else request.mask_rate
@@ -68,17 +68,17 @@ def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Drawn:
         filling = report.sample(trained.on(shard), num, request.seed)
     _check_finite(trained.path, filling, len(filling))
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         folder, scores = request.out, report.measure(filling)
         report.write(filling, folder)
-        report.draw(filling, folder / request.picture)
+        report.plot(filling, folder / request.picture)
         said = f"{counted(len(filling), 'window')} of the {split} split filled"
         return _sampled(request, trained, filling, scores, {"split": split}, said)
 
-    return Drawn(filling, write)
+    return Samples(filling, write)
 
 
-def _fill_given(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill every window of ``given`` ``completions`` times.
 
     ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one network
@@ -100,7 +100,7 @@ def _fill_given(request: SampleRequest, trained: TrainedModel) -> Drawn:
     completions = len(filling) // len(given)  # a signal may have left fewer: whole ones count
     filling = filling[: completions * len(given)]
     _check_finite(trained.path, filling, len(given))
-    return Drawn(filling, lambda: _write_given(request, trained, given, filling, completions))
+    return Samples(filling, lambda: _write_given(request, trained, given, filling, completions))
 
 
 def _write_given(
@@ -109,7 +109,7 @@ def _write_given(
     given: GivenRows,
     filling: Filling,
     completions: int,
-) -> Sampled:
+) -> SavedSamples:
     folder, names = request.out, tuple(trained.data_config.feature_names)
     scores = _scores_of_given(given, filling, trained, request.seed) if given.has_truth else {}
     assert filling.filled is not None  # there is a sampler
@@ -117,7 +117,7 @@ def _write_given(
     predicted = filling.predicted[: len(given)]
     tensors = {"filled": filled, "predicted": predicted, "masked": given.masked}
     write_rows(folder, tensors | ({"truth": given.rows} if given.has_truth else {}), names)
-    draw_region_maps(
+    plot_region_maps(
         Filling(
             truth=given.rows if given.has_truth else predicted,
             real=filling.real[: len(given)],
@@ -141,7 +141,7 @@ def _sampled(
     scores: Mapping[str, float],
     facts: Mapping[str, Any],
     said: str,
-) -> Sampled:
+) -> SavedSamples:
     """``facts`` and ``said``, completed by how long it took and how the rows correlate with the
     truth."""
     assert filling.nfe is not None  # there is a sampler
@@ -152,7 +152,7 @@ def _sampled(
     }
     known = known_numbers(scores, correlations)
     shown = f": {known}" if known else ""
-    return Sampled(
+    return SavedSamples(
         {
             "sampling": trained.sampling,
             **facts,

@@ -34,7 +34,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
 """Predictions that are plotted, and how."""
 
 
-def draw_row_scores(
+def plot_row_scores(
     scores: FillingScores,
     by_rate: Sequence[FillingScores],
     feature_names: Sequence[str],
@@ -45,12 +45,12 @@ def draw_row_scores(
     given. A column that was dropped is left out. ``feature_names``: of the M columns."""
     figure = new_figure(11.0, 4.3)
     columns, rates = figure.subplots(1, 2, width_ratios=[1.8, 1])
-    _draw_columns(columns, scores, feature_names)
-    _draw_rates(rates, by_rate)
+    _plot_columns(columns, scores, feature_names)
+    _plot_rates(rates, by_rate)
     return save(figure, path)
 
 
-def _draw_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> None:
+def _plot_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> None:
     found = scores.by_name
     model = found["model"].r.numpy()
     order = [int(k) for k in np.argsort(-model, kind="stable") if not np.isnan(model[k])]
@@ -81,7 +81,7 @@ def _draw_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> No
     add_legend(axes, loc="best")
 
 
-def _draw_rates(axes: Axes, by_rate: Sequence[FillingScores]) -> None:
+def _plot_rates(axes: Axes, by_rate: Sequence[FillingScores]) -> None:
     percent = [100 * scores.mask_rate for scores in by_rate]
     for name in by_rate[0].by_name:
         r = [scores.by_name[name].per_motif_r for scores in by_rate]

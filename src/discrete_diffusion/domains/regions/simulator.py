@@ -16,7 +16,7 @@ from discrete_diffusion.domains.regions.motifs import (
     Floats,
     Ints,
     Motifs,
-    draw_motifs,
+    sample_motifs,
     scan,
 )
 
@@ -112,8 +112,8 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
         accessibility = exp(level[z] + 0.1 (n - 5) + 0.5 e),  e ~ N(0, 1)
     """
     rng = np.random.default_rng([settings.region_seed, _WORLD_STREAM])
-    motifs = draw_motifs(settings.num_motifs, rng)
-    programmes = draw_programmes(settings.num_programmes, settings.num_motifs, rng)
+    motifs = sample_motifs(settings.num_motifs, rng)
+    programmes = sample_programmes(settings.num_programmes, settings.num_motifs, rng)
     blocks = [
         vars(_draw_block(settings, motifs, programmes, block))
         for block in range(-(-settings.num_windows // BLOCK_SIZE))
@@ -137,7 +137,7 @@ class Programmes:
     level: Floats
 
 
-def draw_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Programmes:
+def sample_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Programmes:
     """``num`` programmes over ``num_motifs`` motifs: each motif is shared out to them by a
     Dirichlet, each programme's shares are scaled to sum to 1; level ~ N(0, 0.3^2)."""
     use = rng.dirichlet([MOTIF_CONCENTRATION] * num, num_motifs).T
@@ -145,7 +145,7 @@ def draw_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Prog
     return Programmes(probs, _LEVEL_SPREAD * rng.standard_normal(num))
 
 
-def draw_domains(num_windows: int, rows: int, num: int, rng: np.random.Generator) -> Ints:
+def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generator) -> Ints:
     """Int64[W, N] programme of every peak of ``num_windows`` windows of ``rows`` peaks.
 
     Domains of 8 to 24 neighbouring peaks share a programme, and neighbouring domains have different
@@ -167,9 +167,9 @@ def _draw_block(
     settings: SimulationSettings, motifs: Motifs, programmes: Programmes, block: int
 ) -> SimulatedWindows:
     rng = np.random.default_rng([settings.region_seed, _WINDOW_STREAM, block])
-    chosen = draw_domains(BLOCK_SIZE, settings.rows, settings.num_programmes, rng)
+    chosen = sample_domains(BLOCK_SIZE, settings.rows, settings.num_programmes, rng)
     of = chosen.reshape(-1)  # by peak
-    sites = draw_sites(programmes.motif_probs[of], motifs, settings.peak_length, rng)
+    sites = sample_sites(programmes.motif_probs[of], motifs, settings.peak_length, rng)
     dna = rng.integers(0, NUM_LETTERS, (len(of), settings.peak_length), dtype=np.uint8)
     plant(dna, sites, motifs)
     num_sites = np.bincount(sites.peak, minlength=len(of))
@@ -194,7 +194,7 @@ class Sites:
     letters: NDArray[np.uint8]
 
 
-def draw_sites(
+def sample_sites(
     motif_probs: Floats, motifs: Motifs, peak_length: int, rng: np.random.Generator
 ) -> Sites:
     """Poisson(5) sites for each of P peaks; ``motif_probs`` Float64[P, K] says which motifs.

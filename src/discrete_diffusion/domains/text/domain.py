@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Drawn, Report
+    from discrete_diffusion.evaluation.report import Report, Samples
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -25,7 +25,7 @@ class Text(Domain):
     name, title = "text", "text"
     data_sets = {"text": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
-    growing = "samples.txt"
+    streamed_file = "samples.txt"
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
     evaluate_options = (DATA, TIME_BINS)
     fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
@@ -50,7 +50,7 @@ class Text(Domain):
 
         return TextReport(data, split)
 
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Drawn:
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         from discrete_diffusion.domains.text.work import sample_texts
 
         return sample_texts(request, trained)

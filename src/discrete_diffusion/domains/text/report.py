@@ -62,7 +62,7 @@ class TextReport(TokenReport):
         if len(samples):
             write_texts(folder / SAMPLE_TEXTS, self.data.vocabulary.decode(samples))
 
-    def draw(self, samples: Tensor, path: Path) -> None:
+    def plot(self, samples: Tensor, path: Path) -> None:
         if len(samples):
             first = self.data.vocabulary.decode(samples[:_SHOWN])
             write_texts(path.with_suffix(".txt"), first)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
-from discrete_diffusion.evaluation.report import Drawn, Sampled
-from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import sample_fresh
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ NUM_SAMPLES = 64
 """If ``num_samples`` does not say."""
 
 
-def sample_texts(request: SampleRequest, trained: TrainedModel) -> Drawn:
+def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """``num_samples`` texts; written as ``samples.txt``."""
     vocabulary = vocabulary_of(trained.data_config)
 
@@ -30,10 +30,10 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Drawn:
 
     with trained.sharing() as shard:
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-        drawn = draw_fresh(trained, trained.on(shard, numbered), num, request.seed)
+        drawn = sample_fresh(trained, trained.on(shard, numbered), num, request.seed)
     texts = vocabulary.decode(drawn.tokens)
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
         write_texts(path, texts)
         facts = {
@@ -41,6 +41,8 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Drawn:
             "network_calls_per_sample": drawn.network_calls,
             "seconds": drawn.seconds,
         }
-        return Sampled(facts, f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s; {path}")
+        return SavedSamples(
+            facts, f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s; {path}"
+        )
 
-    return Drawn(texts, write)
+    return Samples(texts, write)

@@ -32,7 +32,10 @@ def test_padding_changes_nothing():
     model = algorithm().eval()
     x = model.layout.support.int().argmax(dim=-1).expand(2, -1).clone()
     x[:, 4:8] = model.layout.pad_id
-    alone, together = model.ask(x[:1], torch.ones(1)), model.ask(x, torch.ones(2))
+    alone, together = (
+        model.apply_backbone(x[:1], torch.ones(1)),
+        model.apply_backbone(x, torch.ones(2)),
+    )
     assert torch.allclose(alone[0], together[0], atol=1e-5)
 
 

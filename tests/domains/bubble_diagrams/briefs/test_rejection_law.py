@@ -13,9 +13,13 @@ from brief_worlds import VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
-from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import BriefPredicate
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief, Numbers
-from discrete_diffusion.domains.bubble_diagrams.plans.rejection import DrawnDiagram, Kept, keep
+from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
+    Accepted,
+    DrawnDiagram,
+    accept,
+)
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling import build_sampler
 from tabulated_model import tabulated_mdlm
@@ -79,7 +83,7 @@ def test_what_rejection_keeps_is_the_conditional(name, world):
     p = float(world.prob[met].sum())
     assert 0 < p < 1
     law = world.prob * met / p
-    answers = Meets(brief, Shard())(world.diagrams)
+    answers = BriefPredicate(brief, Shard())(world.diagrams)
     verdicts = dict(zip(map(id, world.diagrams), answers, strict=True))
     start = 0
 
@@ -91,7 +95,7 @@ def test_what_rejection_keeps_is_the_conditional(name, world):
     def judge(diagrams):
         return [verdicts[id(diagram)] for diagram in diagrams]
 
-    kept = keep(draw, NUM, judge, Kept(NUM, "meet the brief"), tries=1, remedy="")
+    kept = accept(draw, NUM, judge, Accepted(NUM, "meet the brief"), tries=1, remedy="")
     assert kept.num_drawn == NUM
     assert abs(kept.acceptance - p) < 4.5 * math.sqrt(p * (1 - p) / NUM)
     found = world.law(kept.samples)

@@ -26,8 +26,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import
     wall_chain,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (  # noqa: E402
-    draw_plan,
-    draw_plans,
+    plot_plan,
+    plot_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import (  # noqa: E402
     PlanShapes,
@@ -73,8 +73,8 @@ def text_boxes(figure: Figure) -> list[tuple[str, shapely.Polygon]]:
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])
 def test_files_are_written_by_suffix(tmp_path, suffix):
     one, many = tmp_path / f"one{suffix}", tmp_path / f"many{suffix}"
-    draw_plan(HOME, one)
-    draw_plans([HOME, PLOT], str(many))
+    plot_plan(HOME, one)
+    plot_plans([HOME, PLOT], str(many))
     start = b"\x89PNG" if suffix.lower() == ".png" else b"<?xml"
     assert one.read_bytes().startswith(start)
     assert many.read_bytes().startswith(start)
@@ -83,14 +83,14 @@ def test_files_are_written_by_suffix(tmp_path, suffix):
 def test_the_same_plans_are_the_same_svg(tmp_path):
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"
     for path in (first, second):
-        draw_plans([PLOT, *DRAWN[:2]], path)
+        plot_plans([PLOT, *DRAWN[:2]], path)
     assert first.read_bytes() == second.read_bytes()
     ids = re.findall(r'id="(plan-[^"]*)"', first.read_text())
     assert {"plan-0-wall", "plan-1-room-0", "plan-2-room-0"} <= {*ids}
     assert len(ids) == len({*ids})
 
 
-@pytest.mark.parametrize("draw", [draw_plan, lambda plan, path: draw_plans([plan], path)])
+@pytest.mark.parametrize("draw", [plot_plan, lambda plan, path: plot_plans([plan], path)])
 def test_other_suffixes_are_refused_before_any_work(tmp_path, draw):
     with pytest.raises(ValueError, match=r"plan\.pdf'.*\.png or \.svg"):
         draw(HOME, tmp_path / "plan.pdf")
@@ -110,11 +110,11 @@ def test_other_suffixes_are_refused_before_any_work(tmp_path, draw):
 )
 def test_wrong_arguments_say_what_is_wrong(plans, options, message):
     with pytest.raises(ValueError, match=message):
-        draw_plans(plans, **options)
+        plot_plans(plans, **options)
 
 
 def test_every_room_has_its_name_and_area_on_its_floor():
-    shown = words(draw_plan(HOME))
+    shown = words(plot_plan(HOME))
     for room, code in enumerate(HOME.diagram.rooms):
         style, area = room_style(code), f"{HOME.areas[room]:.1f} m²"
         assert any(word in " ".join(shown) for word in (style.name, style.label))
@@ -125,7 +125,7 @@ def test_every_room_has_its_name_and_area_on_its_floor():
 @pytest.mark.parametrize("options", [{"cell": 4.6}, {"cell": 2.5}, {"scale": 60}])
 def test_no_text_leaves_its_room_or_lies_on_another(options):
     plans = [HOME, *DRAWN]
-    figure = draw_plans(plans, beside=False, **options)
+    figure = plot_plans(plans, beside=False, **options)
     boxes = text_boxes(figure)
     for index, plan in enumerate(plans):
         walls = shape(figure, f"plan-{index}-wall")
@@ -148,17 +148,17 @@ def test_rooms_too_small_for_a_name_are_numbered_and_explained():
         ("Wall-in", (6.0, 0.7, 6.7, 1.4)),
         ("Balcony", (0.0, 4.0, 6.0, 4.4)),
     ]
-    shown = words(draw_plan(floor_plan(rooms), scale=200))
+    shown = words(plot_plan(floor_plan(rooms), scale=200))
     assert {"1", "2", "3"} <= {*shown}
     (line,) = [word for word in shown if word.startswith("Rooms")]
     assert line.split("   ")[1:] == ["1 Storage 0.5 m²", "2 Wall-in 0.5 m²", "3 Balcony 2.4 m²"]
-    large = words(draw_plan(floor_plan(rooms), scale=20))
+    large = words(plot_plan(floor_plan(rooms), scale=20))
     assert "1" not in large
     assert "Balcony 2.4 m²" in large
 
 
 def test_floors_have_the_hue_of_their_bubbles():
-    figure = draw_plans([HOME])
+    figure = plot_plans([HOME])
     fills = {p.get_gid(): np.array(p.get_facecolor()[:3]) for p in figure.axes[0].patches}
     bubbles = [p for p in figure.axes[0].patches if isinstance(p, Circle)]
     assert [to_hex(b.get_facecolor()) for b in bubbles[: HOME.diagram.num_rooms]] == [
@@ -173,7 +173,7 @@ def test_bubbles_stand_beside_their_plan_unless_nobody_wants_them():
     def circles(figure: Figure) -> int:
         return sum(isinstance(patch, Circle) for patch in figure.axes[0].patches)
 
-    beside, alone = draw_plans([HOME, PLOT]), draw_plans([HOME, PLOT], beside=False)
+    beside, alone = plot_plans([HOME, PLOT]), plot_plans([HOME, PLOT], beside=False)
     assert circles(beside) == 2 * HOME.diagram.num_rooms
     assert circles(alone) == 0
     (wide, high), (width, height) = beside.get_size_inches(), alone.get_size_inches()
@@ -183,13 +183,13 @@ def test_bubbles_stand_beside_their_plan_unless_nobody_wants_them():
 
 def test_titles_and_columns():
     titles = [f"flat {letter}" for letter in "abcd"]
-    figure = draw_plans(DRAWN[:4], columns=4, beside=False, titles=titles)
+    figure = plot_plans(DRAWN[:4], columns=4, beside=False, titles=titles)
     assert [word for word in words(figure) if word.startswith("flat")] == titles
     assert figure.get_size_inches()[0] > 3 * figure.get_size_inches()[1]
 
 
 def test_all_plans_of_a_sheet_have_the_scale_that_it_says():
-    figure = draw_plans(DRAWN, beside=False)
+    figure = plot_plans(DRAWN, beside=False)
     (scale,) = [int(word[4:]) for word in words(figure) if word.startswith("1 : ")]
     for index, plan in enumerate(DRAWN):
         for room, floor in enumerate(plan.rooms):
@@ -198,7 +198,7 @@ def test_all_plans_of_a_sheet_have_the_scale_that_it_says():
     (metres,) = [int(word[:-2]) for word in words(figure) if re.fullmatch(r"\d+ m", word)]
     bars = [p for p in figure.axes[0].patches if type(p).__name__ == "Rectangle"]
     assert sum(bar.get_width() for bar in bars) == pytest.approx(metres * INCHES / scale)
-    assert "1 : 50" in words(draw_plan(DRAWN[0], scale=50))
+    assert "1 : 50" in words(plot_plan(DRAWN[0], scale=50))
 
 
 def test_walls_are_thick_outside_and_thin_inside():
@@ -261,7 +261,7 @@ def test_the_door_of_a_closet_swings_out_of_it():
 
 
 def test_the_front_door_is_marked_outside_and_pointed_at():
-    figure = draw_plan(HOME)
+    figure = plot_plan(HOME)
     floors = [shape(figure, f"plan-0-room-{room}") for room in range(HOME.diagram.num_rooms)]
     arrow = shape(figure, "plan-0-front-door")
     assert arrow.area > 0
@@ -273,7 +273,7 @@ def test_the_front_door_is_marked_outside_and_pointed_at():
         middle.distance(shapely.Point(c)) for c in base
     )
     assert "Front door" in words(figure)
-    closed = draw_plan(replace(HOME, doors=HOME.doors[1:]))
+    closed = plot_plan(replace(HOME, doors=HOME.doors[1:]))
     assert "plan-0-front-door" not in names(closed)
     assert "Front door" not in words(closed)
 
@@ -298,25 +298,25 @@ def test_dead_area_is_hatched_and_the_boundary_drawn_where_there_is_one():
     assert hatched(PLOT) == pytest.approx(dead.area, rel=0.02)
     assert all(dead.buffer(1e-6).covers(line) for line in shapely.get_parts(hatching(dead, 0.1)))
     assert hatched(HOME) == 0  # what lies beside an L-shaped house is not dead
-    assert names(draw_plan(PLOT)) - names(draw_plan(HOME)) == {"plan-0-boundary", "plan-0-dead"}
-    assert "Dead area" in words(draw_plan(PLOT))
-    assert "Dead area" not in words(draw_plan(HOME))
+    assert names(plot_plan(PLOT)) - names(plot_plan(HOME)) == {"plan-0-boundary", "plan-0-dead"}
+    assert "Dead area" in words(plot_plan(PLOT))
+    assert "Dead area" not in words(plot_plan(HOME))
 
 
 def test_dimensions_are_those_of_the_walls_middles():
-    assert {"10.40", "9.00"} <= {*words(draw_plan(HOME))}
-    assert {"10.40", "9.00"} <= {*words(draw_plans([HOME]))}
+    assert {"10.40", "9.00"} <= {*words(plot_plan(HOME))}
+    assert {"10.40", "9.00"} <= {*words(plot_plans([HOME]))}
     assert wall_chain(HOME, 0, far=True) == [0.0, 4.0, 6.2, 9.0, 10.4]
     assert wall_chain(HOME, 0, far=False) == [0.0, 3.5, 6.6, 9.0, 10.4]
     assert wall_chain(HOME, 1, far=False) == [0.0, 4.2, 6.0, 9.0]
     chain = ["4.00", "2.20", "2.80", "1.40"]  # the front door takes the other side
-    shown = words(draw_plan(HOME))
+    shown = words(plot_plan(HOME))
     assert [shown.count(metres) for metres in chain] == [1, 1, 1, 1]
-    assert "2.20" not in words(draw_plans([HOME]))
+    assert "2.20" not in words(plot_plans([HOME]))
 
 
 def test_walls_lie_over_floors_and_texts_over_all():
-    axes = draw_plan(PLOT).axes[0]
+    axes = plot_plan(PLOT).axes[0]
     depth = {p.get_gid(): p.get_zorder() for p in axes.patches if isinstance(p, PathPatch)}
     assert depth["plan-0-dead"] < depth["plan-0-room-0"] < depth["plan-0-wall"]
     (name,) = [text for text in axes.texts if text.get_text() == "Living room"]
@@ -327,8 +327,8 @@ def test_walls_lie_over_floors_and_texts_over_all():
 
 def test_plans_without_doors_or_with_covered_rooms_are_drawn():
     rooms = [("LivingRoom", (0.0, 0.0, 4.0, 4.0)), ("Kitchen", (0.0, 0.0, 4.0, 4.0))]
-    assert "Living room" in words(draw_plan(floor_plan([rooms[0]])))
-    shown = words(draw_plans([floor_plan(rooms)]))
+    assert "Living room" in words(plot_plan(floor_plan([rooms[0]])))
+    shown = words(plot_plans([floor_plan(rooms)]))
     assert any("Kitchen 0.0 m²" in word for word in shown) or "Kitchen" in shown
 
 
@@ -338,7 +338,7 @@ def test_a_door_that_swings_nowhere_is_still_drawn():
         doors=(Door((0, 1), (0.7, 0.0), (0.7, 0.7)),),
     )
     assert len(PlanShapes(tiny).swings) == 1
-    assert draw_plan(tiny) is not None
+    assert plot_plan(tiny) is not None
 
 
 def test_doors_without_width_are_left_out_and_slanted_ones_drawn():
@@ -347,7 +347,7 @@ def test_doors_without_width_are_left_out_and_slanted_ones_drawn():
     shapes = PlanShapes(replace(HOME, doors=doors))
     assert len(shapes.arrows) == len(shapes.swings) == 1
     assert shapes.swings[0].sector.area == pytest.approx(math.pi * 0.5**2 / 4, rel=0.01)
-    draw_plan(replace(HOME, doors=(Door((0, 6), (3.0, 0.0), (3.0, 0.0)),)))
+    plot_plan(replace(HOME, doors=(Door((0, 6), (3.0, 0.0), (3.0, 0.0)),)))
 
 
 def test_without_shapely_the_extra_is_named():

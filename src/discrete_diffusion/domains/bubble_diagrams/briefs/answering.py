@@ -13,10 +13,10 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.base import draw_sizes
+from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
-    Meets,
-    brief_asked,
+    BriefPredicate,
+    load_brief,
     steered,
     told_by,
 )
@@ -25,19 +25,19 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Di
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
+    Accepted,
     DrawnDiagram,
-    Kept,
-    keep,
+    accept,
 )
 from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.sampling import NUM_SAMPLES, sampled
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.intervals import share_error
-from discrete_diffusion.evaluation.report import Drawn, Sampled
-from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import sample_fresh
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.drawing import draw_seeds
+from discrete_diffusion.sampling.drawing import sample_seeds
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import effective_samples, log_mean, move, systematic
@@ -83,18 +83,18 @@ class Answer:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Drawn:
+def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """Draw ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
 
     Raises ``ValueError`` naming file, line and key for a brief that is wrong, one that no diagram
     meets, and one that too few samples meet to be found.
     """
-    brief, words = brief_asked(request, vocab), vocabulary_of_graph(vocab)
+    brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
     start, (condition, told) = time.perf_counter(), told_by(brief, trained, vocab)
     with trained.sharing() as shard:
-        model = replace(trained.on(shard), on_drawn=None, told=condition)
+        model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-        asked = Asked(request, trained, model, vocab, brief, shard, num)
+        asked = BriefRequest(request, trained, model, vocab, brief, shard, num)
         method = request.method or asked.chosen()
         answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
     diagrams = Diagrams(answer.diagrams)
@@ -110,16 +110,16 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     }
     logger.info("%s", _said(facts))
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
         return sampled(request, trained, what, diagrams, facts)
 
-    return Drawn(diagrams, write)
+    return Samples(diagrams, write)
 
 
 @dataclass
-class Asked:
+class BriefRequest:
     """A request for ``num`` diagrams, and what has been drawn for it so far."""
 
     request: Request
@@ -133,7 +133,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         self.constraint = BriefConstraint(self.brief, self.vocab)
-        self.meets = Meets(self.brief, self.shard)
+        self.meets = BriefPredicate(self.brief, self.shard)
         counts = self.trained.size_counts
         self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
         if not self.sizes:
@@ -161,7 +161,7 @@ class Asked:
     def _draw(self, turn: int, num: int) -> list[DrawnDiagram]:
         if turn == 0 and self._first is not None:
             return self._first
-        drawn = draw_fresh(
+        drawn = sample_fresh(
             self.trained, self.model, num, self.request.seed, stream=(turn,), size=self.sizes
         )
         diagrams, calls = decode(drawn.tokens, self.vocab), drawn.nfe.tolist()
@@ -179,11 +179,11 @@ class Asked:
                 self.trained.append(lines_of(each.diagram for each in new))
 
         tries = self.request.tries or TRIES
-        kept = keep(
+        kept = accept(
             self._draw,
             self.num,
             self.meets,
-            Kept(self.num, "meet the brief", most_calls),
+            Accepted(self.num, "meet the brief", most_calls),
             tries=tries,
             remedy=f"tries={tries}: raise it for more, or take method=particles",
             on_kept=write_kept,
@@ -236,7 +236,7 @@ class Asked:
         real = [
             trained.domain.real_positions(
                 trained.data_config,
-                draw_sizes(counts, num, make_generator(self.request.seed, 1, repeat, 0)),
+                sample_sizes(counts, num, make_generator(self.request.seed, 1, repeat, 0)),
             )
             for repeat in range(REPEATS)
         ]
@@ -246,13 +246,13 @@ class Asked:
                 trained.algorithm,
                 real[repeat].to(device),
                 generator=make_generator(self.request.seed, 1, repeat, 1, device=device),
-                conditions=self.model.told_to(num),
+                conditions=self.model.shared_conditions_of(num),
             ).cpu()
 
         tokens = sum(int(each.sum()) for each in real)
         with progress.task("steering particles", tokens, "tokens") as drawing:
             sampler = steered(trained.sampler, self.constraint, trained.path)
-            sampler.on_drawn = lambda new: drawing.advance(new * self.shard.world_size)
+            sampler.on_sampled = lambda new: drawing.advance(new * self.shard.world_size)
             return self.shard.map(draw, range(REPEATS))
 
     def _with_plans(self, part: SampleOutput) -> SampleOutput:
@@ -270,7 +270,7 @@ class Asked:
         real = tokens != self.vocab.pad_id
         sampler = self.trained.sampler
         assert isinstance(sampler, FirstHitting)
-        on_device = make_generator(*draw_seeds(generator, 1), device=model.device)
+        on_device = make_generator(*sample_seeds(generator, 1), device=model.device)
         for _ in range(MOVES):
             output, took = move(
                 sampler,
@@ -280,7 +280,7 @@ class Asked:
                 self.constraint,
                 share=MOVED,
                 generator=on_device,
-                conditions=model.told_to(len(tokens)),
+                conditions=model.shared_conditions_of(len(tokens)),
             )
             calls += int(output.nfe.sum())
             moved = output.x0.cpu()

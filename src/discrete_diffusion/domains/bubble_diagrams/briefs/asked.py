@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.runtime.shards import Shard
 
 
-def brief_asked(request: Request, vocab: VocabConfig) -> Brief:
+def load_brief(request: Request, vocab: VocabConfig) -> Brief:
     """That of ``brief``; ``ValueError`` for one that is wrong or that no diagram meets, and for
     options that do not go with one."""
     for key, why in (
@@ -88,7 +88,7 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Meets:
+class BriefPredicate:
     """Whether diagrams meet a brief, floor plan included if that is asked for; None: undecided."""
 
     brief: Brief

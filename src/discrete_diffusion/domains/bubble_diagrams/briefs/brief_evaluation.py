@@ -14,9 +14,9 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.method_scores import (
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
     MAX_DRAWN,
-    draw_grid,
+    plot_grid,
 )
-from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import draw_sample_pictures
+from discrete_diffusion.domains.bubble_diagrams.pictures.statistics import plot_samples
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
@@ -121,11 +121,11 @@ class BriefEvaluation(Evaluation):
         """The samples of the method that was asked for."""
         write_diagrams(folder / "samples.jsonl", self.methods[0].diagrams)
 
-    def draw(self, folder: Path) -> None:
+    def plot(self, folder: Path) -> None:
         drawn, reference = self.methods[0].diagrams, self.matches.reference
-        draw_grid(drawn[:MAX_DRAWN], folder / "samples.png")
+        plot_grid(drawn[:MAX_DRAWN], folder / "samples.png")
         if reference is not None:
-            draw_sample_pictures(drawn, reference.diagrams, folder)
+            plot_samples(drawn, reference.diagrams, folder)
 
 
 def _notes_of(method: MethodScores, asked: int) -> list[str]:

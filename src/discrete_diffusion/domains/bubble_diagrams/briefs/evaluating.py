@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Answer, Asked
+from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Answer, BriefRequest
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
-    brief_asked,
+    load_brief,
     softly_steered,
     told_by,
 )
@@ -28,7 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.held_out import checkpoint_facts, sampling_facts
-from discrete_diffusion.evaluation.token_samples import draw_fresh
+from discrete_diffusion.evaluation.token_samples import sample_fresh
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 
 if TYPE_CHECKING:
@@ -77,15 +77,15 @@ def evaluate_brief(
     """Answer ``brief`` as ``sample`` does, and by plain rejection and soft guidance, and measure
     all against the data that meet it; see docs/briefs.md."""
     start = time.perf_counter()
-    brief, words = brief_asked(request, vocab), vocabulary_of_graph(vocab)
+    brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
     condition, told = told_by(brief, trained, vocab)
     trained.check_weights()
     real = real_data_for_model(request, trained, vocab)
     matches = Matches.of(brief, real, words)
     num = NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
     with trained.sharing() as shard:
-        model = replace(trained.on(shard), on_drawn=None, told=condition)
-        asked = Asked(request, trained, model, vocab, brief, shard, num)
+        model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
+        asked = BriefRequest(request, trained, model, vocab, brief, shard, num)
         answers, left_out = _answers(request, asked)
         verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}
     floors: dict[int, Floors | None] = {}
@@ -128,7 +128,7 @@ def _gamma(request: EvaluateRequest) -> float:
     return GAMMA if request.gamma is None else request.gamma
 
 
-def _answers(request: EvaluateRequest, asked: Asked) -> tuple[dict[str, Answer], list[str]]:
+def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, Answer], list[str]]:
     """By method, the one that was asked for first; and sentences on those that are left out."""
     soft, left_out = None, []
     if isinstance(asked.trained.sampler, FirstHitting):
@@ -158,9 +158,9 @@ def _answers(request: EvaluateRequest, asked: Asked) -> tuple[dict[str, Answer],
     return answers, left_out
 
 
-def _by_soft_guidance(asked: Asked, sampler: SoftGuidance) -> Answer:
+def _by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
     """``num`` diagrams, whether they meet the brief or not, of sizes that it allows."""
-    drawn = draw_fresh(
+    drawn = sample_fresh(
         asked.trained,
         replace(asked.model, sampler=sampler, steps=None),
         asked.num,

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.bubble_diagrams.briefs.asked import Meets, brief_asked, steered
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
+    BriefPredicate,
+    load_brief,
+    steered,
+)
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.particles import effective_number, systematic
@@ -43,9 +47,9 @@ _LEAST_SHARE = 0.1
 def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
     """How completions that meet ``brief`` are drawn and chosen, see ``complete_brief``.
 
-    Raises ``ValueError`` as ``brief_asked``, and for a brief that says more than diagrams do.
+    Raises ``ValueError`` as ``load_brief``, and for a brief that says more than diagrams do.
     """
-    brief = brief_asked(request, vocab)
+    brief = load_brief(request, vocab)
     if brief.told.names:
         raise ValueError(
             f"{brief.told.names[0]} of brief={request.brief} does not go with given= yet; leave "
@@ -66,7 +70,7 @@ def complete_brief(
 ) -> tuple[Completions, dict[str, Any]]:
     """``num`` completions of each of the ``lines`` that meet ``brief``, and facts of how they were
     drawn. Raises ``ValueError`` naming a line without."""
-    meets, method = Meets(brief, shard), request.method
+    meets, method = BriefPredicate(brief, shard), request.method
     if method is None:
         met = meets(draw(trained.sampler, _PILOT, (3,)).diagrams)
         shares = [
@@ -94,7 +98,11 @@ def complete_brief(
 
 
 def by_rejection(
-    draw: Callable[[int], Completions], judge: Meets, lines: Sequence[int], num: int, tries: int
+    draw: Callable[[int], Completions],
+    judge: BriefPredicate,
+    lines: Sequence[int],
+    num: int,
+    tries: int,
 ) -> tuple[Completions, dict[str, Any]]:
     """The first ``num`` completions of each line that meet the brief; at most ``tries`` are drawn
     for each asked one. Raises ``ValueError`` naming a line of which too few do."""
@@ -131,7 +139,7 @@ def by_rejection(
 
 def by_particles(
     pool: Completions,
-    judge: Meets,
+    judge: BriefPredicate,
     lines: Sequence[int],
     num: int,
     particles: int,

@@ -139,16 +139,16 @@ def _draw(
 ) -> None:
     """One picture, or one each in a folder by ``write_each``."""
     from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
-        draw_diagram,
-        draw_grid,
+        plot_diagram,
+        plot_grid,
     )
 
     if write_each is not None:
-        write_each(diagrams, lambda path, each: draw_diagram(each, path))
+        write_each(diagrams, lambda path, each: plot_diagram(each, path))
         return
     if len(diagrams) > MAX_DRAWN:
         raise ValueError(
             f"{len(diagrams):,} diagrams are too many for one picture; draw some with "
             f"--first {MAX_DRAWN}, or a file for each with --each"
         )
-    draw_grid(diagrams, target)
+    plot_grid(diagrams, target)

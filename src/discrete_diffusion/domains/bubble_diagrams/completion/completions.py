@@ -24,7 +24,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.sampling.drawing import draw_samples, draw_seeds, rows_at_once
+from discrete_diffusion.sampling.drawing import rows_at_once, sample_in_batches, sample_seeds
 from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
 
 if TYPE_CHECKING:
@@ -86,15 +86,15 @@ def complete(
     trajectories: int = 0,
     way: Way | None = None,
     shard: Shard | None = None,
-    on_drawn: Callable[[Tensor, list[BubbleDiagram]], None] | None = None,
+    on_sampled: Callable[[Tensor, list[BubbleDiagram]], None] | None = None,
 ) -> Completions:
     """``completions`` diagrams for each partial one, every room and relation kept.
 
     ``lines``: the numbers of the partial diagrams in ``given`` and in errors; 1, 2, ... by default.
     ``trajectories``: the number of diagrams, the first ones, whose intermediate states are kept.
     ``way``: "lookahead" gives them a floor plan, and their ``log_weight``, if one is possible.
-    ``batch_size``, ``shard``: as for ``draw_samples``; each line is weighed by one process.
-    ``on_drawn``: of a process by itself, told which diagrams are in each batch, and them, as soon
+    ``batch_size``, ``shard``: as for ``sample_in_batches``; each line is weighed by one process.
+    ``on_sampled``: of a process by itself, told which diagrams are in each batch, and them, as soon
     as they are drawn; with it a ``Stop`` ends the drawing, and those drawn by then are returned.
 
     Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
@@ -122,7 +122,7 @@ def complete(
         algorithm, vocab, node_order, max_arrangements, batch_size, generator.device, completions
     )
     shard, way = shard or Shard(), way or Way("", vocab)
-    seeds = draw_seeds(generator, len(partials))
+    seeds = sample_seeds(generator, len(partials))
     with progress.task("weighing arrangements", len(partials), "lines") as weighing:
 
         def arrange(request: tuple[PartialDiagram, int, int]) -> Arranged:
@@ -137,11 +137,11 @@ def complete(
 
     def tell(rows: Tensor, output: SampleOutput) -> None:
         finished.append(rows)
-        if on_drawn is not None:
+        if on_sampled is not None:
             drawn = numbered_as_given(output, arranged, real, known, rows, way)
-            on_drawn(rows, drawn.diagrams)
+            on_sampled(rows, drawn.diagrams)
 
-    output = draw_samples(
+    output = sample_in_batches(
         sampler,
         algorithm,
         real,
@@ -152,7 +152,7 @@ def complete(
         narrowing=way.narrowing,
         trajectories=trajectories,
         shard=shard,
-        on_drawn=None if on_drawn is None else tell,
+        on_sampled=None if on_sampled is None else tell,
     )
     rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
     return numbered_as_given(output, arranged, real, known, rows, way)

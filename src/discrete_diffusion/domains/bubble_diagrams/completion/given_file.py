@@ -22,7 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of, w
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
 from discrete_diffusion.domains.bubble_diagrams.pictures.completion_pictures import (
     CompletedRow,
-    draw_completions,
+    plot_completions,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import MAX_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory_files import save_trajectory
@@ -34,7 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.sampled_plans import (
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way, check_partial
 from discrete_diffusion.domains.bubble_diagrams.sampling import check_directions, sampled
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
-from discrete_diffusion.evaluation.report import Drawn, Sampled
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.runtime.given_objects import place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 
@@ -60,7 +60,7 @@ MAX_NAMED = 5
 
 def complete_file(
     request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
-) -> Drawn:
+) -> Samples:
     """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
     trajectory, if one is asked for. ``choose``: draws completions and takes some of them, such as
     those that meet a brief; without it all that are drawn are taken.
@@ -91,7 +91,7 @@ def complete_file(
         start = time.perf_counter()
 
         def draw(
-            sampler: TokenSampler, num: int, entropy: Sequence[int], on_drawn: Any = None
+            sampler: TokenSampler, num: int, entropy: Sequence[int], on_sampled: Any = None
         ) -> Completions:
             try:
                 return complete(
@@ -109,7 +109,7 @@ def complete_file(
                     max_arrangements=request.max_arrangements,
                     trajectories=request.trajectory,
                     shard=shard,
-                    on_drawn=on_drawn,
+                    on_sampled=on_sampled,
                 )
             except UnseenError as error:
                 place = place_of_line(request.given, error.line)
@@ -117,7 +117,7 @@ def complete_file(
 
         of_choice: dict[str, Any] = {}
         if choose is None:
-            told = trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_drawn
+            told = trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_sampled
             completed = draw(trained.sampler, each, (1,), told)
         else:
             completed, of_choice = choose(list(partials), draw, each, shard)
@@ -133,7 +133,7 @@ def complete_file(
     if reasons := "; ".join(why):
         logger.info("the completions are approximate: %s", reasons)
 
-    def write() -> Sampled:
+    def write() -> SavedSamples:
         facts = {
             "completions": each,
             "seconds": seconds,
@@ -143,7 +143,7 @@ def complete_file(
         }
         return _write_completed(request, trained, partials, completed, facts, vocab)
 
-    return Drawn(Diagrams(completed.diagrams), write)
+    return Samples(Diagrams(completed.diagrams), write)
 
 
 def _write_completed(
@@ -153,7 +153,7 @@ def _write_completed(
     completed: Completions,
     facts: dict[str, Any],
     vocab: VocabConfig,
-) -> Sampled:
+) -> SavedSamples:
     folder, diagrams = request.out, completed.diagrams
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
@@ -196,4 +196,4 @@ def _draw(
         for line, completions in of_line.items()
     ]
     shown = max(len(row.completions) for row in rows)
-    draw_completions(rows[: max(1, MAX_DRAWN // shown)], path)
+    plot_completions(rows[: max(1, MAX_DRAWN // shown)], path)

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.drawing import draw_samples
+from discrete_diffusion.sampling.drawing import sample_in_batches
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
@@ -32,7 +32,7 @@ _BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
 
 
 @dataclass(frozen=True)
-class ToldScores:
+class ConditioningScores:
     """``more``: by what is changed of all facts, how many nats more a diagram takes, mean and
     standard error over ``num`` held-out diagrams. ``obeyed``: by guidance, the share of samples
     with the number of rooms and all counts that the model was told, nothing else being told; none
@@ -73,7 +73,9 @@ class ToldScores:
         )
 
 
-def measure_told(model: Model, data: DiagramDataset, split: str, seed: int) -> ToldScores | None:
+def measure_told(
+    model: Model, data: DiagramDataset, split: str, seed: int
+) -> ConditioningScores | None:
     """Of the first ``NUM`` diagrams of a split; None of a model that is told nothing."""
     facts, examples = data.facts, data.splits[split][:NUM]
     if facts is None or not len(examples):
@@ -106,14 +108,14 @@ def measure_told(model: Model, data: DiagramDataset, split: str, seed: int) -> T
         of_rooms = [facts.columns(name) for name in facts.names if name in OF_ROOMS]
         asked = condition.masked_fill(~torch.stack(of_rooms).any(dim=0), torch.nan)
         obeyed = {w: _obeyed(model, facts, asked, examples.real, w, seed) for w in GUIDANCE}
-    return ToldScores(len(examples), more, obeyed)
+    return ConditioningScores(len(examples), more, obeyed)
 
 
 def _obeyed(
     model: Model, facts: Facts, asked: Tensor, real: Tensor, weight: float, seed: int
 ) -> float:
     """Share of samples, one for each row of ``asked``, that are as they should."""
-    drawn = draw_samples(
+    drawn = sample_in_batches(
         replace(model.sampler, guidance=weight),
         model.algorithm,
         real,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_graphml, to_node_link
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.atomic_files import whole_folder, written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_folder, atomic_write
 
 Drawable = TypeVar("Drawable")
 
@@ -67,7 +67,7 @@ def write_each(
     replaced: Callable[[Path], object] | None = None,
 ) -> None:
     """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes: all
-    of them or none. ``replaced``: see ``whole_folder``.
+    of them or none. ``replaced``: see ``atomic_folder``.
 
     Raises ``ValueError`` if the folder exists, is not empty and may not be replaced.
     """
@@ -75,7 +75,7 @@ def write_each(
     if taken and replaced is None:
         raise ValueError(f"{folder} exists already; choose another name, or --overwrite")
     digits = max(4, len(str(len(diagrams))))
-    with whole_folder(folder, replaced=replaced) as unfinished:
+    with atomic_folder(folder, replaced=replaced) as unfinished:
         tracked = progress.track(diagrams, f"writing {folder.name}", "files")
         for number, diagram in enumerate(tracked, start=1):
             write(unfinished / f"{number:0{digits}}{suffix}", diagram)
@@ -97,7 +97,7 @@ def _texts(objects: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 def _write(path: Paths, texts: Iterable[str]) -> None:
     with (
-        written_whole(Path(path)) as unfinished,
+        atomic_write(Path(path)) as unfinished,
         unfinished.open("w", encoding="utf-8", newline="\n") as file,
     ):
         file.writelines(texts)

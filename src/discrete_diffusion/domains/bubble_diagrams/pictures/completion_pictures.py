@@ -1,4 +1,4 @@
-"""Pictures of partial diagrams beside what completes them: ``draw_completions``."""
+"""Pictures of partial diagrams beside what completes them: ``plot_completions``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class CompletedRow:
     completions: Sequence[BubbleDiagram]
 
 
-def draw_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
-    """A row for each partial diagram: what is given, then its completions; see ``draw_grid``.
+def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
+    """A row for each partial diagram: what is given, then its completions; see ``plot_grid``.
 
     What is given is placed by what is known of it alone: a grey bubble is a room of unknown type,
     a dotted line a pair of which nothing is said.

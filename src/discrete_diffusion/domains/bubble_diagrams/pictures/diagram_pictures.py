@@ -1,4 +1,4 @@
-"""Pictures of bubble diagrams: ``draw_diagram`` for one, ``draw_grid`` for many.
+"""Pictures of bubble diagrams: ``plot_diagram`` for one, ``plot_grid`` for many.
 
 Built on matplotlib's object interface: no pyplot, no global state, any backend.
 """
@@ -30,12 +30,12 @@ MAX_DRAWN = 36
 """Samples, or diagrams of a list, that are drawn: the first ones."""
 
 
-def draw_diagram(diagram: Plan, path: str | Path | None = None) -> Figure:
-    """One diagram as a picture without a legend; see ``draw_grid``."""
-    return draw_grid([diagram], path, legend=False, cell=5.0)
+def plot_diagram(diagram: Plan, path: str | Path | None = None) -> Figure:
+    """One diagram as a picture without a legend; see ``plot_grid``."""
+    return plot_grid([diagram], path, legend=False, cell=5.0)
 
 
-def draw_grid(
+def plot_grid(
     diagrams: Sequence[Plan],
     path: str | Path | None = None,
     *,

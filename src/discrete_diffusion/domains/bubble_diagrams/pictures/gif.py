@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write
 
 Pixels = NDArray[np.uint8]
 
@@ -53,7 +53,7 @@ def write_gif(
     shown for the sum of their times. Pictures are taken one at a time.
     """
     images = map(palette.apply, pictures)
-    with written_whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         next(images).save(
             unfinished,
             format="GIF",

@@ -33,7 +33,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import Placement
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT, DOOR
-from discrete_diffusion.runtime.atomic_files import written_whole
+from discrete_diffusion.runtime.atomic_files import atomic_write
 from discrete_diffusion.viz.chart_style import LINE
 
 MARGIN = 0.16
@@ -163,7 +163,7 @@ class Sheet:
                 x += entry.width
         if path is not None:
             metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-            with written_whole(path) as unfinished, _same_ids():
+            with atomic_write(path) as unfinished, _same_ids():
                 self.figure.savefig(unfinished, dpi=self.figure.dpi, metadata=metadata)
         return self.figure
 

@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_counts import count_diagrams
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
-from discrete_diffusion.viz.bars import BarPanel, draw_bars
+from discrete_diffusion.viz.bars import BarPanel, plot_bars
 from discrete_diffusion.viz.chart_style import (
     DIFFERENCE_MAP,
     LINE,
@@ -37,7 +37,7 @@ SMALLEST_SPAN = 0.1
 """Differences are coloured on at least -10 to 10 points, so that noise stays pale."""
 
 
-def draw_sample_pictures(
+def plot_samples(
     samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram], folder: Path
 ) -> None:
     """``adjacency.png``, ``histograms.png`` and ``relations.png``: real against sampled."""
@@ -45,7 +45,7 @@ def draw_sample_pictures(
     sampled = count_diagrams(samples, real.vocabulary)
     types = map(ROOM_TYPES.index, real.vocabulary.room_types)
     names = [room_style(code).name for code in types]
-    draw_adjacency(
+    plot_adjacency(
         real.share_related(FEWEST_PAIRS),
         sampled.share_related(FEWEST_PAIRS),
         names,
@@ -53,7 +53,7 @@ def draw_sample_pictures(
         note="How often two rooms of one diagram are related, by their types. "
         f"A dot: fewer than {FEWEST_PAIRS} such pairs.",
     )
-    draw_bars(
+    plot_bars(
         [
             BarPanel("Rooms per diagram", "rooms", "diagrams", real.rooms, sampled.rooms),
             BarPanel("Relations per room", "relations", "rooms", real.degrees, sampled.degrees),
@@ -61,7 +61,7 @@ def draw_sample_pictures(
         ],
         folder / "histograms.png",
     )
-    draw_bars(
+    plot_bars(
         [
             BarPanel("Room types", "", "rooms", real.room_types, sampled.room_types, names),
             BarPanel(
@@ -77,7 +77,7 @@ def draw_sample_pictures(
     )
 
 
-def draw_adjacency(
+def plot_adjacency(
     real: Array,
     sampled: Array,
     names: Sequence[str],

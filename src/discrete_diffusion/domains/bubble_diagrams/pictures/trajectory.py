@@ -1,4 +1,4 @@
-"""Pictures of diagrams coming out of the noise: ``draw_film_strip`` and ``animate``.
+"""Pictures of diagrams coming out of the noise: ``plot_film_strip`` and ``animate``.
 
 The bubbles of all states of a diagram stand where they stand in the picture of the finished one, so
 that only their types and relations change. A grey bubble with a question mark is a room that is not
@@ -98,7 +98,7 @@ class _Film:
         pen.progress(_settled(frame, self.finished))
 
 
-def draw_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
+def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
     """One diagram on its way out of the noise, state by state; written to ``path`` if given.
 
     ``frames``: its states, the finished diagram last. Shown are the first, the last, and others at

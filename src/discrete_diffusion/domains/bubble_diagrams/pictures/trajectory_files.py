@@ -13,7 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, d
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory import (
     MAX_FRAMES,
     animate,
-    draw_film_strip,
+    plot_film_strip,
 )
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -42,7 +42,7 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
     frames = counted(min(count, MAX_FRAMES), "frame")
     logger.info("drawing %s of %s%s", frames, counted(len(states), "diagram"), shown)
     animate(states, animation)
-    draw_film_strip(states[0], strip)
+    plot_film_strip(states[0], strip)
     logger.info("on the way out of the noise: %s, %s", animation, strip)
 
 

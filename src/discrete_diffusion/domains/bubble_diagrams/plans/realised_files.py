@@ -20,11 +20,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.runtime.atomic_files import (
+    atomic_folder,
+    ensured_folder,
     growing_file,
     growing_name,
-    made,
     saying_what_is_complete,
-    whole_folder,
     write_text,
 )
 
@@ -73,7 +73,7 @@ class PlanFiles:
         ``plans.partial.jsonl`` as they are found. When a stop is asked, those that are found are
         written, and the numbers say how many diagrams were not tried.
         """
-        with made(self.folder), saying_what_is_complete(self.folder, self.names):
+        with ensured_folder(self.folder), saying_what_is_complete(self.folder, self.names):
             return self._write(jobs, threads, stop_asked)
 
     def _write(
@@ -108,15 +108,15 @@ class PlanFiles:
 
     def _draw(self, plans: list[FloorPlan]) -> None:
         from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (
-            draw_plans,
+            plot_plans,
         )
 
-        draw_plans(plans, self.folder / self.picture)
+        plot_plans(plans, self.folder / self.picture)
 
     def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
         """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""
         say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
-        with whole_folder(self.folder / name, replaced=say) as folder:
+        with atomic_folder(self.folder / name, replaced=say) as folder:
             for number, of_job in plans:
                 for variant, plan in enumerate(of_job, start=1):
                     stem = f"{number}" if variant == 1 else f"{number}-{variant}"

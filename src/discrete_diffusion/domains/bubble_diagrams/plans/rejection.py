@@ -41,7 +41,7 @@ class DrawnDiagram:
 
 
 @dataclass
-class Kept:
+class Accepted:
     """The samples that have what is asked, ``having`` in words, in the order in which they were
     drawn, and what they took.
 
@@ -127,26 +127,26 @@ def keep_buildable(
     effort: float = EFFORT,
     shard: Shard | None = None,
     on_kept: OnKept | None = None,
-) -> Kept:
+) -> Accepted:
     """``keep`` the samples that have a floor plan, see ``have_plans``.
 
     What the solver cannot decide with ``effort`` is rejected. Processes of ``shard`` share the
     verdicts."""
     judge = Buildable(effort, shard or Shard())
     remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
-    return keep(draw, num, judge, Kept(num), tries=tries, remedy=remedy, on_kept=on_kept)
+    return accept(draw, num, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
 
 
-def keep(
+def accept(
     draw: Draw,
     num: int,
     judge: Callable[[Sequence[BubbleDiagram]], list[bool | None]],
-    kept: Kept,
+    kept: Accepted,
     *,
     tries: int,
     remedy: str,
     on_kept: OnKept | None = None,
-) -> Kept:
+) -> Accepted:
     """The first ``num`` drawn samples that ``judge`` finds to have what is asked, in ``kept``.
 
     Whole samples are rejected, their number of rooms too: if ``draw`` draws from p, these are drawn
@@ -178,7 +178,7 @@ def keep(
     return kept
 
 
-def _say(kept: Kept, remedy: str, ended: bool) -> None:
+def _say(kept: Accepted, remedy: str, ended: bool) -> None:
     if kept.missing and kept.most_calls is not None:
         logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.said())
     elif kept.missing and not kept.samples:

@@ -210,7 +210,7 @@ def dissect(
 ) -> NDArray[np.int64]:
     """Draw the boxes of rooms that stand at ``sites`` of the ``ring``.
 
-    ``rooms``: Int[P, n_max] as ``draw_programmes`` returns them.
+    ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them.
     Returns Int64[P, n_max, 4] boxes (x0, y0, x1, y1) in pixels, y downwards, the plan's upper left
     corner at (0, 0); zeros in the slots of rooms that are not there.
     """

@@ -30,8 +30,8 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dis
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     N_MAX,
     PAD,
-    draw_large_programmes,
-    draw_programmes,
+    sample_large_programmes,
+    sample_programmes,
 )
 from discrete_diffusion.domains.bubble_diagrams.procedural.ring import RING, Ring, ring_for
 from discrete_diffusion.domains.bubble_diagrams.procedural.siting import choose_sites
@@ -108,15 +108,15 @@ class PlanArrays:
 def generate_plans(
     num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None
 ) -> list[BubbleDiagram]:
-    """``num`` procedural floor plans with boxes; see ``draw_plans`` for what they are like.
+    """``num`` procedural floor plans with boxes; see ``sample_plans`` for what they are like.
 
     The living room comes first, the other rooms follow by type code. Raises ``ValueError`` as
-    ``draw_plans`` does.
+    ``sample_plans`` does.
     """
-    return draw_plans(num, seed, num_rooms).to_diagrams()
+    return sample_plans(num, seed, num_rooms).to_diagrams()
 
 
-def draw_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
+def sample_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
     """``num`` procedural floor plans as arrays.
 
     ``num_rooms``: the least and the most rooms of a plan, all numbers between equally often; None
@@ -165,7 +165,7 @@ def cache_file(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None
 
 
 def cached_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
-    """What ``draw_plans`` returns, read from the cache if it is there.
+    """What ``sample_plans`` returns, read from the cache if it is there.
 
     A file that cannot be read is drawn and written again, and a folder that cannot be written to
     does no harm; both are logged as warnings.
@@ -181,14 +181,14 @@ def cached_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = No
         cache_file(num, seed, num_rooms),
         "plans",
         expected,
-        lambda: vars(draw_plans(num, seed, num_rooms)),
+        lambda: vars(sample_plans(num, seed, num_rooms)),
     )
     return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
 
 
 def _draw_block(rng: np.random.Generator) -> PlanArrays:
     """``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
-    return _sound_plans(draw_programmes(BLOCK_SIZE, rng), rng)
+    return _sound_plans(sample_programmes(BLOCK_SIZE, rng), rng)
 
 
 def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
@@ -200,7 +200,7 @@ def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanAr
         rows = np.flatnonzero(across == length)
 
         def draw(left: Ints, sizes: Ints = num_rooms[rows]) -> Ints:
-            return draw_large_programmes(sizes[left], most, rng)
+            return sample_large_programmes(sizes[left], most, rng)
 
         first = draw(np.arange(len(rows)))
         plans = _sound_plans(first, rng, Ring(across=length), again=draw)

@@ -75,7 +75,7 @@ def _draw_type(table: dict[int, float], u: NDArray[np.float64]) -> NDArray[np.in
     return np.array(list(table))[_draw(np.array(list(table.values())), u)]
 
 
-def draw_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Room types of ``num`` plans.
 
     Returns Int64[num, N_MAX]: codes of ``ROOM_TYPES`` in ascending order, so that the living room
@@ -96,14 +96,14 @@ def draw_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(rooms, axis=1)[:, :N_MAX]
 
 
-def draw_large_programmes(
+def sample_large_programmes(
     num_rooms: NDArray[np.int64], width: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Room types of plans with as many rooms as ``num_rooms`` Int[P] says, 4 or more.
 
     A living room, a bedroom, a kitchen and a bathroom; every further room is of a group drawn by
     its share, a group that is full (two kitchens, two dining rooms, bathrooms or balconies of a
-    third of the rooms) giving way to bedrooms. Returns Int64[P, width] as ``draw_programmes`` does.
+    third of the rooms) giving way to bedrooms. Returns Int64[P, width], like ``sample_programmes``.
     """
     num, groups = len(num_rooms), list(_LARGE_SHARES)
     drawn = _draw(np.array([*_LARGE_SHARES.values()]), rng.random((num, width - 4)))

@@ -106,7 +106,7 @@ def _influence(ring: Ring) -> NDArray[np.float32]:
 def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring = RING) -> Sites:
     """Give every room but the living room a slot of the ``ring``, which must have two for each.
 
-    ``rooms``: Int[P, n_max] as ``draw_programmes`` returns them. Returns ``Sites``.
+    ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them. Returns ``Sites``.
     """
     num, num_slots = len(rooms), ring.num_slots
     plans = np.arange(num)

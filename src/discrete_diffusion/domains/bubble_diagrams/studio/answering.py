@@ -16,14 +16,14 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_graphml
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import draw_diagram
+from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_diagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_all
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import draw_plan
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
@@ -149,7 +149,7 @@ def realise_diagram(sought: Sought) -> dict[str, Any]:
     plan = found.plans[0]
     return {
         "plan": plan.to_json(),
-        "svg": svg_of(draw_plan(plan)),
+        "svg": svg_of(plot_plan(plan)),
         "target_areas": [round(area, 2) for area in found.areas],
         "given_up": list(found.given_up),
     }
@@ -170,7 +170,7 @@ def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
             "complete it first, or take json"
         )
     diagram = BubbleDiagram.from_json(drawn.to_json())
-    return to_graphml(diagram) if format == "graphml" else svg_of(draw_diagram(diagram))
+    return to_graphml(diagram) if format == "graphml" else svg_of(plot_diagram(diagram))
 
 
 def plan_as_text(data: Mapping[str, Any], format: str) -> str:
@@ -179,7 +179,7 @@ def plan_as_text(data: Mapping[str, Any], format: str) -> str:
     if format == "json":
         return json.dumps(plan.to_json(), indent=1) + "\n"
     if format == "svg":
-        return svg_of(draw_plan(plan))
+        return svg_of(plot_plan(plan))
     if format == "graphml":
         return to_graphml(plan.to_diagram())
     return FORMATS[format].text_of(plan)

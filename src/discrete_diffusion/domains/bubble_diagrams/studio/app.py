@@ -24,9 +24,9 @@ from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.events import FAILED, LATE, answered, drawn
 from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
+    BearerAuth,
     BodyLimit,
     Logged,
-    TokenAsked,
     refusal,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
@@ -89,7 +89,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     if token is None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOCAL, "[::1]"])
     else:
-        app.add_middleware(TokenAsked, token=token)
+        app.add_middleware(BearerAuth, token=token)
     app.add_middleware(Logged)
     return app
 

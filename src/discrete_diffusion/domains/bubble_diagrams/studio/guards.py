@@ -74,7 +74,7 @@ class Logged:
             logger.info("request", extra={"facts": facts})
 
 
-class TokenAsked:
+class BearerAuth:
     """Refuses requests to /api without ``Authorization: Bearer TOKEN``."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:

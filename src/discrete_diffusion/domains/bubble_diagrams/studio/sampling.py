@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.data.base import draw_sizes
+from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
     approximations,
@@ -130,7 +130,7 @@ class DiagramModel:
         sizes = [num_rooms] * num
         if num_rooms is None:
             generator = make_generator(seed, 0)
-            sizes = draw_sizes(self.checkpoint.size_counts, num, generator).tolist()
+            sizes = sample_sizes(self.checkpoint.size_counts, num, generator).tolist()
         return [PartialDiagram((None,) * size, ()) for size in sizes if size]
 
     def check(self, partials: Sequence[PartialDiagram]) -> None:

@@ -49,7 +49,7 @@ def wall_chain(plan: FloorPlan, axis: int, *, far: bool) -> list[float]:
     return [*found, edges[-1]]
 
 
-def draw_dimensions(pen: PlanPen, *, chained: bool) -> None:
+def plot_dimensions(pen: PlanPen, *, chained: bool) -> None:
     """Width and height in metres, between the middles of walls: above and to the left, or on the
     other side where that is the front door's. ``chained``: those of the rooms on that side too."""
     left, top, right, bottom = extent(pen.plan)

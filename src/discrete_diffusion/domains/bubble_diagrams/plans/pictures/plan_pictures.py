@@ -1,4 +1,4 @@
-"""Pictures of dimensioned plans: ``draw_plan`` for one, ``draw_plans`` for a sheet.
+"""Pictures of dimensioned plans: ``plot_plan`` for one, ``plot_plans`` for a sheet.
 
 Built on matplotlib's object interface: no pyplot, no global state, any backend.
 """
@@ -34,7 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     check_positive,
     checked_path,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import draw_dimensions
+from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import plot_dimensions
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pen import (
     FRONT_DOOR,
     SMALL,
@@ -59,16 +59,16 @@ _SPECK = 0.2
 """Square metres that are not worth a word."""
 
 
-def draw_plan(
+def plot_plan(
     plan: FloorPlan, path: str | Path | None = None, *, scale: int | None = None
 ) -> Figure:
-    """One plan as a picture, with the dimensions of the rooms on two sides; see ``draw_plans``."""
+    """One plan as a picture, with the dimensions of the rooms on two sides; see ``plot_plans``."""
     path = checked_path(path)
     check_positive(scale=scale)
     return _draw([plan], scale, cell=7.5, chained=True).finish(path)
 
 
-def draw_plans(
+def plot_plans(
     plans: Sequence[FloorPlan],
     path: str | Path | None = None,
     *,
@@ -136,7 +136,7 @@ def _draw(
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
         pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))
         pens[-1].draw()
-        draw_dimensions(pens[-1], chained=chained)
+        plot_dimensions(pens[-1], chained=chained)
     front = any(pen.shapes.arrows for pen in pens)
     dead = any(pen.shapes.dead.area > _SPECK for pen in pens)
     _draw_footer(sheet, scale, per_metre, front=front, dead=dead)

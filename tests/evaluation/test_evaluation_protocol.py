@@ -19,11 +19,11 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.evaluation.bound import sample_bounds
-from discrete_diffusion.evaluation.equal_terms import (
-    EqualTerms,
+from discrete_diffusion.evaluation.evaluation_protocol import (
+    EvaluationProtocol,
     held_out_bounds,
     score_real_data,
-    score_samples_drawn,
+    score_samples,
 )
 from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
@@ -68,7 +68,7 @@ def diagrams(node_order: str = "canonical", fractions=(0.5, 0.2, 0.3)) -> Diagra
 def test_bounds_are_those_of_the_rows_whatever_the_batches():
     data = diagrams()
     found = [
-        held_out_bounds(KnownBound(data.layout), data, EqualTerms(20, 1, batch_size=size))
+        held_out_bounds(KnownBound(data.layout), data, EvaluationProtocol(20, 1, batch_size=size))
         for size in (3, 64)
     ]
     rows = data.splits["test"][found[0].rows]
@@ -82,7 +82,8 @@ def test_bounds_are_those_of_the_rows_whatever_the_batches():
 def test_random_orders_are_the_same_for_all_models_and_are_subtracted():
     data = diagrams("random")
     first, second = (
-        held_out_bounds(KnownBound(data.layout), data, EqualTerms(1000, 1)) for _ in range(2)
+        held_out_bounds(KnownBound(data.layout), data, EvaluationProtocol(1000, 1))
+        for _ in range(2)
     )
     assert torch.equal(first.values, second.values)
     assert first.ordering == "ordered_random"
@@ -90,7 +91,7 @@ def test_random_orders_are_the_same_for_all_models_and_are_subtracted():
     assert len(first.values) == len(examples)
     # an untrained model knows nothing of orders: log K per position, less log n!
     algorithm = MDLM(Zeros(VOCAB.vocab_size), Absorbing(data.layout, LogLinear()))
-    bounds = held_out_bounds(algorithm, data, EqualTerms(1000, 64))
+    bounds = held_out_bounds(algorithm, data, EvaluationProtocol(1000, 64))
     expected = (examples.real * data.layout.num_legal.double().log()).sum(1)
     expected = expected - examples.log_num_orders
     assert float(bounds.values.mean()) == pytest.approx(float(expected.mean()), abs=0.1)
@@ -98,7 +99,7 @@ def test_random_orders_are_the_same_for_all_models_and_are_subtracted():
 
 def test_without_a_test_split_validation_is_held_out():
     data = diagrams(fractions=(0.5, 0.5, 0))
-    found = held_out_bounds(KnownBound(data.layout), data, EqualTerms(9, 1))
+    found = held_out_bounds(KnownBound(data.layout), data, EvaluationProtocol(9, 1))
     rows = data.splits["val"][found.rows]
     assert torch.equal(found.values, known(rows.x0, rows.real))
 
@@ -114,7 +115,7 @@ def test_text_is_in_bits_per_character(kind):
     data = TextDataset(
         dict.fromkeys(("train", "val", "test"), ids), vocabulary, layout=layout, source="here"
     )
-    bounds = held_out_bounds(KnownBound(layout), data, EqualTerms(1000, 2))
+    bounds = held_out_bounds(KnownBound(layout), data, EvaluationProtocol(1000, 2))
     nats = known(data.splits["test"].x0, data.splits["test"].real).sum()
     assert bounds.quantity == "bits per character"
     assert float(bounds.values.mean()) == pytest.approx(float(nats) / math.log(2) / len(text))
@@ -123,16 +124,16 @@ def test_text_is_in_bits_per_character(kind):
 def test_samples_have_the_same_sizes_and_a_price():
     data = diagrams()
     algorithm = MDLM(Zeros(VOCAB.vocab_size), Absorbing(data.layout, LogLinear()))
-    terms = EqualTerms(num_samples=12)
+    protocol = EvaluationProtocol(num_samples=12)
     one, other = (
-        score_samples_drawn(Model(algorithm, sampler), data, terms, DiagramReport(data, "test"))
+        score_samples(Model(algorithm, sampler), data, protocol, DiagramReport(data, "test"))
         for sampler in (FirstHitting(), Ancestral(steps=2))
     )
     assert one["network_calls"] > 6 > 2 >= other["network_calls"]
     assert one["room_count_w1"] == other["room_count_w1"]
     assert one["seconds_per_1000_samples"] > 0
-    none = EqualTerms(num_samples=0)
-    assert score_samples_drawn(Model(algorithm, FirstHitting()), data, none, None) == {}
+    none = EvaluationProtocol(num_samples=0)
+    assert score_samples(Model(algorithm, FirstHitting()), data, none, None) == {}
 
 
 def test_sample_bounds_average_their_draws():
@@ -160,7 +161,7 @@ def test_sample_bounds_average_their_draws():
 
 def test_a_bound_far_above_knowing_nothing_is_no_result():
     data = diagrams()
-    found = held_out_bounds(KnownBound(data.layout), data, EqualTerms(20, 1))
+    found = held_out_bounds(KnownBound(data.layout), data, EvaluationProtocol(20, 1))
     held_out = data.splits["test"]
     real = held_out.real[found.rows]
     costs = (real * data.layout.num_legal.double().log()).sum(dim=1)

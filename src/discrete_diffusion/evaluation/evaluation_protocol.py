@@ -11,11 +11,11 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import TokenDataset, draw_sizes
+from discrete_diffusion.data.base import TokenDataset, sample_sizes
 from discrete_diffusion.data.batches import bucket_batches
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.sampling.drawing import draw_samples
+from discrete_diffusion.sampling.drawing import sample_in_batches
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Report
@@ -32,7 +32,7 @@ REAL_DRAWS = 3
 
 
 @dataclass(frozen=True)
-class EqualTerms:
+class EvaluationProtocol:
     """How every model of a comparison is measured.
 
     ``bound_samples``: held-out samples at most; ``bound_draws``: noise draws of the bound for each;
@@ -91,17 +91,17 @@ class HeldOutBounds:
         }
 
 
-def held_out_rows(num: int, terms: EqualTerms) -> Tensor:
+def held_out_rows(num: int, protocol: EvaluationProtocol) -> Tensor:
     """Int[M], ascending: all of ``num``, or a random choice of ``terms.bound_samples`` that depends
     on the seed alone."""
-    chosen = torch.randperm(num, generator=make_generator(terms.seed, *_ROWS))
-    return chosen[: terms.bound_samples].sort().values
+    chosen = torch.randperm(num, generator=make_generator(protocol.seed, *_ROWS))
+    return chosen[: protocol.bound_samples].sort().values
 
 
 def held_out_bounds(
     algorithm: TokenAlgorithm,
     data: TokenDataset,
-    terms: EqualTerms,
+    protocol: EvaluationProtocol,
     *,
     device: torch.device | str = "cpu",
 ) -> HeldOutBounds:
@@ -111,18 +111,18 @@ def held_out_bounds(
     models are paired by row.
     """
     split = held_out_split(data)
-    rows = held_out_rows(len(data.splits[split]), terms)
+    rows = held_out_rows(len(data.splits[split]), protocol)
     examples = data.splits[split][rows]
-    parts = bucket_batches(data.sizes(examples), terms.batch_size)
+    parts = bucket_batches(data.sizes(examples), protocol.batch_size)
     batches = [
-        data.augment(examples[part], make_generator(terms.seed, *_ORDERS, k))
+        data.augment(examples[part], make_generator(protocol.seed, *_ORDERS, k))
         for k, part in enumerate(parts)
     ]
     found = sample_bounds(
         algorithm,
         batches,
-        draws=terms.bound_draws,
-        seed=terms.seed,
+        draws=protocol.bound_draws,
+        seed=protocol.seed,
         stream=_BOUND,
         device=device,
     )
@@ -137,25 +137,27 @@ def held_out_bounds(
     )
 
 
-def score_samples_drawn(
-    model: Model, data: TokenDataset, terms: EqualTerms, report: Report
+def score_samples(
+    model: Model, data: TokenDataset, protocol: EvaluationProtocol, report: Report
 ) -> dict[str, Any]:
     """Metrics of ``terms.num_samples`` fresh samples, their network calls and seconds; {} for 0."""
-    if terms.num_samples == 0:
+    if protocol.num_samples == 0:
         return {}
-    sizes = draw_sizes(data.size_counts(), terms.num_samples, make_generator(terms.seed, *_SIZES))
+    sizes = sample_sizes(
+        data.size_counts(), protocol.num_samples, make_generator(protocol.seed, *_SIZES)
+    )
     start = time.perf_counter()
-    output = draw_samples(
+    output = sample_in_batches(
         model.sampler,
         model.algorithm,
         data.real_positions(sizes),
-        generator=make_generator(terms.seed, *_SAMPLES, device=model.device),
+        generator=make_generator(protocol.seed, *_SAMPLES, device=model.device),
     )
     seconds = time.perf_counter() - start
     return {
-        "num_samples": terms.num_samples,
+        "num_samples": protocol.num_samples,
         "network_calls": float(output.nfe.double().mean()),
-        "seconds_per_1000_samples": 1000 * seconds / terms.num_samples,
+        "seconds_per_1000_samples": 1000 * seconds / protocol.num_samples,
         **report.measure(output.x0),
     }
 
