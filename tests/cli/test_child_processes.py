@@ -9,7 +9,6 @@ import sys
 
 import pytest
 import torch
-from lightning.fabric import Fabric
 
 from discrete_diffusion.cli.child_processes import all_processes, command_line, connected
 from discrete_diffusion.cli.launch_environment import rank, stop_signals
@@ -33,6 +32,8 @@ def test_the_command_line_names_the_sub_command_and_the_program(of_this_program)
 @pytest.fixture
 def launched():
     """Lightning's engine as it is after it has started a process, and that process."""
+    from lightning.fabric import Fabric  # seconds
+
     fabric = Fabric(accelerator="cpu", strategy="ddp", devices=2)
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     fabric.strategy.launcher.procs.append(process)

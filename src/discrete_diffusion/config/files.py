@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +85,20 @@ def presets_of(backbone: str) -> list[str]:
 
 def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dict[str, Any]]:
     """Samplers by name, each with its settings and defaults of ``sampling/``, a user's own too."""
-    from omegaconf import OmegaConf
-
     folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
     settings = {}
     for path in sorted(path for folder in folders for path in (folder / "sampling").glob("*.yaml")):
-        found = plain(OmegaConf.load(path))
+        found = deepcopy(_read(path, path.stat().st_mtime_ns))
         settings[str(found.pop("name", path.stem))] = found
     return settings
+
+
+@lru_cache
+def _read(path: Path, changed: int) -> dict[str, Any]:
+    """A YAML file as plain objects, once for each time at which it was ``changed``."""
+    from omegaconf import OmegaConf
+
+    return plain(OmegaConf.load(path))
 
 
 RENAMED = {"default_steps": "steps"}
