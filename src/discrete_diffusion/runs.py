@@ -67,8 +67,18 @@ def compare(
 
 
 def override_words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Settings as words of the command line: ``{"trainer": {"max_steps": 3}}`` is
-    ``["trainer.max_steps=3"]``."""
+    """Settings as words of the command line.
+
+    >>> override_words({"trainer": {"max_steps": 3}})
+    ['trainer.max_steps=3']
+
+    Args:
+        settings: keys of the config; a mapping gives the keys below one.
+        prefix: what the keys begin with, ``"trainer."``.
+
+    Returns:
+        A word for each setting.
+    """
     words = []
     for key, value in settings.items():
         if isinstance(value, Mapping):

@@ -12,8 +12,9 @@ import torch
 import yaml
 
 from discrete_diffusion import load
-from discrete_diffusion.cli import main, precision
+from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
+from discrete_diffusion.runtime import precision
 from discrete_diffusion.runtime.progress import shown
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]

@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from checkpoints.made_checkpoints import training_state
 from discrete_diffusion.categorical import make_generator, sample_categorical
-from discrete_diffusion.cli import compose, config_dir, main, precision
+from discrete_diffusion.cli import compose, config_dir, main
 from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
 from discrete_diffusion.cli.launch_environment import (
     Started,
@@ -23,6 +23,7 @@ from discrete_diffusion.cli.launch_environment import (
 )
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
+from discrete_diffusion.runtime import precision
 
 BASE = OmegaConf.load(config_dir() / "sample.yaml")
 TORCHRUN = {

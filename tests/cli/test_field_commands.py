@@ -85,7 +85,9 @@ def read(name: str) -> dict:
 def test_sample(model, capsys):
     main(["sample", model, "num_samples=4", "draws=3", "steps=2", "out=mine", "threads=1"])
     said = capsys.readouterr()
-    assert "4 images of the test split of the checkpoint's data, 3 draws" in said.out + said.err
+    assert (
+        "4 images of the test split of the checkpoint's data, 3 samples each" in said.out + said.err
+    )
     found = read("mine")
     assert (found["num_samples"], found["draws_per_image"]) == (4, 3)
     assert found["network_calls_per_sample"] <= 2

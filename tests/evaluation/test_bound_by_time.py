@@ -49,7 +49,7 @@ def test_other_processes_integrate_to_the_entropy_too():
     layout = toy_layout()
     world, process = ToyWorld.make(), uniform_process(layout, all_schedules(layout)["cosine"])
     by_time = bound_by_time(
-        ExactDenoiser(world, process), toy_batches(world, 500), num_bins=8, seed=2
+        ExactDenoiser(world, process), toy_batches(world, 1000), num_bins=8, seed=2
     )
     assert by_time.nelbo == pytest.approx(world.entropy, abs=4 * by_time.nelbo_standard_error)
     assert by_time.nelbo_standard_error < 0.18

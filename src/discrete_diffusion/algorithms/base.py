@@ -291,7 +291,15 @@ class Algorithm(nn.Module, ABC):
         return self.call(self.backbone, x_t, sigma, self.accepted(conditions)).float()
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
-        """The shape that ``apply_backbone`` expects of the backbone's output."""
+        """Shape that ``apply_backbone`` expects of the backbone's output.
+
+        Args:
+            x_t: the noisy samples.
+            conditions: tensors by name that the backbone is given.
+
+        Returns:
+            That of ``x_t``, unless overridden.
+        """
         return tuple(x_t.shape)
 
     def accepted(self, conditions: Conditions | None) -> dict[str, Any]:

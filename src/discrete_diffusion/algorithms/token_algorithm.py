@@ -90,7 +90,15 @@ class TokenAlgorithm(Algorithm):
         return batch.conditions
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
-        """(B, L, V)."""
+        """Shape of logits.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            conditions: tensors by name that the backbone is given.
+
+        Returns:
+            (B, L, V).
+        """
         return (*x_t.shape, self.layout.vocab_size)
 
     def logits(

@@ -1,4 +1,4 @@
-"""``load``: a trained model out of its checkpoint, which draws samples of its kind of data."""
+"""``load``: a trained model from its checkpoint, ready to sample its kind of data."""
 
 from __future__ import annotations
 
@@ -41,20 +41,30 @@ def load(
     device: torch.device | str = "cpu",
     plugins: Sequence[str] = (),
 ) -> Any:
-    """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``; a
-    ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
+    """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``.
+
+    A ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
     ``SampleFunction``: ``load(path).sample(num=16)``; ``save_pretrained(folder)`` and
     ``push_to_hub("owner/name")`` pass it on, see ``checkpoints/sharing.py``.
 
-    ``path``: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
-    ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging Face Hub.
-    ``ema``: the averaged weights (default) or the last training weights, which only a ``.ckpt``
-    has. ``plugins``: your own modules to import first, also from the current folder. The file makes
-    nothing be imported: its own list of modules is read, and not followed.
+    The file makes nothing be imported: its own list of modules is read, and not followed.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file or
-    model, if it is damaged, of a newer format, not a checkpoint of this package, or needs a module
-    that nobody has imported.
+    Args:
+        path: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
+            ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging
+            Face Hub.
+        ema: the averaged weights (default) or the last training weights, which only a ``.ckpt``
+            has.
+        device: where its weights lie.
+        plugins: your own modules to import first, also from the current folder.
+
+    Returns:
+        The algorithm, in eval mode.
+
+    Raises:
+        FileNotFoundError: there is no such file or model.
+        ValueError: the file is damaged, of a newer format, not a checkpoint of this package, or
+            needs a module that nobody has imported; one sentence says which.
     """
     import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)
     checkpoint = read_checkpoint(path, ema=ema, device=device)
@@ -65,17 +75,10 @@ def load(
 
 
 class SampleFunction:
-    """Draws samples as the command ``sample`` does, and returns them instead of writing files.
+    """Function that samples as the command ``sample`` does, and returns instead of writing files.
 
-    ``num``: how many; of kinds of data with conditions, how many held-out ones are drawn for.
-    ``seed``: the same seed and options draw what the command writes. ``given``: what to complete,
-    a file as the command takes it, or what its lines would hold: JSON objects, or objects with
-    ``to_json``, one or several. ``sampling``: another sampler by name, or settings as in
-    ``{"name": "ancestral", "temperature": 0.9}``; without a name, of the sampler trained with.
-    Further ``options`` are those keys of the command that mean something for this kind of data; a
-    count goes with or without ``num_``, and a JSON object where the command takes a file of one.
-
-    Returns a list or a dataclass of the kind of data. Raises ``ValueError`` as the command does.
+    Args:
+        checkpoint: the loaded checkpoint.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -93,6 +96,29 @@ class SampleFunction:
         precision: str = "32-true",
         **options: Any,
     ) -> Any:
+        """Sample from the model.
+
+        Args:
+            num: how many; of kinds of data with conditions, how many held-out ones to sample for.
+            seed: the same seed and options give the samples that the command writes.
+            steps: number of time steps, or of network calls for samplers that have none; None: the
+                sampler's default.
+            given: samples to complete, a file as the command takes it, or the content of its lines:
+                JSON objects, or objects with ``to_json``, one or several.
+            sampling: another sampler by name, or settings as in ``{"name": "ancestral",
+                "temperature": 0.9}``; without a name, of the sampler trained with.
+            batch_size: samples at once; None: as many as fit the sampler's default.
+            precision: arithmetic of the network, as the command takes it.
+            **options: those keys of the command that mean something for this kind of data; a count
+                goes with or without ``num_``, and a JSON object where the command takes a file of
+                one.
+
+        Returns:
+            A list or a dataclass of the kind of data.
+
+        Raises:
+            ValueError: as the command does.
+        """
         own = domain_of(self.checkpoint.config.data).options("sample")
         own = {name: option for name, option in own.items() if not option.written}
         if given is not None:
@@ -128,15 +154,28 @@ def evaluate(
 ) -> Evaluation:
     """Measure a model and its samples, or ``samples`` in files, as the command ``evaluate`` does.
 
-    ``model``: what ``load`` returns, or what it takes; None with ``samples``, one file or one for
-    each sampling seed, of the kind of data ``domain``. ``num``: samples for each seed. ``seed``:
-    the first sampling seed. ``split``, ``held_out``, ``bound_draws``: what the model is measured
-    on, how many samples of it, noise draws for each. ``quick``: an answer within a minute. The
-    others as for ``SampleFunction``, ``options`` those of the command for this kind of data.
+    Args:
+        model: a model of ``load``, or a path as ``load`` takes it; None with ``samples``.
+        num: samples for each sampling seed.
+        samples: one file, or one for each sampling seed.
+        domain: the kind of data of ``samples``.
+        seed: the first sampling seed.
+        steps: number of time steps, or of network calls for samplers that have none.
+        split: the split to measure on.
+        held_out: number of its samples.
+        bound_draws: noise samples for each of them.
+        quick: answer within a minute.
+        sampling: as for ``SampleFunction``.
+        batch_size: as for ``SampleFunction``.
+        precision: as for ``SampleFunction``.
+        **options: those keys of the command that mean something for this kind of data.
 
-    Returns an ``Evaluation``: ``metrics()`` by name, ``sections()``, the tables, ``notes()``;
-    ``write(folder)`` and ``draw(folder)`` write what the command writes. Raises ``ValueError`` as
-    the command does.
+    Returns:
+        ``metrics()`` by name, ``sections()``, the tables, ``notes()``; ``write(folder)`` and
+        ``draw(folder)`` write what the command writes.
+
+    Raises:
+        ValueError: as the command does, and for both or none of ``model`` and ``samples``.
     """
     files = as_list(samples)
     if (model is None) == (not files):
@@ -182,7 +221,8 @@ def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) 
     """By their whole names, objects in the place of files as ``GivenObjects``.
 
     Raises ``ValueError`` for one that the kind of data does not have or that is given twice, and
-    for a value of another kind than its default."""
+    for a value of another kind than its default.
+    """
     found: dict[str, Any] = {}
     short = {name.removeprefix(_COUNT): name for name in own}
     for key, value in given.items():

@@ -7,7 +7,7 @@ import inspect
 import re
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from discrete_diffusion.cli.output_folder import claimed_file, claimed_folder
 from discrete_diffusion.config.naming import unknown_name
@@ -168,8 +168,8 @@ def _cache(options: argparse.Namespace) -> None:
     print(f"{files}, {sum(sizes.values()):.1f} MB {verb}")
 
 
-def _load(path: str) -> object:
+def _load(path: str, **options: Any) -> object:
     """``load``, whose module imports torch."""
     from discrete_diffusion.api.loading import load
 
-    return load(path)
+    return load(path, **options)

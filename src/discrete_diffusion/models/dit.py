@@ -141,7 +141,9 @@ class DiT(nn.Module):
             positions = positions.repeat(2)
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = self.rotary(positions)
-        times = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))  # (B or 1,)
+        times = distinct_time(
+            process_t(corrupted_share(sigma), x_t.shape[0], x_t.device)
+        )  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         for k, block in enumerate(self.blocks):
             if mask is not None and context is not None and k == len(self.blocks) - 1:

@@ -121,7 +121,7 @@ class GraphMixture(BDDenoiserBackbone):
             denoiser.edge_components(edge_logits, edges, component),
             packing,
         )
-        return by_component(logits, len(x_t), component)
+        return by_component(logits, x_t.shape[0], component)
 
 
 class DiTMixture(DiT):
@@ -147,7 +147,7 @@ class DiTMixture(DiT):
         packing = self.packed(x_t, packing)
         x = self.features(x_t, sigma, packing)
         logits = self.components(self.head(x), x, component)
-        return by_component(self.scatter(logits, packing), len(x_t), component)
+        return by_component(self.scatter(logits, packing), x_t.shape[0], component)
 
 
 def by_component(logits: Tensor, batch_size: int, component: Component) -> Tensor:

@@ -123,7 +123,7 @@ class BDDenoiserBackbone(nn.Module):
         if not self.legal_only:
             nodes, edges = vocab.node_vocab_size, vocab.edge_vocab_size
         n_max, first = vocab.n_max, vocab.edge_offset
-        shape = (len(node_logits), vocab.length, vocab.vocab_size)
+        shape = (node_logits.shape[0], vocab.length, vocab.vocab_size)
         logits = node_logits.new_full(shape, neg_inf(node_logits.dtype))
         logits[:, :n_max, :nodes] = node_logits[..., :nodes]
         logits[:, n_max:, first : first + edges] = edge_logits[..., :edges]

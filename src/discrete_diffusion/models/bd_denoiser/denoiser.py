@@ -179,11 +179,22 @@ class BDDenoiser(nn.Module):
         *,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Features of the columns kept: nodes (B, N, D) and edges (B, K - N, D)."""
+        """Features of the columns kept, before the heads.
+
+        Args:
+            tokens: Int[B, L], as for ``forward``.
+            t: the corrupted share, as for ``forward``.
+            packing: the columns that are kept.
+            condition: the facts of each sample, as for ``forward``.
+            keep: samples whose facts are not hidden, as for ``forward``.
+
+        Returns:
+            Nodes Float[B, N, D] and edges Float[B, K - N, D].
+        """
         x = self.embed(tokens, packing)  # (B, K, D)
-        times = distinct_time(self._process_t(t, len(tokens), tokens.device))  # (B or 1,)
+        times = distinct_time(self._process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        attend_facts = self.facts(condition, keep, len(tokens))  # a function for every block
+        attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             x = block(attend(x), c, packing.key_mask)
         x = self.final(x, c)
@@ -191,20 +202,45 @@ class BDDenoiser(nn.Module):
         return x[:, :n], x[:, n:]
 
     def embed(self, tokens: Tensor, packing: ColumnPacking) -> Tensor:
-        """Ids of the columns kept and their positions: tokens Int[B, L] -> (B, K, D)."""
+        """Embeddings of the columns kept: ids and their positions.
+
+        Args:
+            tokens: Int[B, L], ids.
+            packing: the columns that are kept.
+
+        Returns:
+            Float[B, K, D].
+        """
         kept, n = packing.pack(tokens), packing.num_kept_before(self.vocab_config.n_max)
         nodes, edges = self.node_embedding(kept[:, :n]), self.edge_embedding(kept[:, n:])
         positions = packing.pack(self.positional_encoding().unsqueeze(0))  # (1, K, D)
         return torch.cat([nodes, edges], dim=1) + positions
 
     def head(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of ``features``: (B, N, 15) and (B, K - N, 13)."""
+        """Logits of ``features``.
+
+        Args:
+            nodes: Float[B, N, D].
+            edges: Float[B, K - N, D].
+
+        Returns:
+            Float[B, N, 15] and Float[B, K - N, 13].
+        """
         return self.node_head(nodes), self.edge_head(edges)
 
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Logits of the columns kept at their places: (B, n_max, 15) and (B, E, 13), else 0."""
+        """Logits of the columns kept at their places, 0 elsewhere.
+
+        Args:
+            node_logits: Float[B, N, 15].
+            edge_logits: Float[B, K - N, 13].
+            packing: the columns that were kept.
+
+        Returns:
+            Float[B, n_max, 15] and Float[B, E, 13].
+        """
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         return packing.unpack(node_logits, 0, n_max), packing.unpack(edge_logits, n_max, length)
 

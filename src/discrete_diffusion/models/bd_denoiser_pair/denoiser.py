@@ -167,7 +167,6 @@ class BDDenoiserPair(nn.Module):
         condition: how many numbers each fact has that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
         fact_dropout: share of the facts that training hides.
-        components: number of components of a mixture (``ComponentHead``); 0: none.
 
     Raises:
         ValueError: ``triangles`` names another product, or widths do not fit.
@@ -279,8 +278,6 @@ class BDDenoiserPair(nn.Module):
             condition: Float[B, sum], the facts of each sample, NaN where one is not known, as for
                 ``FactTokens``; None: none is known.
             keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
-            component: of the mixture, see ``Component``; of ``all`` M, logits are (B M, ...).
-            packing: that of ``pad_mask``, if it is known already.
 
         Returns:
             (node_logits Float[B, n_max, 15], edge_logits Float[B, E, 13]), sizes of the room
@@ -303,19 +300,38 @@ class BDDenoiserPair(nn.Module):
         *,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Features of the nodes kept, h (B, N, D), and of their pairs, z (B, N N, P)."""
+        """Features of the nodes kept, before the heads.
+
+        Args:
+            tokens: Int[B, L], as for ``forward``.
+            t: the corrupted share, as for ``forward``.
+            packing: the columns that are kept.
+            condition: the facts of each sample, as for ``forward``.
+            keep: samples whose facts are not hidden, as for ``forward``.
+
+        Returns:
+            Nodes h Float[B, N, D] and their pairs z Float[B, N N, P].
+        """
         nodes = self._nodes(packing)  # (N,)
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
         h, z = self.embed(tokens, nodes)  # (B, N, D), (B, N N, P)
-        times = distinct_time(process_t(t, len(tokens), tokens.device))  # (B or 1,)
+        times = distinct_time(process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        attend_facts = self.facts(condition, keep, len(tokens))  # a function for every block
+        attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             h, z = block(attend(h), z, c, real)
         return self.node_final(h, c), self.pair_final(z, c)
 
     def embed(self, tokens: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """tokens (B, L), nodes (N,) -> h (B, N, D), z (B, N N, P)."""
+        """Embeddings of the nodes kept and their pairs.
+
+        Args:
+            tokens: Int[B, L], ids.
+            nodes: Int[N], the nodes kept.
+
+        Returns:
+            h Float[B, N, D] and z Float[B, N N, P].
+        """
         position = self.position[nodes][:, nodes]  # (N, N)
         ids = self.directed[self.side[nodes][:, nodes], tokens[:, position]]  # (B, N, N)
         h, z = self.node_embedding(tokens[:, nodes]), self.edge_embedding(ids)
@@ -325,16 +341,29 @@ class BDDenoiserPair(nn.Module):
         return h, rearrange(z, "b i j p -> b (i j) p")
 
     def head(self, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of ``features``: nodes (B, N, 15), pairs in either direction (B, N N, 13)."""
+        """Logits of ``features``.
+
+        Args:
+            h: Float[B, N, D].
+            z: Float[B, N N, P].
+
+        Returns:
+            Nodes Float[B, N, 15], pairs in either direction Float[B, N N, 13].
+        """
         return self.node_head(h), self.edge_head(z)
 
     def scatter(
         self, node_logits: Tensor, pair_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Add up both directions of a pair; put the logits of all that is kept in its place.
+        """Add up both directions of a pair, and put logits at their places, 0 elsewhere.
+
+        Args:
+            node_logits: Float[B, N, 15], of the nodes kept.
+            pair_logits: Float[B, N N, 13], of their pairs.
+            packing: the columns that were kept.
 
         Returns:
-            (B, n_max, 15) and (B, E, 13), 0 elsewhere.
+            Float[B, n_max, 15] and Float[B, E, 13].
         """
         nodes, n_max = self._nodes(packing), self.vocab_config.n_max
         n = len(nodes)
