@@ -76,7 +76,7 @@ def feasibility(
 
     Numbers of rooms and orders of named rooms are looked at first, see ``is_refuted``. Then,
     ``exact``, a solver decides (``GraphModel``), where OR-Tools is installed; it knows that left of
-    and above are orders, as they are in every plan. Without it nothing is stated to be possible.
+    and above are orders, as they are in every plan. Without it no brief is found to be possible.
 
     ``Brief.buildable`` is met if one of a few diagrams that meet the rest has a floor plan; if none
     of them has, it was not decided.

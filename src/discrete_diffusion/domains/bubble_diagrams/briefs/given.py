@@ -41,7 +41,7 @@ TRIES = 200
 
 _PILOT = 32
 _LEAST_SHARE = 0.1
-"""Share of each line's completions that meet the brief, at least: from it on, rejection is the
+"""Least share of completions that meet the brief, of each line, from which on rejection is the
 way."""
 
 

@@ -125,7 +125,7 @@ class MethodScores:
         return f"{100 * self.share_met:.1f}{error} %"
 
     def probability_cell(self) -> str:
-        """Probability of the model to meet the brief, as this way estimates it."""
+        """Probability that the model meets the brief, as this way estimates it."""
         if (p := self.facts.get("probability")) is None:
             return ""
         if p == 0 and "num_drawn" in self.facts:
