@@ -27,7 +27,7 @@ are mostly noise, and that is stated."""
 
 @dataclass(frozen=True)
 class Matching:
-    """Those of ``num`` diagrams that meet a brief; ``name`` in words."""
+    """Matches of a brief among ``num`` diagrams, which are ``name`` in words."""
 
     name: str
     diagrams: list[BubbleDiagram]

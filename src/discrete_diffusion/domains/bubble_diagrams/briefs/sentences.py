@@ -34,7 +34,7 @@ _SAID = {
 
 
 def sentences(brief: Brief) -> list[str]:
-    """One for each rule, and one for what its file requests that no diagram says."""
+    """Sentences: one for each rule, and one for what its file requests that no diagram says."""
     number = brief.num_rooms
     said = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
     if number == Numbers(1):

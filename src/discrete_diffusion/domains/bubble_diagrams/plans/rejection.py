@@ -116,7 +116,7 @@ Draw = Callable[[int, int], Sequence[DrawnDiagram]]
 """Samples, of (round, number), the rounds being 0, 1, ..."""
 
 OnKept = Callable[[Sequence[DrawnDiagram]], None]
-"""Given the samples of each round that are kept."""
+"""Callback that is given the samples of each round that are kept."""
 
 
 def keep_buildable(

@@ -248,7 +248,7 @@ def note_of_fill(number: int, room: int, share: float) -> Iterator[Note]:
 
 
 def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
-    """Rest of the box of each room that smaller rooms leave; of a plan without ``floors``."""
+    """Rest of each room's box that smaller rooms leave; of a plan without ``floors``."""
     return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
 
 

@@ -61,10 +61,11 @@ class PlanShapes:
 
     ``house``: everything inside the outer walls; ``floors``: of each room, up to the middle of its
     walls; ``walls``: with their openings, ``solid``: without; ``railings``: of balconies, where
-    they are open. ``panes``: that slide, of doors to a balcony; ``swings``: of all other doors, in
-    their order; ``arrows``: triangles that point into the front doors. ``boundary``: as a line, if
-    there is one; ``dead``: what is inside it, or enclosed by rooms, and belongs to none. Doors
-    without width are not plotted.
+    they are open.
+    ``panes``: that slide, of doors to a balcony; ``swings``: of all other doors, in their order;
+    ``arrows``: triangles that point into the front doors.
+    ``boundary``: as a line, if there is one; ``dead``: what is inside it, or enclosed by rooms, and
+    belongs to none. Doors without width are not plotted.
     """
 
     def __init__(self, plan: FloorPlan) -> None:
