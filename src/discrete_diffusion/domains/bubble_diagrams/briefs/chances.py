@@ -25,8 +25,7 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.particles import Constraint
 
 MOST_STATES = 4096
-"""Most states of the automaton that counts rooms of all kinds together; past that each rule counts
-alone."""
+"""Most states of the automaton that counts all kinds together; past that each rule counts alone."""
 
 _AT_ONCE = 256
 """Choices of named rooms that are weighed at once."""

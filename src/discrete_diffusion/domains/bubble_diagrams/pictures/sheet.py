@@ -125,7 +125,7 @@ class Sheet:
         return self.cell * 0.88 / max(placement.extent)
 
     def card(self, index: int, placement: Placement, title: str = "") -> Pen:
-        """Plot an empty card; what plots the ``placement`` on it."""
+        """Plot an empty card; the pen that plots the ``placement`` on it."""
         left, top = self.empty_card(index, title)
         scale = min(self._largest_scale(placement), self.scale)
         return Pen(self.axes, left, top, self.cell, placement, scale)
