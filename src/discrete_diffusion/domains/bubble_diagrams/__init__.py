@@ -68,7 +68,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module when a name of it is first asked for: a list of domains needs none."""
+    """Import a module when a name of it is first requested: a list of domains needs none."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

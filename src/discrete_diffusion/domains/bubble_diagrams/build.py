@@ -116,7 +116,7 @@ def _generated(
 
 
 def _cached_facts(facts: Facts, plans: PlanArrays, plans_file: Path) -> Tensor:
-    """What generated plans say of ``facts``, kept beside ``plans_file``."""
+    """Values of ``facts`` in generated plans, kept beside ``plans_file``."""
     name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.of_plans)}-of-{plans_file.name}"
     arrays = cached_arrays(
         plans_file.with_name(name),
@@ -198,8 +198,8 @@ def read_plans(
 
 
 def training_areas(config: DictConfig) -> RoomAreas:
-    """To draw target areas from: of the plans that ``config``, a ``config.data``, trained on; or,
-    where these have no boxes or are gone, typical ones, as the log then says."""
+    """Areas to sample target areas from: of the plans that ``config``, a ``config.data``, trained
+    on; or, where these have no boxes or are gone, typical ones, as the log then says."""
     if config.name != "plans":
         return RoomAreas(floor_plans(generate_plans(_NUM_WITH_AREAS, config.plan_seed), "pixels"))
     path = config.path or config.train_path

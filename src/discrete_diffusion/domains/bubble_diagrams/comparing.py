@@ -1,4 +1,4 @@
-"""What ``compare`` measures of diagrams: of some samples, whether they can be built."""
+"""Measures of diagrams for ``compare``: whether some of the samples can be built."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _PLAN_COLUMNS = (
 )
 
 _FEWEST_SAMPLES = 50
-"""Of fewer, as after a short training, a fifth is not worth the start of the solver."""
+"""Fewest samples of which a fifth is decided: of fewer, as after a short training, a fifth is not
+worth the start of the solver."""
 
 
 class DiagramCells(TokenCells):
@@ -61,7 +62,7 @@ class DiagramCells(TokenCells):
         return _ReportWithVerdicts(data, held_out_split(data), num_verdicts=verdicts)
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        """Verdicts of one draw only."""
+        """Verdicts of one sample only."""
         metrics = super().real_data(data, num_samples, verdicts)
         train = data.splits["train"]
         if metrics and verdicts and data.vocab.edge_directions:
@@ -79,7 +80,7 @@ class DiagramCells(TokenCells):
 
 
 class _ReportWithVerdicts(DiagramReport):
-    """Of the first ``num_verdicts`` samples, whether they can be built."""
+    """Report with verdicts: whether the first ``num_verdicts`` samples can be built."""
 
     def measure(self, samples: Tensor) -> dict[str, float]:
         num = self.num_verdicts if self.data.vocab.edge_directions else 0

@@ -24,7 +24,7 @@ class DiagramDataset(GraphDataset):
     ``symmetry``: ``mirror`` or ``square`` adds the images of every training diagram, see
     ``SYMMETRIES``, except those that are held out themselves.
 
-    ``facts``: what a network is told of every diagram, as its condition ``condition``.
+    ``facts``: what a network is given for every diagram, as its condition ``condition``.
     ``node_order``, ``splits``: as for ``GraphDataset``.
     """
 

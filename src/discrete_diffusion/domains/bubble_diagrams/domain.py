@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 BUILDABLE = (False, True, "narrowing", "lookahead")
-"""What ``buildable`` may be."""
+"""Values that ``buildable`` may have."""
 
 _OF_BRIEFS = (
     Option(
@@ -97,7 +97,7 @@ _SAMPLE = (
         "the first N samples are shown coming out of the noise: trajectory.gif, .png",
         default=0,
         least=0,
-        most=36,  # more could not be told apart
+        most=36,  # more could not be distinguished
         written=True,
     ),
 )

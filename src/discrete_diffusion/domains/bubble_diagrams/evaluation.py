@@ -68,8 +68,8 @@ class DiagramEvaluation(Evaluation):
     """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
     ``model``: what was measured of the model itself; None of files of samples.
     ``num_unreadable``: samples of the files that were left out. ``plans``: which have a floor plan;
-    None if that was not asked, or cannot be decided without OR-Tools. ``told``: what a model makes
-    of what it is told; None of one that is told nothing.
+    None if that was not requested, or cannot be decided without OR-Tools. ``told``: the use that a
+    model makes of its conditions; None for one without.
     """
 
     facts: dict[str, Any]

@@ -13,13 +13,13 @@ from discrete_diffusion.config.naming import counted, unknown_name
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 DEFAULT_THRESHOLD = 9.0
-"""Pixels (of a plan drawn on 256 x 256) up to which two boxes count as neighbours."""
+"""Pixels (of a plan rendered on 256 x 256) up to which two boxes count as neighbours."""
 
 _METRES_PER_PIXEL = 18 / 256
-"""RPLAN draws 18 m on 256 pixels."""
+"""RPLAN renders 18 m on 256 pixels."""
 
 _STEPS = 128_000
-"""Of a metre: a millimetre has 128 of them, a pixel 9,000."""
+"""Steps of a metre: a millimetre has 128 of them, a pixel 9,000."""
 
 _PER_PIXEL = {
     "pixels": 1.0,
@@ -30,7 +30,7 @@ _PER_PIXEL = {
     "inches": _METRES_PER_PIXEL / 0.0254,
 }
 UNITS = tuple(_PER_PIXEL)
-"""What boxes may be given in."""
+"""Units that boxes may be given in."""
 
 _TYPICAL_SIDE, _LEAST_SIDE, _MOST_SIDE = 4.4, 2.0, 8.0
 """The median shorter side of a room, in thresholds: 4.6 in 999 real plans, 4.3 in generated ones;
@@ -175,8 +175,8 @@ def check_scale(
 
 
 class Scale(NamedTuple):
-    """What is measured of plans whose boxes are hardly in the unit that their gap is in: the
-    median of the rooms' shorter sides, and the share of pairs that would be related."""
+    """Measures of plans whose boxes are hardly in the unit that their gap is in: the median of the
+    rooms' shorter sides, and the share of pairs that would be related."""
 
     typical: float
     share: float

@@ -57,7 +57,7 @@ _NO_BOXES = (
 
 @dataclass(frozen=True, repr=False)
 class PartialDiagram:
-    """What is known of a floor plan.
+    """Knowledge of a floor plan, which may be partial.
 
     ``rooms``: a room type code per room, None where it is unknown.
     ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j", r in
@@ -177,7 +177,7 @@ class PartialDiagram:
 
 
 def _check_bedrooms(rooms: object, codes: str) -> None:
-    """``DiagramError`` for a bedroom of which nobody has said whether it is the MasterRoom: the
+    """``DiagramError`` for a bedroom of which nobody has stated whether it is the MasterRoom: the
     largest bedroom is, and without boxes that is only certain of the single one."""
     if not isinstance(rooms, list):
         return

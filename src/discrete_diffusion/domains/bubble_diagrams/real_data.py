@@ -1,4 +1,4 @@
-"""What an evaluation compares with: held-out plans of a checkpoint, a file, or fresh ones."""
+"""Data that an evaluation compares with: held-out plans of a checkpoint, a file, or fresh ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REFERENCE_SEED = 271_828_182
 """``plan_seed`` of the reference plans of samples that come without one; no recipe trains on it."""
 
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
-"""How many of them are the reference, and how many the floors are drawn from."""
+"""How many of them are the reference, and how many the floors are sampled from."""
 
 RealDiagrams = RealData[list[BubbleDiagram], DiagramDataset]
 """Plans to compare diagrams with."""
@@ -72,7 +72,7 @@ def read_measured(
 def real_data_for_samples(
     request: EvaluateRequest, samples: Sequence[BubbleDiagram]
 ) -> RealDiagrams:
-    """``reference=FILE``, or plans that the embedded generator draws for nothing else.
+    """``reference=FILE``, or plans that the embedded generator samples for nothing else.
 
     Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
     refuse_split(request, of_files=True)

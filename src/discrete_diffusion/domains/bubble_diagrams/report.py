@@ -1,4 +1,4 @@
-"""What is said of sampled diagrams: numbers, and something to look at."""
+"""Report on sampled diagrams: numbers, and something to look at."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.types import BoundEstimate
 
 NUM_LARGE_VERDICTS = 40
-"""Samples that are decided, if nothing else is said, where plans have more than eight rooms: the
-solver takes seconds of each."""
+"""Samples that are decided, if nothing else is requested, where plans have more than eight rooms:
+the solver takes seconds of each."""
 
 
 class DiagramReport(TokenReport):
@@ -78,7 +78,7 @@ class DiagramReport(TokenReport):
         return {**super().findings(bound, samples), **plans}
 
     def num_decided(self, num_samples: int) -> int:
-        """Of so many samples, of how many it is decided whether they can be built."""
+        """Number of samples of which it is decided whether they can be built, of so many."""
         if not self.data.vocab.edge_directions:
             return 0  # any relations without direction may have a plan
         if self.num_verdicts is not None:

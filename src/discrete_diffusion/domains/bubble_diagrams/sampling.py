@@ -56,7 +56,7 @@ NUM_SAMPLES = 64
 
 
 def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Draw ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
+    """Sample ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
     check_directions(request, trained, vocab)
@@ -107,8 +107,8 @@ def _sample_rejecting(
     num: int,
     size: int | Sequence[int] | None,
 ) -> Samples:
-    """The same, drawn until ``num`` have a floor plan. The first round draws what is drawn without
-    ``buildable``, unless that narrows it."""
+    """The same, sampled until ``num`` have a floor plan. The first round samples what is sampled
+    without ``buildable``, unless that narrows it."""
     start, vocab = time.perf_counter(), way.vocab
     with trained.sharing() as shard:
         model = way.on(trained.on(shard))
@@ -164,7 +164,7 @@ def sampled(
     diagrams: list[BubbleDiagram],
     facts: dict[str, Any],
 ) -> SavedSamples:
-    """What is said of samples that are written, with their floor plans if these are asked for."""
+    """Report on samples that are written, with their floor plans if these are requested."""
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))
     names = ("valid", "transitive") if words.has_directions else ("connected",)

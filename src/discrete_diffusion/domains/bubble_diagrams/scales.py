@@ -37,7 +37,7 @@ class DrawnIn(NamedTuple):
     key: str = ""
 
     def remedy(self, typical: float) -> str:
-        """What to do where a typical room measures so many metres, which it hardly does."""
+        """Remedy where a typical room measures so many metres, which it hardly does."""
         read = f"it was read in {self.unit}"
         read += f", as {self.said} says" if self.said else ", which this format is in"
         raw = typical / self.metres

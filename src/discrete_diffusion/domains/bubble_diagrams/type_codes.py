@@ -13,7 +13,7 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 
 
 class Graph(Protocol):
-    """What is encoded of a diagram; see ``BubbleDiagram``."""
+    """Parts of a diagram that are encoded; see ``BubbleDiagram``."""
 
     @property
     def rooms(self) -> tuple[int, ...]: ...
@@ -24,7 +24,7 @@ class Graph(Protocol):
 
 @dataclass(frozen=True)
 class Codes:
-    """What the types of a ``VocabConfig`` are in diagrams.
+    """Codes that the types of a ``VocabConfig`` have in diagrams.
 
     ``rooms``, ``relations``: the code of every node type and every edge type.
     """

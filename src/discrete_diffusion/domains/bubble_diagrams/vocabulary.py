@@ -78,7 +78,7 @@ class PlanVocabulary:
 
     @cached_property
     def relation_codes(self) -> frozenset[int]:
-        """Of its relations."""
+        """Codes of its relations."""
         return frozenset(map(RELATIONS.index, self.relations))
 
     @cached_property

@@ -1,5 +1,5 @@
-"""What this kind of data does beyond saying what it is: all that needs torch, imported as one when
-``domain`` first asks for some of it."""
+"""Work of this kind of data beyond saying what it is: all that needs torch, imported as one when
+``domain`` first requests some of it."""
 
 from __future__ import annotations
 

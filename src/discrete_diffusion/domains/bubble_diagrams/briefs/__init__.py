@@ -1,4 +1,4 @@
-"""Briefs: what a floor plan is asked to have, and samples that have it."""
+"""Briefs: what a floor plan must have, and samples that have it."""
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
 from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import BriefError

@@ -1,4 +1,4 @@
-"""``sample brief=FILE``: diagrams that meet a brief, drawn as the model draws those that do."""
+"""``sample brief=FILE``: diagrams that meet a brief, sampled as the model samples those that do."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PARTICLES = 512
 """If ``particles`` does not say; twice the samples, if that is more."""
 
 TRIES = 2000
-"""Samples that rejection draws for each asked one, at most, if ``tries`` does not say."""
+"""Samples that rejection takes for each requested one, at most, if ``tries`` does not say."""
 
 REPEATS = 4
 """Independent sets of particles, which tell the error of the probability."""
@@ -84,7 +84,7 @@ class Answer:
 
 
 def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Draw ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
+    """Sample ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
 
     Raises ``ValueError`` naming file, line and key for a brief that is wrong, one that no diagram
     meets, and one that too few samples meet to be found.
@@ -120,7 +120,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
 
 @dataclass
 class BriefRequest:
-    """A request for ``num`` diagrams, and what has been drawn for it so far."""
+    """A request for ``num`` diagrams, and what has been sampled for it so far."""
 
     request: Request
     trained: TrainedModel

@@ -59,9 +59,9 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
 def told_by(
     brief: Brief, trained: TrainedModel, vocab: VocabConfig
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """What the network is told of the brief: a condition of one row, and what it says, in words;
-    nothing if it was trained without ``data.condition``. ``ValueError`` for a fact of plans that it
-    was not trained on."""
+    """The condition of one row that the network is given for the brief, and what it says, in words;
+    nothing if the network was trained without ``data.condition``. ``ValueError`` for a fact of
+    plans that it was not trained on."""
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
     for name in brief.told.names:
@@ -89,7 +89,7 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
 
 @dataclass(frozen=True)
 class BriefPredicate:
-    """Whether diagrams meet a brief, floor plan included if that is asked for; None: undecided."""
+    """Whether diagrams meet a brief, floor plan included if that is requested; None: undecided."""
 
     brief: Brief
     shard: Shard
@@ -111,7 +111,7 @@ class BriefPredicate:
 
 
 def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
-    """Particles that are drawn as ``sampler`` draws; ``ValueError`` for one of another kind."""
+    """Particles that are sampled as ``sampler`` samples; ``ValueError`` for one of another kind."""
     if not isinstance(sampler, FirstHitting):
         raise ValueError(
             f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
@@ -128,7 +128,7 @@ def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
 def softly_steered(
     sampler: FirstHitting, constraint: BriefConstraint, gamma: float
 ) -> SoftGuidance:
-    """The baseline, drawn as ``sampler`` draws."""
+    """The baseline, sampled as ``sampler`` samples."""
     return SoftGuidance(
         constraint=constraint,
         gamma=gamma,

@@ -1,4 +1,4 @@
-"""``Brief``: what a floor plan is asked to have, said of its bubble diagram."""
+"""``Brief``: what a floor plan must have, stated of its bubble diagram."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Kind:
 
     @classmethod
     def of(cls, *types: str) -> Kind:
-        """Of the names of room types, or of a group."""
+        """Build the kind from the names of room types, or from the name of a group."""
         names = ROOM_GROUPS.get(types[0], types) if len(types) == 1 else types
         return cls(" or ".join(types), frozenset(map(ROOM_TYPES.index, names)))
 
@@ -144,10 +144,10 @@ Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """What a brief says of the plan and no diagram shows, for a model that is told of plans.
+    """Facts that a brief states of the plan and no diagram shows, for a model conditioned on plans.
 
-    In metres, y downwards: ``area`` of the floor in square metres, the corners of the
-    ``outline`` in order, the middle of the ``front_door``; None where nothing is said.
+    In metres, y downwards: ``area`` of the floor in square metres, the corners of the ``outline``
+    in order, the middle of the ``front_door``; None where nothing is stated.
     """
 
     area: float | None = None
@@ -156,19 +156,19 @@ class PlanFacts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of those that are said."""
+        """Names of the facts that are stated."""
         return tuple(name for name, value in vars(self).items() if value is not None)
 
 
 @dataclass(frozen=True)
 class Brief:
-    """What is asked for; a diagram meets it if all rules hold together.
+    """Everything that is requested; a diagram meets it if all rules hold together.
 
-    ``num_rooms``: of the diagram. ``named``: rooms that relations speak of by a name, all different
-    ones, each of a kind; the relations hold of one choice of them. ``buildable``: there is a floor
-    plan, see ``have_plans``. ``told``: what no diagram shows, for a model that is told of plans.
-    ``sources``: of ``num_rooms``, ``buildable`` and ``named.NAME``.
-    ``left_out``: what its file asks for besides, which cannot be said of a diagram.
+    ``num_rooms``: the diagram's number of rooms. ``named``: rooms that relations speak of by a
+    name, all different ones, each of a kind; the relations hold of one choice of them.
+    ``buildable``: there is a floor plan, see ``have_plans``. ``told``: facts that no diagram shows,
+    for a model conditioned on plans. ``sources``: those of ``num_rooms``, ``buildable`` and
+    ``named.NAME``. ``left_out``: other requests of its file, which cannot be stated of a diagram.
     """
 
     num_rooms: Numbers = field(default_factory=lambda: Numbers(1))

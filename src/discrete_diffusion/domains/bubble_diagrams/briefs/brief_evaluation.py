@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BriefEvaluation(Evaluation):
-    """``facts``: how all was measured. ``methods``: the first is the one that was asked for.
+    """``facts``: how all was measured. ``methods``: the first is the requested one.
     ``by_held_out``: the share of the training data that meet the brief which as many held-out ones
     cover; None without them."""
 
@@ -118,7 +118,7 @@ class BriefEvaluation(Evaluation):
         }
 
     def save(self, folder: Path) -> None:
-        """The samples of the method that was asked for."""
+        """The samples of the requested method."""
         write_diagrams(folder / "samples.jsonl", self.methods[0].diagrams)
 
     def plot(self, folder: Path) -> None:

@@ -25,7 +25,7 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.particles import Constraint
 
 MOST_STATES = 4096
-"""Of the automaton that counts rooms of all kinds together; past that each rule counts alone."""
+"""Most states of the automaton that counts all kinds together; past that each rule counts alone."""
 
 _AT_ONCE = 256
 """Choices of named rooms that are weighed at once."""
@@ -39,9 +39,9 @@ class Beliefs:
     """Independent probabilities of rooms and relations, for R samples and W worlds of each.
 
     ``rooms``: Float64[R, W or 1, n, T], of each type at each slot, all 0 where there is no room.
-    ``relations``: Float64[R, W or 1, n, n, K], of each relation of slot i to slot j, read from i;
-    0 on the diagonal and where there is no room. In world w the token asked about has its w-th
-    value. ``vocab``: names types and relations.
+    ``relations``: Float64[R, W or 1, n, n, K], of each relation of slot i to slot j, read from i; 0
+    on the diagonal and where there is no room. In world w the token in question has its w-th value.
+    ``vocab``: names types and relations.
     """
 
     rooms: Tensor
@@ -67,7 +67,7 @@ class Beliefs:
 class BriefConstraint(Constraint):
     """That diagrams meet a brief, its number of rooms and ``buildable`` aside.
 
-    The look-ahead takes all that is not drawn yet for independent, as the network says of each
+    The look-ahead takes all that is not sampled yet as independent, as the network says of each
     token, and multiplies the chances of the rules:
 
     * counts: exact for independent rooms, all rules together, by dynamic programming over slots
@@ -120,7 +120,7 @@ class BriefConstraint(Constraint):
         return found.to(device)
 
     def _probabilities(self, x: Tensor, log_d0: Tensor | None) -> Tensor:
-        """Float64[R, L, V]: 1 of what is drawn, else what the network says; 0 at PAD."""
+        """Float64[R, L, V]: 1 for what is sampled, else what the network says; 0 at PAD."""
         known = torch.nn.functional.one_hot(x, self.vocab.vocab_size).double()
         known[..., [self.vocab.mask_id, self.vocab.pad_id]] = 0.0
         if log_d0 is None:

@@ -117,8 +117,8 @@ def rarity(brief: Brief, plans: list[BubbleDiagram], title: str) -> str:
 
 
 def interval(hits: int, num: int) -> tuple[float, float]:
-    """Of the share of which ``hits`` of ``num`` were found, both ends exact (Clopper and Pearson
-    1934); of none, the end above alone."""
+    """Confidence interval of the share of which ``hits`` of ``num`` were found, both ends exact
+    (Clopper and Pearson 1934); without a hit, the upper end alone."""
     from scipy.special import betaincinv
 
     if num == 0:

@@ -54,7 +54,7 @@ _ELSEWHERE = ("seeds", "verdicts", "bound_draws", "time_bins")
 _OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
 
 _SOFT = (0, 7)
-"""Keeps the draws of soft guidance apart from those of the other methods."""
+"""Keeps the samples of soft guidance apart from those of the other methods."""
 
 
 def refuse_options(request: EvaluateRequest) -> None:
@@ -129,7 +129,7 @@ def _gamma(request: EvaluateRequest) -> float:
 
 
 def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, Answer], list[str]]:
-    """By method, the one that was asked for first; and sentences on those that are left out."""
+    """Scores by method, the requested one first; and sentences on the methods that are left out."""
     soft, left_out = None, []
     if isinstance(asked.trained.sampler, FirstHitting):
         soft = softly_steered(asked.trained.sampler, asked.constraint, _gamma(request))
@@ -180,7 +180,8 @@ def _by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
 
 
 def _floors(request: EvaluateRequest, matches: Matches, size: int) -> Floors | None:
-    """Of ``size`` real diagrams that meet the brief in the samples' place."""
+    """Floors of the metrics: those of ``size`` real diagrams that meet the brief, in the samples'
+    place."""
     draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
     if not draws or not size or matches.reference is None or len(matches.known) < 2:
         return None

@@ -34,23 +34,24 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 
 EFFORT = 2.0
-"""Of the solver, for each question: its deterministic units, about CPU-seconds."""
+"""Effort of the solver for each question: its deterministic units, about CPU-seconds."""
 
 MOST_ROOMS = (8, 12)
-"""Of the diagrams that the solver looks for: more only if there is none of so many."""
+"""Numbers of rooms of the diagrams that the solver looks for: more only if there is none of so
+many."""
 
 _MOST_TWICE = 12
 """Rules of a brief that are left out in two orders, for the smaller contradiction."""
 
 _SEEDS = range(4)
-"""Of diagrams for which a floor plan is looked for."""
+"""Seeds of the diagrams for which a floor plan is looked for."""
 
 _ANY = Kind("room", frozenset(range(len(ROOM_TYPES))))
 
 
 @dataclass(frozen=True)
 class Feasibility:
-    """What is known of a brief.
+    """Answer to whether a brief can be met.
 
     ``can_be_met``: None, it was not decided. ``contradiction``: rules that cannot hold together,
     whatever the others are, in the order of the brief; ``is_irreducible``: without any one of them
@@ -71,11 +72,11 @@ def feasibility(
     effort: float = EFFORT,
     exact: bool | None = None,
 ) -> Feasibility:
-    """Of diagrams with at most ``n_max`` rooms.
+    """Find out whether diagrams with at most ``n_max`` rooms can meet the brief.
 
     Numbers of rooms and orders of named rooms are looked at first, see ``is_refuted``. Then,
     ``exact``, a solver decides (``GraphModel``), where OR-Tools is installed; it knows that left of
-    and above are orders, as they are in every plan. Without it nothing is said to be possible.
+    and above are orders, as they are in every plan. Without it no brief is found to be possible.
 
     ``Brief.buildable`` is met if one of a few diagrams that meet the rest has a floor plan; if none
     of them has, it was not decided.
@@ -117,7 +118,7 @@ def contradiction(
 
 def without(brief: Brief, dropped: Sequence[Source]) -> Brief:
     """The brief without the rules that have these sources. A named room whose source is among them
-    may be of any type, and is no more asked for unless a relation speaks of it."""
+    may be of any type, and is no longer requested unless a relation speaks of it."""
     keys = {source.key for source in dropped}
     return _only(brief, [each for each in _demands(brief) if each.source.key not in keys])
 

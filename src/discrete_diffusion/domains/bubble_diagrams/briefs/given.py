@@ -37,15 +37,16 @@ PARTICLES = 512
 """For each partial diagram, if ``particles`` does not say."""
 
 TRIES = 200
-"""Completions that rejection draws for each asked one, at most, if ``tries`` does not say."""
+"""Completions that rejection takes for each requested one, at most, if ``tries`` does not say."""
 
 _PILOT = 32
 _LEAST_SHARE = 0.1
-"""Of the completions of each line that meet the brief: with more, rejection is the way."""
+"""Least share of completions that meet the brief, of each line, from which on rejection is the
+way."""
 
 
 def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
-    """How completions that meet ``brief`` are drawn and chosen, see ``complete_brief``.
+    """How completions that meet ``brief`` are sampled and chosen, see ``complete_brief``.
 
     Raises ``ValueError`` as ``load_brief``, and for a brief that says more than diagrams do.
     """
@@ -69,7 +70,7 @@ def complete_brief(
     shard: Shard,
 ) -> tuple[Completions, dict[str, Any]]:
     """``num`` completions of each of the ``lines`` that meet ``brief``, and facts of how they were
-    drawn. Raises ``ValueError`` naming a line without."""
+    sampled. Raises ``ValueError`` naming a line without."""
     meets, method = BriefPredicate(brief, shard), request.method
     if method is None:
         met = meets(draw(trained.sampler, _PILOT, (3,)).diagrams)
@@ -104,8 +105,8 @@ def by_rejection(
     num: int,
     tries: int,
 ) -> tuple[Completions, dict[str, Any]]:
-    """The first ``num`` completions of each line that meet the brief; at most ``tries`` are drawn
-    for each asked one. Raises ``ValueError`` naming a line of which too few do."""
+    """The first ``num`` completions of each line that meet the brief; at most ``tries`` are sampled
+    for each requested one. Raises ``ValueError`` naming a line of which too few do."""
     kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
     drawn = calls = 0
     for turn in range(tries):
@@ -145,7 +146,7 @@ def by_particles(
     particles: int,
     seed: int,
 ) -> tuple[Completions, dict[str, Any]]:
-    """``num`` of the ``particles`` of each line in ``pool``, drawn by their weights.
+    """``num`` of the ``particles`` of each line in ``pool``, sampled by their weights.
 
     ``judge``: also of what they are not steered towards, number of rooms and floor plan.
     Raises ``ValueError`` naming a line of which none is left."""

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 ENOUGH = 100
 """Held-out diagrams from which on samples are compared with these; below it, distances of the data
-are mostly noise, and that is said."""
+are mostly noise, and that is stated."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Of ``num`` diagrams, ``name`` in words, those that meet a brief."""
+    """Matches of a brief among ``num`` diagrams, which are ``name`` in words."""
 
     name: str
     diagrams: list[BubbleDiagram]
@@ -64,7 +64,7 @@ class Matching:
 @dataclass(frozen=True)
 class Matches:
     """Those of the ``train`` data, None if they are unknown, of the ``held_out`` data, and of all
-    data at hand, ``known``, from which floors are drawn. ``buildable`` is not asked of data."""
+    data at hand, ``known``, from which floors are sampled. ``buildable`` is not checked on data."""
 
     train: Matching | None
     held_out: Matching
@@ -88,8 +88,8 @@ class Matches:
 
     @property
     def parts(self) -> dict[str, Matching]:
-        """What coverage is of: the training data, and held-out data where they are enough, or all
-        there is."""
+        """Data that coverage is measured on: the training data, and held-out data where they are
+        enough, or all there is."""
         found = {} if self.train is None or not len(self.train) else {"train": self.train}
         if len(self.held_out) >= ENOUGH or (len(self.held_out) and not found):
             found["held_out"] = self.held_out
@@ -97,8 +97,8 @@ class Matches:
 
     @property
     def reference(self) -> Matching | None:
-        """What distances are from: held-out data where they are enough, else the training data,
-        unless these are fewer; None if nothing meets the brief."""
+        """Data that distances are measured from: held-out data where they are enough, else the
+        training data, unless these are fewer; None if nothing meets the brief."""
         parts = [self.held_out, *([] if self.train is None else [self.train])]
         if len(self.held_out) >= ENOUGH:
             return self.held_out
@@ -106,7 +106,7 @@ class Matches:
         return most if len(most) else None
 
     def notes(self) -> list[str]:
-        """What samples are compared with, and how much that says."""
+        """Sentences on what samples are compared with, and how much that says."""
         parts = [self.held_out, *([] if self.train is None else [self.train])]
         counts = "; ".join(f"{len(p):,} of {p.num:,} of {p.name} meet it" for p in parts)
         notes = [f"{counts[0].upper()}{counts[1:]}."]

@@ -1,4 +1,4 @@
-"""What a way of meeting a brief returned, beside the data that meet it."""
+"""Scores of what a way of meeting a brief returned, beside the data that meet it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ PROPERTIES = ("valid", "connected", "transitive", "inside_valid")
 """Shares of the samples by themselves that the table has."""
 
 OF_SIZE = ("mode_coverage_weighted", "diversity")
-"""What else it has of coverage; it depends on the number of samples, and real data are a floor."""
+"""Other metrics of coverage; they depend on the number of samples, and real data are a floor."""
 
 
 @dataclass(frozen=True)
 class MethodScores:
-    """Of one way to meet a brief, called ``name``.
+    """Scores of one way to meet a brief, called ``name``.
 
     ``num_met``: how many of the ``diagrams`` meet it, by ``Brief.unmet``. ``facts``: how they were
-    drawn. ``coverage``: ``data_coverage`` by part of the data. ``metrics``: ``bubble_metrics``
-    against the reference, empty without a diagram or a reference; ``floors``: of as many real ones.
+    sampled. ``coverage``: ``data_coverage`` by part of the data. ``metrics``: ``bubble_metrics``
+    against the reference, empty without a diagram or a reference; ``floors``: those of as many real
+    ones.
     """
 
     name: str
@@ -124,7 +125,7 @@ class MethodScores:
         return f"{100 * self.share_met:.1f}{error} %"
 
     def probability_cell(self) -> str:
-        """Of the model, as this way estimates it."""
+        """Probability that the model meets the brief, as this way estimates it."""
         if (p := self.facts.get("probability")) is None:
             return ""
         if p == 0 and "num_drawn" in self.facts:
@@ -143,7 +144,7 @@ class MethodScores:
 def method_sections(
     methods: Sequence[MethodScores], matches: Matches, by_held_out: float | None
 ) -> list[TableSection]:
-    """What every method returned, side by side; the first is the one that was asked for.
+    """Table sections of what every method returned, side by side; the first is the requested one.
 
     ``by_held_out``: the share of the training data that as many held-out diagrams cover.
     """

@@ -16,7 +16,7 @@ import yaml
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Source
 
 MAX_BYTES = 100_000
-"""Of a brief: a longer file is none."""
+"""Most bytes of a brief: a longer file is none."""
 
 _LONGEST_TEXT = 80
 """Characters of a rule that are quoted."""
@@ -86,7 +86,7 @@ class Node:
         return self.value
 
     def items(self, expected: str) -> tuple[Node, ...]:
-        """Of a list; ``BriefError`` if it is none, or empty."""
+        """Elements of a list; ``BriefError`` if it is none, or empty."""
         if not isinstance(self.value, tuple) or not self.value:
             shown = "an empty list" if self.value == () else self.shown
             raise self.error(f"expected {expected}, got {shown}")
@@ -94,7 +94,7 @@ class Node:
 
 
 def node_of(value: Any, key: str = "", text: str = "") -> Node:
-    """Of a Python object: dicts, lists, text, numbers."""
+    """Node of a Python object: dicts, lists, text, numbers."""
     words = str(value)[:_LONGEST_TEXT]
     text = text or words
     if isinstance(value, Mapping):
@@ -120,7 +120,7 @@ def node_of(value: Any, key: str = "", text: str = "") -> Node:
 
 
 def read_node(path: str | os.PathLike[str]) -> Node:
-    """Of a YAML or JSON file. Raises ``FileNotFoundError`` and ``BriefError``."""
+    """Read a YAML or JSON file as a node. Raises ``FileNotFoundError`` and ``BriefError``."""
     path = Path(path)
     if path.is_dir():
         raise BriefError("a folder; expected a YAML or JSON file", path=path)
@@ -142,8 +142,8 @@ def read_node(path: str | os.PathLike[str]) -> Node:
 
 
 def parse(text: str) -> Node:
-    """Of YAML, and so of JSON. ``BriefError`` naming the line for what is neither, for a key given
-    twice and for a text that says nothing."""
+    """Parse YAML, and so JSON. ``BriefError`` naming the line for text that is neither, for a key
+    given twice and for a text that says nothing."""
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented by tabs, YAML may not
     try:

@@ -28,7 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
 )
 
 _LABELS = ("oas_program", "plan_id", "title", "description")
-"""Keys that ask for nothing."""
+"""Keys that request nothing."""
 
 _TOUCHING = {"must_touch": Quantity.SOME, "avoid_touch": Quantity.NO}
 
@@ -44,8 +44,8 @@ def brief_of_program(root: Node) -> Brief:
     """A diagram of just these rooms, named by their ids, of the kinds that their ``usage`` means.
 
     ``must_touch`` and ``avoid_touch`` become relations, with ids or with usages ("kitchen"). A
-    usage of several words that are rooms, such as "living_kitchen", is a room of one of them.
-    What else is asked for, such as areas, cannot be said of a diagram: ``Brief.left_out`` names it.
+    usage of several words that are rooms, such as "living_kitchen", is a room of one of them. Other
+    requests, such as areas, cannot be stated of a diagram: ``Brief.left_out`` names it.
 
     Raises ``BriefError`` naming line and key of what is wrong.
     """
@@ -106,7 +106,8 @@ def _kind_of(node: Node, usage: str) -> Kind:
 
 
 def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """Of one room; what cannot be said, as ``rooms.NAME: what``."""
+    """Rules of one room; a request that cannot be stated as a rule is yielded as ``rooms.NAME:
+    what``."""
     for key, node in room.value.items():
         if key in ("id", "usage"):
             continue

@@ -56,7 +56,7 @@ def read_brief(path: str | os.PathLike[str]) -> Brief:
 
 
 def brief_of(mapping: Mapping[str, Any]) -> Brief:
-    """Of the same keys and values as Python objects.
+    """Read a brief from the same keys and values as Python objects.
 
     >>> brief_of({"num_rooms": "5-7", "rooms": {"Bedroom": 3, "Bathroom": "at least 2"}})
 
@@ -77,7 +77,7 @@ def _brief(root: Node) -> Brief:
 
 @dataclass
 class _Reading:
-    """What was read of a brief so far."""
+    """State of reading: the parts of a brief that were read so far."""
 
     groups: dict[str, Kind] = field(default_factory=built_in_groups)
     num_rooms: Numbers = field(default_factory=lambda: Numbers(1))

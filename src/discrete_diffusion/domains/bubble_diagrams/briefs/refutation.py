@@ -23,7 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 )
 
 _MOST_KINDS = 8
-"""Of named rooms, whose unions are counted."""
+"""Most kinds of named rooms whose unions are counted."""
 
 
 def is_refuted(brief: Brief, n_max: int, vocabulary: PlanVocabulary) -> bool:
@@ -39,7 +39,7 @@ def is_refuted(brief: Brief, n_max: int, vocabulary: PlanVocabulary) -> bool:
 
 
 def least_and_most(brief: Brief, n_max: int) -> tuple[int, int]:
-    """Numbers of rooms that are asked for, of diagrams with at most ``n_max``."""
+    """Numbers of rooms that are requested, of diagrams with at most ``n_max``."""
     most = n_max if brief.num_rooms.most is None else min(n_max, brief.num_rooms.most)
     return max(1, brief.num_rooms.least), most
 
@@ -56,7 +56,7 @@ class _Refutation:
 
     @cached_property
     def codes(self) -> frozenset[int]:
-        """Of the relations that two rooms may have."""
+        """Codes of the relations that two rooms may have."""
         return self.vocabulary.relation_codes | {NO_EDGE}
 
     @cached_property
@@ -96,7 +96,7 @@ class _Refutation:
         yield Count(self.types, len(kinds))
 
     def _choices(self) -> Iterator[Ways]:
-        """What relations need: one of these ways."""
+        """Needs of each relation: one of these ways must hold."""
         for rule in self.wanted:
             subject, target = self._types(rule.subject), self._types(rule.object)
             pair = [Count(subject, 1), Count(target, 1), Count(subject | target, 2)]

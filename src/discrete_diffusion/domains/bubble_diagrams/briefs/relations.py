@@ -23,8 +23,8 @@ _EXAMPLE = "'Kitchen adjacent LivingRoom' or [Kitchen, adjacent, LivingRoom]"
 def relation_rule(
     node: Node, groups: Mapping[str, Kind], named: Mapping[str, Kind]
 ) -> RelationRule:
-    """Of a sentence or a list; ``groups`` and ``named`` are the kinds that it may speak of.
-    ``BriefError`` for any other."""
+    """Read a relation rule from a sentence or a list; ``groups`` and ``named`` are the kinds that
+    it may speak of. ``BriefError`` for any other."""
     if isinstance(node.value, tuple):
         quantity, first, relation, second = _of_list(node)
     elif isinstance(node.value, str):

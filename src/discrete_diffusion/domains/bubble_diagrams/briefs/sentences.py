@@ -1,4 +1,4 @@
-"""What a brief means, in plain sentences."""
+"""Meaning of a brief, in plain sentences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SAID = {
 
 
 def sentences(brief: Brief) -> list[str]:
-    """One for each rule, and one for what its file asks for that no diagram says."""
+    """Sentences: one for each rule, and one for what its file requests that no diagram says."""
     number = brief.num_rooms
     said = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
     if number == Numbers(1):
@@ -59,7 +59,7 @@ def named_sentence(name: str, kind: Kind) -> str:
 
 
 def sentence_of(rule: Rule) -> str:
-    """Of one rule."""
+    """Sentence of one rule."""
     if isinstance(rule, CountRule):
         return _count(rule)
     if isinstance(rule, DegreeRule):

@@ -82,8 +82,9 @@ def built_in_groups() -> dict[str, Kind]:
 
 
 def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[str] = ()) -> Kind:
-    """Of a word such as "living room", "Bedroom" or "Kitchen|DiningRoom". ``names``: of rooms, that
-    could have been meant as well. ``BriefError`` if it means none, or may mean several."""
+    """Kind that a word means, such as "living room", "Bedroom" or "Kitchen|DiningRoom". ``names``:
+    of rooms, that could have been meant as well. ``BriefError`` if it means none, or may mean
+    several."""
     if "|" in word:
         kinds = [kind_of(node, each.strip(), groups, names) for each in word.split("|")]
         return either(kinds)
@@ -104,8 +105,8 @@ def either(kinds: Iterable[Kind]) -> Kind:
 
 
 def codes_of_relation(phrase: str) -> frozenset[int] | None:
-    """Of "left-of", "left of", "next to", "left-of|left-above", "left of or above"; None if it is
-    no relation."""
+    """Codes of a phrase such as "left-of", "left of", "next to", "left-of|left-above", "left of or
+    above"; None if it is no relation."""
     codes: set[int] = set()
     for part in re.split(r"\s*\|\s*|\s+or\s+", phrase.strip()):
         word = "-".join(part.casefold().replace("_", "-").split())

@@ -1,4 +1,4 @@
-"""What ``data convert`` writes, and where; the ending of OUT says the format."""
+"""Files that ``data convert`` writes, and where; the ending of OUT says the format."""
 
 from __future__ import annotations
 

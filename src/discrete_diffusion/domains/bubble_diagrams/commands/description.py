@@ -1,4 +1,4 @@
-"""What is in a set of diagrams: counts, and the tables of them that ``data describe`` prints."""
+"""Contents of a set of diagrams: counts, and the tables of them that ``data describe`` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``discrete-diffusion data`` and ``plans realise`` do with their options."""
+"""Runs of ``discrete-diffusion data`` and ``plans realise`` with their options."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def check_file(options: argparse.Namespace) -> None:
     report = _read(options.file, options, skip_invalid=True)
     for problem in report.problems:
         print(problem.sentence())
-    if report.num_records > 1 or not report.problems:  # else the one sentence has said it
+    if report.num_records > 1 or not report.problems:  # else the one sentence has stated it
         print(report.counts() + ("" if report.problems else "; all can be read"))
     for warning in impossible_plans(report):
         print(f"warning: {warning}")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Completions:
-    """What ``complete`` returns.
+    """Completions that ``complete`` returns.
 
     ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
     as in the partial one, whose metadata they carry, with ``given``, its line.
@@ -59,7 +59,7 @@ class Completions:
 
     @property
     def num_unknown(self) -> Tensor:
-        """Int64[M]: how many tokens of each were drawn."""
+        """Int64[M]: how many tokens of each were sampled."""
         return (self.real & ~self.known).sum(dim=1)
 
 
@@ -67,7 +67,7 @@ Draw = Callable[[Any, int, Sequence[int]], Completions]
 """So many completions of each partial diagram, by a sampler, a function of some numbers."""
 
 Choose = Callable[[Sequence[int], Draw, int, Shard], tuple[Completions, dict[str, Any]]]
-"""So many completions of each of the lines, of those that are drawn, and facts of the choice."""
+"""So many completions of each of the lines, of those that are sampled, and facts of the choice."""
 
 
 def complete(
@@ -94,14 +94,15 @@ def complete(
     ``trajectories``: the number of diagrams, the first ones, whose intermediate states are kept.
     ``way``: "lookahead" gives them a floor plan, and their ``log_weight``, if one is possible.
     ``batch_size``, ``shard``: as for ``sample_in_batches``; each line is weighed by one process.
-    ``on_sampled``: of a process by itself, told which diagrams are in each batch, and them, as soon
-    as they are drawn; with it a ``Stop`` ends the drawing, and those drawn by then are returned.
+    ``on_sampled``: of a process by itself, given which diagrams are in each batch, and them, as
+    soon as they are sampled; with it a ``Stop`` ends the sampling, and those sampled by then are
+    returned.
 
-    Draws (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in G.
-    A model of ``node_order`` canonical knows diagrams in that order only, so m is drawn first, in
-    proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with those
-    tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be shown
-    more than 60 sequences per completion for that; else some are, drawn by their Z so far:
+    Samples (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in
+    G. A model of ``node_order`` canonical knows diagrams in that order only, so m is sampled first,
+    in proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with
+    those tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be
+    shown more than 60 sequences per completion for that; else some are, sampled by their Z so far:
     importance sampling, see ``weigh``, the more exact the more completions.
     ``max_arrangements``: the most ways to keep at each step instead.
     For other orders any slot is as good as another (random) or the file's is right (given): one m.
@@ -202,7 +203,7 @@ def approximations(
     completed: Completions,
     steps: int | None = None,
 ) -> list[str]:
-    """Why completions are not exact draws of the model's conditional; empty if they are."""
+    """Why completions are not exact samples of the model's conditional; empty if they are."""
     if not completed.num_unknown.any():
         return []
     reasons = sampler_approximations(

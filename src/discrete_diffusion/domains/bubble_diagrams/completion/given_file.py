@@ -62,8 +62,8 @@ def complete_file(
     request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
 ) -> Samples:
     """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
-    trajectory, if one is asked for. ``choose``: draws completions and takes some of them, such as
-    those that meet a brief; without it all that are drawn are taken.
+    trajectory, if one is requested. ``choose``: samples completions and takes some of them, such as
+    those that meet a brief; without it all that are sampled are taken.
 
     Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
     model cannot complete.

@@ -1,4 +1,4 @@
-"""Draws slots for the rooms of a partial diagram, in proportion to a model's probability."""
+"""Samples slots for the rooms of a partial diagram, in proportion to a model's probability."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ them; of more rooms fewer, as each can be continued in more ways."""
 
 
 class UnseenError(ValueError):
-    """A given token, of a ``line``, that the algorithm would not see before it draws the unknown
+    """A given token, of a ``line``, that the algorithm would not see before it samples the unknown
     ones. ``reason``: which it is, and what to do."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -65,8 +65,8 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Arranged:
-    """What ``Arranger`` drew for one line: partial tokens Int64[num, L] and the ``orders`` of its
-    rooms Int64[num, n_max]; the rest as in ``Weighed``."""
+    """Arrangements that ``Arranger`` sampled for one line: partial tokens Int64[num, L] and the
+    ``orders`` of its rooms Int64[num, n_max]; the rest as in ``Weighed``."""
 
     partial: PartialDiagram
     line: int
@@ -79,7 +79,7 @@ class Arranged:
 
 @dataclass(frozen=True)
 class Arranger:
-    """Draws ``num`` arrangements of each partial diagram; see ``complete``."""
+    """Samples ``num`` arrangements of each partial diagram; see ``complete``."""
 
     algorithm: TokenAlgorithm
     vocab: VocabConfig
@@ -90,7 +90,7 @@ class Arranger:
     num: int
 
     def arrange(self, request: tuple[PartialDiagram, int, int]) -> Arranged:
-        """Draw in proportion to the model's probability of the tokens that each fixes.
+        """Sample in proportion to the model's probability of the tokens that each fixes.
 
         ``request``: a partial diagram, its line, and a seed of its own. Raises ``UnseenError``.
         """
@@ -167,7 +167,7 @@ def weigh(
 
     One network call on an arrangement gives the probability of every choice of slots for the next
     token; arrangements that agree so far share it, and the last choice costs no call. Where there
-    are too many, ``thin`` draws some by their probability so far and the tree's outlook, and
+    are too many, ``thin`` samples some by their probability so far and the tree's outlook, and
     divides by the chance of each: sequential importance sampling.
     """
     network = _Network(algorithm, batch_size)
@@ -181,7 +181,7 @@ def weigh(
 
 
 def list_arrangements(tree: ArrangementTree, max_kept: int, generator: torch.Generator) -> Weighed:
-    """The arrangements with equal weights; at most ``max_kept``, drawn uniformly at each step."""
+    """The arrangements with equal weights; at most ``max_kept``, sampled uniformly at each step."""
 
     def log_d0(tokens: Tensor) -> Tensor:
         return torch.zeros(1).double().expand(*tokens.shape, tree.vocab.vocab_size)
@@ -263,8 +263,9 @@ class _Thinning:
         return replace(self, origin=self.origin[rows])
 
     def variance(self, weights: Tensor) -> Tensor:
-        """What it adds to the variance of the sum of weights Float64[R]: Hajek's estimate for a
-        fixed number kept with unequal probabilities, sum risk (w - mean w)^2, of mean risk."""
+        """Variance that thinning adds to that of the sum of weights Float64[R]: Hajek's estimate
+        for a fixed number kept with unequal probabilities, sum risk (w - mean w)^2, of mean
+        risk."""
         of_each = torch.zeros_like(self.risk).index_add_(0, self.origin, weights)
         num = int((self.risk > 0).sum())
         if num < 2:

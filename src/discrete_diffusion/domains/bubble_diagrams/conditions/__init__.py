@@ -1,1 +1,1 @@
-"""Facts that a model is told of a plan, and what it makes of them."""
+"""Facts of a plan that a model is conditioned on, and how the model uses them."""

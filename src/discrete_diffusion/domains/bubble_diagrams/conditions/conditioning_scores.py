@@ -1,4 +1,4 @@
-"""What a model makes of what it is told: its bound with right and wrong facts, and obedience."""
+"""Use that a model makes of its conditions: its bound with right and wrong facts, and obedience."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
 
 NUM = 300
-"""Held-out diagrams at most, of which the model is told."""
+"""Held-out diagrams at most, on whose facts the model is conditioned."""
 
 GUIDANCE = (1.0, 2.0)
-"""Weights at which samples are drawn, to see how many obey."""
+"""Weights at which samples are taken, to see how many obey."""
 
 _BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
-"""Keep the draws apart."""
+"""Keep the samples apart."""
 
 
 @dataclass(frozen=True)
 class ConditioningScores:
     """``more``: by what is changed of all facts, how many nats more a diagram takes, mean and
     standard error over ``num`` held-out diagrams. ``obeyed``: by guidance, the share of samples
-    with the number of rooms and all counts that the model was told, nothing else being told; none
-    if it is told no counts."""
+    with the number of rooms and all counts that the model was given, with nothing else given; none
+    if it is given no counts."""
 
     num: int
     more: dict[str, tuple[float, float]]
@@ -76,7 +76,7 @@ class ConditioningScores:
 def measure_told(
     model: Model, data: DiagramDataset, split: str, seed: int
 ) -> ConditioningScores | None:
-    """Of the first ``NUM`` diagrams of a split; None of a model that is told nothing."""
+    """Scores of the first ``NUM`` diagrams of a split; None for a model without conditions."""
     facts, examples = data.facts, data.splits[split][:NUM]
     if facts is None or not len(examples):
         return None
@@ -130,7 +130,7 @@ def _obeyed(
 
 
 def _derangement(num: int, seed: int) -> Tensor:
-    """Int[num]: another row for each, drawn at random."""
+    """Int[num]: another row for each, sampled at random."""
     order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
     return order[(order.argsort() + 1) % num]
 

@@ -1,4 +1,5 @@
-"""What a model can be told of a plan: its rooms by number and kind, its area, outline, front door.
+"""Facts of a plan that a model can be conditioned on: its rooms by number and kind, its area,
+outline, front door.
 
 Facts are numbers, NaN where they are not known: ``data.condition`` names those that a model learns
 from, and a brief says which of them hold, see docs/briefs.md.
@@ -44,7 +45,7 @@ GRID, CELL = 20, 1.0
 """An outline is GRID x GRID cells of so many metres, around the middle of its bounding box."""
 
 FACTS_VERSION = 1
-"""Of what is kept in the cache; to be raised when the numbers of a fact change."""
+"""Version of what is kept in the cache; to be raised when the numbers of a fact change."""
 
 _SCALE = 10.0
 """Metres, and _SCALE^2 square metres, that are one in the numbers of facts."""
@@ -108,7 +109,7 @@ class Facts:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of every fact: its name, or of a count the kind of rooms."""
+        """Labels of every fact: its name, or for a count the kind of rooms."""
         parts = {"counts": tuple(self.kinds)}
         return tuple(label for name in self.names for label in parts.get(name, (name,)))
 
@@ -147,9 +148,9 @@ class Facts:
         return F.one_hot(counts, n_max + 1).flatten(1).float()
 
     def of_diagrams(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
-        """What only plans say, Float32[B, S'], of diagrams with boxes in ``unit``; NaN of those
-        without. Raises ``ValueError`` naming a plan with a wrong door or outline, and for boxes
-        that are hardly in that unit, see ``check_metres``."""
+        """Facts that only plans state, Float32[B, S'], of diagrams with boxes in ``unit``; NaN for
+        those without. Raises ``ValueError`` naming a plan with a wrong door or outline, and for
+        boxes that are hardly in that unit, see ``check_metres``."""
         boxed = [diagram for diagram in diagrams if diagram.boxes is not None]
         units = [str(diagram.metadata.get("unit", unit)) for diagram in boxed]
         known = [k for k, each in enumerate(units) if each in UNITS]  # others are refused below
@@ -217,7 +218,7 @@ class Facts:
         outline: Sequence[Point] | None,
         front_door: Point | None,
     ) -> Tensor:
-        """Float32[1, S]: what is said exactly, of facts that the model knows; None is unknown.
+        """Float32[1, S]: what is stated exactly, of facts that the model knows; None is unknown.
 
         ``counts``: by the codes of the room types that are counted together. ``outline``: its
         corners.

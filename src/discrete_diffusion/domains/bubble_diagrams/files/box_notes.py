@@ -1,4 +1,4 @@
-"""What is odd of the boxes of a plan that can be read."""
+"""Notes on odd boxes of a plan that can be read."""
 
 from __future__ import annotations
 

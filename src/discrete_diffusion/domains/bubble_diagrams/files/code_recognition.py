@@ -142,8 +142,8 @@ def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
 
 
 def _sign(plan: RoomCodes, name: str) -> str | None:
-    """What shows that the table reads a plan without sense, in words for it and a better one; empty
-    if nothing does, None if the table lacks a code."""
+    """Sign that the table reads a plan without sense, in words for it and a better one; empty if
+    nothing shows that, None if the table lacks a code."""
     rooms = _reading(plan, name)
     if rooms is None:
         return None
@@ -188,8 +188,8 @@ def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Do
 def _refusal(
     counts: Counter[RoomCodes], readings: Mapping[str, Mapping[RoomCodes, _Rooms | None]]
 ) -> str:
-    """What each table would read of more than a few plans: how many of them, living rooms, and the
-    codes on which the tables differ."""
+    """Refusal that says what each table would read of more than a few plans: how many of them,
+    living rooms, and the codes on which the tables differ."""
     total = counts.total()
     groups: dict[tuple[_Rooms | None, ...], list[str]] = {}
     for name, read in readings.items():

@@ -38,10 +38,10 @@ BEDROOM = "bedroom"
 
 @dataclass(frozen=True)
 class CodeTable:
-    """What the integer codes of a data set mean.
+    """Meaning of the integer codes of a data set.
 
     ``rooms``: code -> room type, or ``BEDROOM``. ``doors``: codes that are no rooms. ``own_names``:
-    what the data set calls a room, where the nearest of our types has another name. ``untyped``:
+    the data set's name of a room, where the nearest of our types has another name. ``untyped``:
     rooms that no type of ours stands for.
     """
 
@@ -203,7 +203,7 @@ def room_types(
 ) -> list[str | None]:
     """The room types of rooms that are given by codes of ``table`` or by name; null stays.
 
-    ``places``: what an error calls each room. ``areas``: how large each is, asked for if there is a
+    ``places``: what an error calls each room. ``areas``: how large each is, requested if there is a
     bedroom, None if nobody knows. Raises ``DiagramError`` for what the table lacks, and, unless
     ``doors`` are taken too, for a door, which is no room.
     """
@@ -222,7 +222,7 @@ def room_types(
 def told_apart(
     rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
 ) -> list[object]:
-    """Rooms with those that are named "Bedroom 1", "Bedroom 2", ... told apart, as bedrooms of a
+    """Rooms with those that are named "Bedroom 1", "Bedroom 2", ... distinguished, as bedrooms of a
     code are; all others as they are."""
     numbered = [is_numbered_bedroom(room) for room in rooms]
     if not any(numbered):
@@ -244,7 +244,7 @@ def areas_of(boxes: Sequence[object]) -> list[float]:
 def with_master_bedroom(
     rooms: Sequence[str | None], areas: Sequence[float] | None
 ) -> list[str | None]:
-    """Room types with their bedrooms told apart: the largest (the first of equal ones) is the
+    """Room types with their bedrooms distinguished: the largest (the first of equal ones) is the
     MasterRoom, the others are SecondRoom; without areas only a single bedroom is the largest. Where
     another room is called the MasterRoom, none of them is."""
     bedrooms = [k for k, room in enumerate(rooms) if room == BEDROOM]

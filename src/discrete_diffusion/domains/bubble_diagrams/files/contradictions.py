@@ -19,7 +19,8 @@ ORDERS = (
     ("above", RELATION_Y_ORDER),
     ("inside", _CONTAINMENT),
 )
-"""What -1 in the table says of room i and room j; 1 says it of j and i, 0 nothing."""
+"""Orders by name, each with a table: -1 states it of room i and room j, 1 of j and i, 0 states
+nothing."""
 
 
 class StatedRelation(NamedTuple):

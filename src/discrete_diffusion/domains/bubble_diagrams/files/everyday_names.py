@@ -1,4 +1,4 @@
-"""What people call rooms: words that mean one room type, and words that may mean several."""
+"""Names that people give rooms: words that mean one room type, and words that may mean several."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def room_type_of(word: str, names: Collection[str]) -> str | None:
 
 
 def without_number(word: str) -> str:
-    """What is numbered by a word such as "Toilet 2", "bedroom|0" or "03 Kitchen"; the word itself
-    where nothing is."""
+    """Name that is numbered by a word such as "Toilet 2", "bedroom|0" or "03 Kitchen"; the word
+    itself where nothing is."""
     bare = plain(word).strip(_DIGITS)
     return bare if bare and bare != plain(word) else word
 
 
 def is_numbered_bedroom(word: object) -> bool:
-    """Whether it is one of the bedrooms of a plan, told apart by numbers: "Bedroom 2"."""
+    """Whether it is one of the bedrooms of a plan, distinguished by numbers: "Bedroom 2"."""
     return isinstance(word, str) and without_number(word) in _NUMBERED and word not in _NUMBERED
 
 

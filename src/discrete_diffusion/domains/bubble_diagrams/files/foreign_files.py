@@ -1,4 +1,4 @@
-"""Files that hold no plans: told by name and first bytes, refused in one sentence."""
+"""Files that hold no plans: recognised by name and first bytes, refused in one sentence."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _MOST_CONTROL = 0.02
 
 
 def foreign_format(path: Path) -> str | None:
-    """What a file of a foreign format is, with what is read instead; None for text, gzipped or not.
+    """Name the foreign format of a file, with what is read instead; None for text, gzipped or not.
 
     Raises ``DiagramError`` for damaged gzip."""
     with opened(path) as file:
@@ -118,7 +118,8 @@ _TAG = re.compile(rb"<(?![?!])\s*(?:[\w.-]+:)?([\w.-]+)")
 
 
 def _markup(head: bytes, suffix: str) -> str | None:
-    """What a text that begins with a tag is, unless it is GraphML; None for any other."""
+    """Name of the format of a text that begins with a tag, unless it is GraphML; None for any
+    other."""
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith(b"<"):
         return None

@@ -1,4 +1,4 @@
-"""JSON objects of formats that are not read: told by their keys, refused in one sentence."""
+"""JSON objects of formats that are not read: recognised by their keys, refused in one sentence."""
 
 from __future__ import annotations
 

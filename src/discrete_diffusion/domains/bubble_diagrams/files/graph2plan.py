@@ -27,7 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 SELF_LOOPS, REPEATED_PAIRS = "self-loops", "repeated pairs"
 UNUSABLE_BOXES = "unusable boxes"
-"""What a record may hold that its diagram does not."""
+"""Parts that a record may hold and its diagram does not."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 READER = Path(__file__).with_name("load_mat.py")
@@ -134,7 +134,7 @@ def _relations(
 
 
 def _integers(value: Value, field: str) -> NDArray[np.int64]:
-    """Whole numbers, which MATLAB keeps as doubles unless told otherwise."""
+    """Whole numbers, which MATLAB keeps as doubles unless it is set otherwise."""
     numbers = np.array(value)
     whole = numbers.dtype.kind in "iuf"
     if numbers.dtype.kind == "f":

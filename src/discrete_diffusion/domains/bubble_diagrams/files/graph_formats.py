@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SIDES = ("x0", "y0", "x1", "y1")
 
 NODE_ATTRIBUTES, EDGE_ATTRIBUTES = "node attributes", "edge attributes"
-"""What a foreign graph may hold that its diagram does not."""
+"""Parts that a foreign graph may hold and its diagram does not."""
 
 _DEFAULTS = ("node_default", "edge_default")
 """Graph attributes that networkx adds to every GraphML graph, mostly empty."""
@@ -60,7 +60,7 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
 
 
 def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
-    """What a file's graph holds; rooms are numbered in the graph's node order.
+    """Read the plan that a file's graph holds; rooms are numbered in the graph's node order.
 
     ``codes``: the table of rooms given as integers. Graph attributes become metadata; attributes of
     nodes and edges other than those of ``to_networkx`` are left out. Raises ``DiagramError`` for an
@@ -158,7 +158,7 @@ def to_graphml(diagram: BubbleDiagram) -> str:
 
 
 def read_graphml(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
-    """What ``read_networkx`` makes of ``graph_of`` a text, its metadata checked."""
+    """Plan that ``read_networkx`` makes of ``graph_of`` a text, its metadata checked."""
     plan = read_networkx(graph, codes=codes)
     check_metadata(plan.diagram.metadata)
     return plan

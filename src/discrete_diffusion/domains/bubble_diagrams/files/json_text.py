@@ -128,7 +128,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_keys(data: Mapping[str, Any]) -> None:
-    """``DiagramError`` if an object gave a key twice: which value holds cannot be told."""
+    """``DiagramError`` if an object gave a key twice: which value holds cannot be known."""
     if isinstance(data, RepeatedKeys):
         shown = reprlib.repr(data.repeated)
         raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")

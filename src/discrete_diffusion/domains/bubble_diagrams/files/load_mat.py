@@ -25,8 +25,9 @@ _LARGEST_RATIO = 1032
 
 
 def limit_resources(size: int) -> None:
-    """Of this process, where the system can: memory (1 GiB, and 100 times the file) and processor
-    time (a minute, and 10 s for each megabyte); 5,000 plans in 1 MB take 80 MB and half a second.
+    """Limit this process, where the system can: memory (1 GiB, and 100 times the file) and
+    processor time (a minute, and 10 s for each megabyte); 5,000 plans in 1 MB take 80 MB and half a
+    second.
     """
     if sys.platform == "win32":
         return

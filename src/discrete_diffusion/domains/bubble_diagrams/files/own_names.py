@@ -18,7 +18,8 @@ _EXAMPLE = 'expected names and room types, as in "Schlafzimmer: MasterRoom"'
 
 
 class OwnNames:
-    """What somebody calls rooms -> their room types; capitals, spaces and hyphens do not count."""
+    """Names that somebody gives rooms -> their room types; capitals, spaces and hyphens do not
+    count."""
 
     def __init__(self, types: Mapping[str, str]) -> None:
         self._types = {plain(name): room for name, room in types.items()}

@@ -58,13 +58,13 @@ class Record(Generic[Parsed]):
         return f"{self.path}, {self.where}" if self.where else str(self.path)
 
     def read(self, codes: str | None) -> Parsed:
-        """What ``parse`` returns, kept for the next call with the same table."""
+        """Return what ``parse`` returns, kept for the next call with the same table."""
         if self._last is None or self._last[0] != codes:
             self._last = codes, self.parse(codes)
         return self._last[1]
 
     def problem(self, error: DiagramError) -> Problem:
-        """What is wrong with it."""
+        """Problem that the error shows in the record."""
         return Problem(self.place, self.where, error.field, error.reason)
 
 
@@ -133,7 +133,7 @@ def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
 
 @dataclass(frozen=True)
 class ReadReport:
-    """What ``read_report`` returns.
+    """Report that ``read_report`` returns.
 
     ``path``: the file or folder. ``diagrams``: in its order; ``places``: of each, as in ``Record``.
     ``num_records``: lines, records or files that hold a plan each, ``unit`` what they are called:

@@ -31,7 +31,7 @@ def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: boo
 
 
 def lines_of(diagrams: Iterable[BubbleDiagram]) -> str:
-    """What ``write_diagrams`` writes."""
+    """Lines that ``write_diagrams`` writes."""
     return "".join(_lines(diagrams, names=True))
 
 

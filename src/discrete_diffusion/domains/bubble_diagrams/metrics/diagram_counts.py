@@ -1,4 +1,4 @@
-"""What a set of diagrams is made of, counted: the numbers behind the histograms and heat maps."""
+"""Counts of what a set of diagrams is made of: the numbers behind the histograms and heat maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``DiagramSet``: diagrams with what the metrics ask of them, each computed once."""
+"""``DiagramSet``: diagrams with what the metrics need of them, each computed once."""
 
 from __future__ import annotations
 

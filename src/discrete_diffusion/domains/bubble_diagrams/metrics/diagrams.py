@@ -148,7 +148,7 @@ def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[st
 
     Let w_k be the share of the data that is diagram k. ``coverage``: the sum of w_k over the
     diagrams that are among the samples; None has none. ``coverage_ceiling``: what it is on average
-    of ``num`` diagrams that are drawn from the data themselves, sum_k w_k (1 - (1 - w_k)^num).
+    of ``num`` diagrams that are sampled from the data themselves, sum_k w_k (1 - (1 - w_k)^num).
     ``coverage_ratio``: the first divided by the second.
     """
     real = DiagramSet.of(data)

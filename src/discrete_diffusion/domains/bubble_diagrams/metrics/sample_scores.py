@@ -31,13 +31,13 @@ REFERENCE_SUFFIX = "_reference"
 
 @dataclass(frozen=True)
 class SampleScores:
-    """What ``score_samples`` returns.
+    """Scores that ``score_samples`` returns.
 
     ``sizes``: diagrams in each set; ``num_reference``: in the reference.
     ``per_seed``: by metric name, one value per sampling seed. ``intervals``: by name, mean and 95 %
     confidence interval over seeds. ``real``: by name, the value to compare with: the floor of the
     metrics in ``SIZE_DEPENDENT``, the reference's own value otherwise; none for novelty, since what
-    was held out is new by construction. ``floors``: None if none were drawn. ``stratified``: by
+    was held out is new by construction. ``floors``: None if none were sampled. ``stratified``: by
     room count, of all samples ("samples") and of the reference ("reference"). ``has_directions``:
     the relations say how rooms lie to each other.
     """
@@ -139,9 +139,9 @@ def score_samples(
 ) -> SampleScores:
     """Every metric of every set (one per sampling seed) against one reference.
 
-    ``training``: gives novelty too. ``known``: real diagrams to draw the floors from
-    (default: the reference), at the size of the first set against that of the reference;
-    ``floor_draws=0`` draws none.
+    ``training``: gives novelty too. ``known``: real diagrams to sample the floors from (default:
+    the reference), at the size of the first set against that of the reference; ``floor_draws=0``
+    samples none.
 
     Raises ``ValueError`` without a set, or for an empty one.
     """

@@ -1,4 +1,4 @@
-"""What makes one diagram sound: connected, without contradiction, nothing where it cannot be.
+"""Soundness of one diagram: connected, without contradiction, nothing where it cannot be.
 
 ``relations``: Int[M, n, n], entry (i, j) for i < j the code of "room i is RELATIONS[r] room j",
 "no-edge" everywhere else. Axes: ``M`` diagrams, ``n`` slots for rooms.

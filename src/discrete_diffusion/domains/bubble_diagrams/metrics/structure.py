@@ -1,4 +1,4 @@
-"""What can be said of a set of diagrams by itself: are they sound plans, how full are they?"""
+"""Metrics of a set of diagrams by itself: are they sound plans, how full are they?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entran
 
 
 def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
-    """What can be said of a set by itself, by name.
+    """Metrics of a set by itself, by name.
 
     Shares of diagrams, in 0..1:
     ``connected``: any room can be reached from any other over listed relations. ``valid``:

@@ -31,8 +31,8 @@ class CompletedRow:
 def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
     """A row for each partial diagram: what is given, then its completions; see ``plot_grid``.
 
-    What is given is placed by what is known of it alone: a grey bubble is a room of unknown type,
-    a dotted line a pair of which nothing is said.
+    What is given is placed by what is known of it alone: a grey bubble is a room of unknown type, a
+    dotted line a pair of which nothing is stated.
 
     Raises ``ValueError`` if there is no row, a row has no completions, or ``path`` ends in anything
     but ``.png`` or ``.svg``.

@@ -1,4 +1,4 @@
-"""What a picture of a diagram must keep and should keep, as arrays over pairs of rooms.
+"""Constraints that a picture of a diagram must keep and should keep, as arrays over pairs of rooms.
 
 Axes: ``B`` problems, ``n`` rooms; an entry [b, i, j] speaks about room i relative to room j.
 """

@@ -27,7 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT
 
 MAX_DRAWN = 36
-"""Samples, or diagrams of a list, that are drawn: the first ones."""
+"""Samples, or diagrams of a list, that are plotted: the first ones."""
 
 
 def plot_diagram(diagram: Plan, path: str | Path | None = None) -> Figure:
@@ -81,7 +81,7 @@ def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -
 def key_of(
     plans: Sequence[Plan], placements: Sequence[Placement], *, unknown: bool = False
 ) -> tuple[Entry, ...]:
-    """What the legend says; ``unknown``: also of rooms and relations that are not known."""
+    """Entries of the legend; ``unknown``: also of rooms and relations that are not known."""
     broken = "Contradicts the others" if any(p.broken for p in placements) else ""
     return key_entries(plans, unknown=unknown, broken=broken)
 

@@ -20,7 +20,7 @@ NUM_COLOURS = 255
 class Palette:
     """The commonest colours of ``pictures`` UInt8[H, W, 3], at most 255 of them.
 
-    The flat colours of a drawing are among them as they are; the blends along its edges, which are
+    The flat colours of a plot are among them as they are; the blends along its edges, which are
     many and rare, become the nearest colour by Euclidean distance in RGB.
     """
 

@@ -18,7 +18,7 @@ DOTS: Dashes = (0, (0.1, 2.6))
 DASHES: Dashes = (0, (2.5, 2.0))
 
 Knowledge = Literal["known", "wall", "unknown", "broken"]
-"""Of a relation: that a plan says it, that it says there is a wall and no door, that it says
+"""State of a relation: that a plan says it, that it says there is a wall and no door, that it says
 nothing, that the picture contradicts it."""
 
 LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {

@@ -1,4 +1,4 @@
-"""``Pen``: what is drawn on a card.
+"""``Pen``: what is plotted on a card.
 
 One data unit is one inch of paper, y downwards, so that sizes and fonts follow from the geometry.
 """
@@ -41,7 +41,7 @@ CAPTION = {**_PLAIN, "color": MUTED_TEXT, "ha": "left", "va": "baseline", "zorde
 
 @dataclass(frozen=True)
 class Pen:
-    """Draws a placement in the middle of a card, ``scale`` inches per placement unit."""
+    """Plots a placement in the middle of a card, ``scale`` inches per placement unit."""
 
     axes: Axes
     left: float
@@ -126,7 +126,7 @@ class Pen:
             POINTS_PER_INCH * self.scale * 0.31,
             14.0,
         )
-        points = max(points, 1.0)  # FreeType draws no smaller letters
+        points = max(points, 1.0)  # FreeType renders no smaller letters
         self.axes.text(x, y, style.label, fontsize=points, zorder=4 + 3 * depth, **LABEL)
 
     def _on_page(self, points: Array) -> Array:

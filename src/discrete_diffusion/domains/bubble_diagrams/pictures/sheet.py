@@ -87,8 +87,8 @@ def key_entries(
 class Sheet:
     """A white page of ``rows`` x ``columns`` cards of side ``cell`` inches, ``key`` below.
 
-    ``placements``: of all diagrams, which are drawn as large as fits, but alike. ``titled``: leave
-    space for a line above each card; ``footer``: inches to leave below the cards.
+    ``placements``: of all diagrams, which are plotted as large as fits, but alike. ``titled``:
+    leave space for a line above each card; ``footer``: inches to leave below the cards.
     """
 
     def __init__(
@@ -125,13 +125,13 @@ class Sheet:
         return self.cell * 0.88 / max(placement.extent)
 
     def card(self, index: int, placement: Placement, title: str = "") -> Pen:
-        """Draw an empty card; what draws the ``placement`` on it."""
+        """Plot an empty card; the pen that plots the ``placement`` on it."""
         left, top = self.empty_card(index, title)
         scale = min(self._largest_scale(placement), self.scale)
         return Pen(self.axes, left, top, self.cell, placement, scale)
 
     def empty_card(self, index: int, title: str = "") -> tuple[float, float]:
-        """Draw an empty card; its left and top on the page, in inches."""
+        """Plot an empty card; its left and top on the page, in inches."""
         row, column = divmod(index, self.columns)
         left = MARGIN + column * (self.cell + self.gutter)
         top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header

@@ -75,7 +75,7 @@ class _Film:
         self.spots = [label_spot(placement, drawn, room) for room in rooms]
 
     def known(self, pair: tuple[int, int], r: int | None) -> Knowledge:
-        """What a state that says ``r`` of a pair knows of how its bubbles lie."""
+        """Knowledge, in a state that says ``r`` of a pair, of how its bubbles lie."""
         if r is None:
             return "unknown"
         if pair in self.nested:

@@ -1,4 +1,5 @@
-"""What boxes a floor plan may have, and when two of them stand in a relation, as inequalities."""
+"""Rule of the boxes that a floor plan may have, and of when two of them stand in a relation, as
+inequalities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``NoCircles``: while a diagram is sampled, no relation is drawn that closes a circle."""
+"""``NoCircles``: while a diagram is sampled, no relation is sampled that closes a circle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ it; 1, the other way round; 0, neither."""
 class NoCircles(Narrowing):
     """Rooms are left of each other, above each other or inside each other in no circle.
 
-    On each of the three, what the relations drawn so far imply is their transitive closure; an id
+    On each of the three, what the relations sampled so far imply is their transitive closure; an id
     of a pair that says the opposite is excluded. One id at least, "no-edge", never is. A diagram
     that is buildable has no circle (its centres follow left and above, its boxes lie strictly
     within each other), so that none is lost.

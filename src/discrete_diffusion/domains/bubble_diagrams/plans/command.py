@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 FORMAT_NAMES = ("dxf", "geojson", "wkt", "houseganpp", "rlvr")
-"""Of ``plan_formats.FORMATS``, whose modules need shapely."""
+"""Names of ``plan_formats.FORMATS``, whose modules need shapely."""
 
 
 def realise_options(parser: argparse.ArgumentParser) -> None:
-    """Of the sub-command, beside those of reading plans."""
+    """Add the options of the sub-command, beside those of reading plans."""
     parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write into")
     parser.add_argument(

@@ -24,7 +24,7 @@ Member = tuple[int, int, int]
 """(i, j, code), "no-edge" for rooms without a relation. Any i and j: code is read from i."""
 
 _FORWARD = frozenset(map(RELATIONS.index, ("left-above", "left-of", "above", "inside")))
-"""Relations that are said rather than their inverse."""
+"""Relations that are stated rather than their inverse."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def _seen_from_the_other(code: int) -> int:
 
 
 def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
-    """Each member begins where the one before ended, if one can; most are said in the usual
+    """Each member begins where the one before ended, if one can; most are stated in the usual
     direction."""
     members = sorted(members)
     turned = [(j, i, _seen_from_the_other(code)) for i, j, code in members]

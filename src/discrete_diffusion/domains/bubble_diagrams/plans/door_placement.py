@@ -37,7 +37,7 @@ _PUBLIC = ("Entrance", "LivingRoom", "DiningRoom", "Kitchen")
 _PASSAGE = {"Entrance": 0, "LivingRoom": 0, "DiningRoom": 1, "Kitchen": 10} | dict.fromkeys(
     ("Bathroom", "Balcony", "Storage", "Wall-in"), 1000
 )
-"""What it costs to walk through a room; through a bedroom or a study: ``_PRIVATE``."""
+"""Cost of walking through a room; through a bedroom or a study: ``_PRIVATE``."""
 _PRIVATE, _NOT_ITS_MASTER = 100, 100_000
 
 Pair = tuple[int, int]
@@ -110,7 +110,8 @@ def _root(plan: FloorPlan) -> int:
 
 
 def _cost(plan: FloorPlan, before: int, room: int, suites: dict[int, int]) -> int:
-    """Of entering a room from another: that of walking through the other, and 1 for the door."""
+    """Cost of entering a room from another: that of walking through the other, and 1 for the
+    door."""
     if room in suites:
         return 1 if suites[room] == before else _NOT_ITS_MASTER
     return 1 + _PASSAGE.get(plan.diagram.room_names[before], _PRIVATE)

@@ -96,7 +96,7 @@ class FloorPlan:
 
     @cached_property
     def boxes(self) -> tuple[Polygon, ...]:
-        """Of the rooms, as polygons."""
+        """Boxes of the rooms, as polygons."""
         from shapely import box
 
         assert self.diagram.boxes is not None  # checked by the constructor
@@ -118,7 +118,7 @@ class FloorPlan:
 
     @cached_property
     def outline(self) -> Polygon:
-        """What the plan is built on: the polygon of ``boundary``, or the box around all rooms."""
+        """Polygon that the plan is built on: that of ``boundary``, or the box around all rooms."""
         from shapely import Polygon, box, union_all
 
         if self.boundary is not None:
@@ -127,11 +127,12 @@ class FloorPlan:
 
     @property
     def areas(self) -> tuple[float, ...]:
-        """Of the rooms' floors, in square metres."""
+        """Areas of the rooms' floors, in square metres."""
         return tuple(room.area for room in self.rooms)
 
     def largest_area_error(self, targets: Sequence[float]) -> float:
-        """Of the rooms' floors, as a share of the target in square metres."""
+        """Largest error of the areas of the rooms' floors, as a share of the target in square
+        metres."""
         return max(abs(a - t) / t for a, t in zip(self.areas, targets, strict=True))
 
     @property

@@ -123,13 +123,13 @@ def _sides(shape: BaseGeometry) -> list[tuple[Any, Any]]:
 
 
 def _direction(start: Sequence[float], end: Sequence[float]) -> float:
-    """Of a line, up to quarter turns, in degrees."""
+    """Direction of a line, up to quarter turns, in degrees."""
     angle = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])) % 90
     return round(angle if angle <= 45 else angle - 90, _DIGITS)
 
 
 def _area_of_boxes(floors: Sequence[BaseGeometry], angle: float) -> float:
-    """Of the boxes of the floors along that direction."""
+    """Area of the boxes of the floors along that direction."""
     import shapely
 
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))

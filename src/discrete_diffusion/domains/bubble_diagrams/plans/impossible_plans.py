@@ -25,10 +25,10 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATION_X_ORD
 _MAX_NAMED = 3
 
 NUM_DECIDED = 100
-"""Plans that a solver looks for, if nothing else is said: about 5 CPU-seconds."""
+"""Plans that a solver looks for, if nothing else is requested: about 5 CPU-seconds."""
 
 _EFFORT = 0.3
-"""Of the solver for a diagram, about a CPU-second."""
+"""Effort of the solver for a diagram, about a CPU-second."""
 
 
 def impossible_plans(report: ReadReport) -> list[str]:
@@ -43,8 +43,8 @@ def impossible_plans(report: ReadReport) -> list[str]:
 
 
 def without_floor_plan(report: ReadReport, num: int) -> list[str]:
-    """What a solver says of the first ``num`` diagrams that have no relations in a circle: a
-    sentence if some have no buildable plan (see ``find_boxes``), with the relations of the first
+    """Sentences on what a solver finds of the first ``num`` diagrams that have no relations in a
+    circle: one if some have no buildable plan (see ``find_boxes``), with the relations of the first
     few that contradict each other; one if some were not decided.
 
     Raises ``ValueError`` without OR-Tools.

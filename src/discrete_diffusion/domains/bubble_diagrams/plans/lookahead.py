@@ -21,7 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RE
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
 EFFORT = 0.3
-"""Of the solver for a partial diagram, about a CPU-second."""
+"""Effort of the solver for a partial diagram, about a CPU-second."""
 
 Known = Mapping[tuple[int, int], int]
 """Pair of rooms i < j -> code, "no-edge" among them; other pairs are unknown."""
@@ -36,8 +36,8 @@ class Found(NamedTuple):
 
 @dataclass
 class SolverWork:
-    """What look-ahead took. ``num_asked``: relations that were drawn or probed; ``num_solved``:
-    what needed the solver; ``num_refused``: relations after which there was no plan;
+    """Work of look-ahead. ``num_asked``: relations that were sampled or probed; ``num_solved``:
+    those that needed the solver; ``num_refused``: relations after which there was no plan;
     ``num_undecided``: of these, those that it could not decide. ``solver_seconds``: of CPU."""
 
     num_asked: int = 0
@@ -48,7 +48,7 @@ class SolverWork:
 
     @classmethod
     def sum_of(cls, parts: Iterable[SolverWork]) -> SolverWork:
-        """What several processes took."""
+        """Sum the work of several processes."""
         found = [astuple(part) for part in parts]
         return cls(*map(sum, zip(*found, strict=True)))
 
@@ -58,9 +58,9 @@ class LookAhead(NoCircles):
 
     Unknown pairs may have any relation, or none, but their boxes overlap only if one lies within
     the other. So there is a plan of the partial diagram if and only if there is one of some
-    complete diagram that agrees with it: nothing is lost, and no draw ends in a corner. What the
+    complete diagram that agrees with it: nothing is lost, and no sample ends in a corner. What the
     solver cannot decide with ``effort`` is refused; the relation that the boxes found last have
-    needs no solver and is always there. When all pairs are drawn, there is a plan.
+    needs no solver and is always there. When all pairs are sampled, there is a plan.
 
     ``work``: is added to.
     """

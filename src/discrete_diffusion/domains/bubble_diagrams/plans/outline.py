@@ -17,7 +17,7 @@ PER_METRE = 10
 """Units of the grid."""
 
 MOST_RATIO = 10
-"""Of a rectangle that rooms are to fill."""
+"""Largest ratio of the sides of a rectangle that rooms are to fill."""
 
 _LONGEST = 200
 """Metres of a boundary: what is longer is in another unit."""
@@ -77,7 +77,7 @@ class Outline:
 
     @cached_property
     def area(self) -> float:
-        """Of the boundary, in square metres."""
+        """Area of the boundary, in square metres."""
         from shapely import Polygon
 
         return float(Polygon(self.boundary or ()).area)

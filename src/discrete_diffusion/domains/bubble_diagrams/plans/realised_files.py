@@ -42,7 +42,8 @@ NUM_DRAWN = 12
 
 @dataclass(frozen=True)
 class PlanFiles:
-    """What is written into ``folder``: the picture's name, and formats with a folder each."""
+    """Files that are written into ``folder``: the picture's name, and formats with a folder
+    each."""
 
     folder: Path
     picture: str = "plans.svg"
@@ -50,7 +51,7 @@ class PlanFiles:
 
     @property
     def names(self) -> list[str]:
-        """Of the files and folders."""
+        """Names of the files and folders."""
         return [PLANS, NUMBERS, self.picture, *self.formats]
 
     @property
@@ -70,8 +71,8 @@ class PlanFiles:
 
         ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines; of a diagram
         without a plan it has the diagram with "no_plan", the reason. Plans are in
-        ``plans.partial.jsonl`` as they are found. When a stop is asked, those that are found are
-        written, and the numbers say how many diagrams were not tried.
+        ``plans.partial.jsonl`` as they are found. When a stop is requested, those that are found
+        are written, and the numbers say how many diagrams were not tried.
         """
         with ensured_folder(self.folder), saying_what_is_complete(self.folder, self.names):
             return self._write(jobs, threads, stop_asked)
@@ -165,7 +166,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
-    """What was found, in a sentence or two, and where it is."""
+    """Summary of what was found, in a sentence or two, and where it is."""
     num, found = numbers["num_diagrams"], numbers["num_with_plan"]
     text = f"{found:,} of {counted(num, 'diagram')} {'has' if 1 in (num, found) else 'have'} a plan"
     if found < num:

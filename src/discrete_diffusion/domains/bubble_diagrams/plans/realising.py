@@ -18,16 +18,16 @@ from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 
 _EFFORT, _POLISH = 0.5, 0.2
-"""Of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
+"""Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
 _OTHERS = 2
 """Plans that are looked for in the place of those with a floor in several parts."""
 
 _EFFORT_WHY = 0.3
-"""Of each use of the solver, to say why there is no plan."""
+"""Effort of each use of the solver, to say why there is no plan."""
 
 _LOOSER = (0.3, 0.7)
-"""Tolerances of areas where the one that was asked for leaves no plan."""
+"""Tolerances of areas where the requested one leaves no plan."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Realised:
 
     @property
     def given_up(self) -> tuple[str, ...]:
-        """What any of the plans does not meet."""
+        """Requests that any of the plans does not meet."""
         return tuple(dict.fromkeys(word for words in self.shortfalls for word in words))
 
 
@@ -68,7 +68,7 @@ def realise(job: Job) -> Realised:
     Where no plan meets all demands, other areas are tried, then doors are given up, then the
     tolerance of the areas, to 30 and 70 % and altogether, then the usual shapes of rooms. The
     outline is never given up; nor are relations. A diagram that is "buildable" has a plan at least
-    in a free outline: at worst the boxes of ``find_boxes``, in sizes that nobody asked for.
+    in a free outline: at worst the boxes of ``find_boxes``, in sizes that nobody requested.
 
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
@@ -170,7 +170,7 @@ def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[str, ...]:
 
 
 def _shortfalls(asked: Demands, kept: Demands | None, plan: FloorPlan) -> tuple[str, ...]:
-    """What the plan does not meet of what was asked."""
+    """Requests that the plan does not meet."""
     words = []
     if kept is None or kept.tolerance != asked.tolerance:
         off = plan.largest_area_error((kept or asked).areas)

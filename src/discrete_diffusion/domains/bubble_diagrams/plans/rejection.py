@@ -1,4 +1,4 @@
-"""Samples that have what is asked, such as a floor plan: drawn until there are enough."""
+"""Samples that have what is requested, such as a floor plan: sampled until there are enough."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from discrete_diffusion.runtime.stopping import Stop
 logger = logging.getLogger(__name__)
 
 TRIES = 50
-"""Samples that are drawn for each asked one, at most, if nothing else is said."""
+"""Samples that are taken for each requested one, at most, if nothing else is requested."""
 
 EFFORT = 0.3
-"""Of the solver for a diagram, about a CPU-second: as ``evaluate`` counts."""
+"""Effort of the solver for a diagram, about a CPU-second: as ``evaluate`` counts."""
 
 _MOST_AT_ONCE = 1024
-"""Samples of a round: what is kept of it is written before the next one is drawn."""
+"""Samples of a round: what is kept of it is written before the next one is sampled."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class DrawnDiagram:
 
 @dataclass
 class Accepted:
-    """The samples that have what is asked, ``having`` in words, in the order in which they were
-    drawn, and what they took.
+    """The samples that have what is requested, ``having`` in words, in the order in which they were
+    sampled, and what they took.
 
     ``num_drawn``: samples in all, of ``network_calls``. ``num_fit``: those that have it, also
-    beyond what was asked. ``num_undecided``: of which the solver could not tell; they are rejected.
-    ``most_calls``: there is no round past so many network calls, and too few samples, or none, are
-    no error then; None for no such limit.
+    beyond what was requested. ``num_undecided``: of which the solver could not tell; they are
+    rejected. ``most_calls``: there is no round past so many network calls, and too few samples, or
+    none, are no error then; None for no such limit.
     """
 
     asked: int
@@ -62,7 +62,7 @@ class Accepted:
 
     @property
     def acceptance(self) -> float:
-        """Share of all that were drawn that have what is asked."""
+        """Share of all samples that have what is requested."""
         return self.num_fit / max(self.num_drawn, 1)
 
     @property
@@ -90,7 +90,7 @@ class Accepted:
     def add(
         self, drawn: Sequence[DrawnDiagram], answers: Sequence[bool | None]
     ) -> list[DrawnDiagram]:
-        """The drawn ones that have what is asked, as many as are missing."""
+        """The samples that have what is requested, as many as are missing."""
         fit = [each for each, answer in zip(drawn, answers, strict=True) if answer]
         new = fit[: self.missing]
         self.samples += new
@@ -101,7 +101,7 @@ class Accepted:
         return new
 
     def next_round(self, tries: int) -> int:
-        """How many to draw next: as many as should do, 0 at the end."""
+        """How many to sample next: as many as should do, 0 at the end."""
         if not self.num_drawn or not self.missing:
             return min(self.missing, _MOST_AT_ONCE)
         share = (self.num_fit + 1) / (self.num_drawn + 1)
@@ -113,10 +113,10 @@ class Accepted:
 
 
 Draw = Callable[[int, int], Sequence[DrawnDiagram]]
-"""Draws samples, of (round, number), the rounds being 0, 1, ..."""
+"""Samples, of (round, number), the rounds being 0, 1, ..."""
 
 OnKept = Callable[[Sequence[DrawnDiagram]], None]
-"""Told the samples of each round that are kept."""
+"""Callback that is given the samples of each round that are kept."""
 
 
 def keep_buildable(
@@ -147,12 +147,12 @@ def accept(
     remedy: str,
     on_kept: OnKept | None = None,
 ) -> Accepted:
-    """The first ``num`` drawn samples that ``judge`` finds to have what is asked, in ``kept``.
+    """The first ``num`` samples that ``judge`` finds to have what is requested, in ``kept``.
 
-    Whole samples are rejected, their number of rooms too: if ``draw`` draws from p, these are drawn
-    from p given what is asked. If it returns fewer than the number, there is no further round. At
-    most ``tries`` samples are drawn for each asked one; ``remedy``: what to do if there are too
-    few. A ``Stop`` ends with what is kept.
+    Whole samples are rejected, their number of rooms too: if ``draw`` samples from p, these are
+    samples from p given what is requested. If it returns fewer than the number, there is no further
+    round. At most ``tries`` samples are taken for each requested one; ``remedy``: what to do if
+    there are too few. A ``Stop`` ends with what is kept.
 
     Raises ``ValueError`` if none fits, unless ``kept`` has ``most_calls``.
     """

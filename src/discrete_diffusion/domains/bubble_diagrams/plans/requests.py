@@ -1,4 +1,4 @@
-"""What plans are asked for: the jobs of diagrams, by what is said of all and of each."""
+"""Requests for plans: the jobs of diagrams, by what is stated of all and of each."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 
 _FILLED = (0.85, 0.8, 0.7, 0.6)
-"""Of a boundary's area: what its rooms have in all if nobody says, the first of these that leaves a
-plan. Real plans fill .75 of the box around them."""
+"""Shares of a boundary's area that its rooms have in all if nobody says, the first of these that
+leaves a plan. Real plans fill .75 of the box around them."""
 
 MOST_AREA = 100_000
 """Square metres of a plan: the solver's numbers end not far beyond."""
 
 _OTHER_DRAWS = 3
-"""Of areas, where those drawn first leave no plan."""
+"""Other samples of areas, where the first ones leave no plan."""
 
 _OF_EARLIER_PLANS = ("target_areas", "given_up", "no_plan", "diagram")
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What is asked of the plans of all diagrams.
+    """Request for the plans of all diagrams.
 
-    ``areas``: where target areas are drawn from, for rooms of which the diagram gives none.
-    ``total_area``: square metres of all rooms; drawn areas are scaled to it. ``tolerance``: of the
-    areas, a share. ``variants``: different plans of each diagram. ``seed``: another one draws other
-    areas and finds other plans.
+    ``areas``: where target areas are sampled from, for rooms of which the diagram gives none.
+    ``total_area``: square metres of all rooms; sampled areas are scaled to it. ``tolerance``: of
+    the areas, a share. ``variants``: different plans of each diagram. ``seed``: another one samples
+    other areas and finds other plans.
 
     Raises ``ValueError`` for a number out of its range.
     """
@@ -133,7 +133,8 @@ def realise_diagrams(
 def _scaled(
     drawn: Sequence[float], given: Sequence[float | None], total: float | None
 ) -> tuple[float, ...]:
-    """Given areas as they are, the drawn ones scaled so that the total is met; None: as drawn."""
+    """Given areas as they are, the sampled ones scaled so that the total is met; None: as
+    sampled."""
     scale = 1.0
     free = sum(area for area, own in zip(drawn, given, strict=True) if own is None)
     if total is not None and free:

@@ -27,7 +27,7 @@ PASSAGE = 9
 """Decimetres: a room inside another touches its walls or leaves so much beside them."""
 
 NARROWEST, LONGEST = 5, 12
-"""Decimetres, and times the width: sides of rooms where the usual ones are not asked for."""
+"""Decimetres, and times the width: sides of rooms where the usual ones are not requested."""
 
 _ROOMY = 2.2
 """The grid's side / the side of a square as large as all rooms, of outlines up to twice as long as
@@ -36,7 +36,7 @@ wide."""
 
 @dataclass(frozen=True)
 class Demands:
-    """What the plan of a diagram is to be like, beside its relations.
+    """Demands on the plan of a diagram, beside its relations.
 
     ``areas``: square metres of every room's floor, kept within ``tolerance`` (a share), and their
     sum within half of it; None: they may be as they are. ``doors``: rooms share enough wall for

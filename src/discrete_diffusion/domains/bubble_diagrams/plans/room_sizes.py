@@ -35,14 +35,15 @@ MIN_WIDTHS = tuple(_SIZES[name][1] for name in ROOM_TYPES)
 MAX_ASPECTS = tuple(_SIZES[name][2] for name in ROOM_TYPES)
 
 _SPREAD = 0.2
-"""Typical areas are drawn up to a fifth smaller or larger."""
+"""Typical areas are sampled up to a fifth smaller or larger."""
 
 _NARROWEST = 0.8
-"""Of the side of the square of a room's target area: small rooms may be narrower than theirs."""
+"""Narrowest room, as a share of the side of the square of its target area: small rooms may be
+narrower than theirs."""
 
 
 class RoomAreas:
-    """Areas of rooms to draw target areas from: of the rooms of ``plans``, or typical ones.
+    """Areas of rooms to sample target areas from: of the rooms of ``plans``, or typical ones.
 
     Floors count: of an L-shaped room its own, not its box.
     """

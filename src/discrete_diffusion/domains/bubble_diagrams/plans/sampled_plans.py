@@ -29,7 +29,7 @@ PICTURE = "floor_plans.svg"
 
 
 def check_realise(request: SampleRequest) -> None:
-    """``ValueError`` if plans are asked for and the packages that find them are not installed."""
+    """``ValueError`` if plans are requested and the packages that find them are not installed."""
     if request.realise:
         cp_sat()
         check_installed()
@@ -37,7 +37,7 @@ def check_realise(request: SampleRequest) -> None:
 
 def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
     """``ValueError`` naming the line whose "areas" or "boundary" no plan can have: completions
-    carry them, and a plan is asked for with them."""
+    carry them, and a plan is requested with them."""
     request = PlanRequest(areas=RoomAreas())
     for line, partial in partials.items():
         rooms = tuple(0 if room is None else room for room in partial.rooms)
@@ -65,10 +65,10 @@ def realise_samples(
     diagrams: Sequence[BubbleDiagram],
     areas: Callable[[], RoomAreas],
 ) -> tuple[dict[str, Any], str]:
-    """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say.
-    A stop leaves those that are found. ``areas``: what target areas are drawn from."""
+    """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say. A
+    stop leaves those that are found. ``areas``: what target areas are sampled from."""
     folder = request.out
-    if trained.stop_asked():  # while samples were drawn
+    if trained.stop_asked():  # while samples were taken
         say_earlier(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found

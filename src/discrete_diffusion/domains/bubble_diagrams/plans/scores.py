@@ -15,10 +15,10 @@ from discrete_diffusion.evaluation.intervals import Interval, confidence_interva
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 NUM_VERDICTS = 200
-"""Samples that are decided, if nothing else is said."""
+"""Samples that are decided, if nothing else is requested."""
 
 _EFFORT = 0.3
-"""Of the solver for a diagram and a level, about a CPU-second."""
+"""Effort of the solver for a diagram and a level, about a CPU-second."""
 
 MEANINGS = {
     "realisable": "share for which boxes with exactly these relations exist",
@@ -28,9 +28,9 @@ MEANINGS = {
 
 
 def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> dict[str, float]:
-    """Of the first ``num`` diagrams, the shares that are "realisable" and "buildable" (see
-    ``find_boxes``), and "undecided": that took the solver too long, which count as neither.
-    ``num_verdicts``: how many were asked. Nothing of no diagram, or without OR-Tools.
+    """Shares of the first ``num`` diagrams that are "realisable" and "buildable" (see
+    ``find_boxes``), and "undecided": those that took the solver too long, which count as neither.
+    ``num_verdicts``: how many were requested. Empty without a diagram, or without OR-Tools.
 
     As many threads share the work as torch has.
     """

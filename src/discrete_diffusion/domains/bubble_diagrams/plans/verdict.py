@@ -23,7 +23,7 @@ says that one room is inside the other."""
 
 
 EFFORT = 2.0
-"""Of the solver for a diagram, if nothing else is said; see ``BoxModel.solve``."""
+"""Effort of the solver for a diagram, if nothing else is requested; see ``BoxModel.solve``."""
 
 
 def find_boxes(

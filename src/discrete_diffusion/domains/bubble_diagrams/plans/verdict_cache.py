@@ -1,4 +1,4 @@
-"""Verdicts kept on disk: real plans are asked about at every ``evaluate``.
+"""Verdicts kept on disk: those of real plans are requested at every ``evaluate``.
 
 A database of SQLite, as several processes may write to one at once, and reading a few answers does
 not read the whole file.
@@ -74,8 +74,8 @@ def keep_verdicts(asked: str, answers: Mapping[bytes, bool | None]) -> None:
 
 
 def _used(use: Callable[[sqlite3.Connection], T], level: int) -> T | None:
-    """What ``use`` returns; None, and a line of that ``level`` in the log, if the file cannot be
-    used. A file that is no database is removed, with a warning."""
+    """Return what ``use`` returns; None, and a line of that ``level`` in the log, if the file
+    cannot be used. A file that is no database is removed, with a warning."""
     path = cache_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

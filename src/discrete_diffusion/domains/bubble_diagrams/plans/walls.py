@@ -133,7 +133,7 @@ def outer_walls(plan: FloorPlan, room: int) -> list[Wall]:
 
 
 def _indoors(plan: FloorPlan) -> Geometry:
-    """What lies inside the boundary, or inside the outermost walls."""
+    """Inside of the boundary, or of the outermost walls."""
     from shapely import Polygon, get_parts, union_all
 
     if plan.boundary is not None:

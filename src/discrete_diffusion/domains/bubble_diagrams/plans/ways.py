@@ -1,4 +1,4 @@
-"""``Way``: how samples come to have a floor plan, as ``sample buildable=`` asks."""
+"""``Way``: how samples come to have a floor plan, as ``sample buildable=`` requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.narrowing import Narrowing
 
 REJECTING = ("rejection", "narrowing")
-"""Ways that draw samples without a plan, and draw others in their place."""
+"""Ways that take samples without a plan, and sample others in their place."""
 
 _ROWS_AHEAD = 32
 """Samples that look ahead at once, about half a minute's work: those that are finished are written,
@@ -49,7 +49,7 @@ class Way:
 
     @classmethod
     def asked(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
-        """What ``buildable`` says.
+        """Way that ``buildable`` requests.
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.
         """
@@ -90,12 +90,12 @@ class Way:
         return _ROWS_AHEAD if batch_size is None and self.name == "lookahead" else batch_size
 
     def on(self, model: Model) -> Model:
-        """The model, drawing in this way."""
+        """The model, sampling in this way."""
         rows = self.rows_at_once(model.batch_size)
         return replace(model, narrowing=self.narrowing, batch_size=rows)
 
     def work(self, shard: Shard) -> SolverWork:
-        """What looking ahead took, in all processes."""
+        """Work of looking ahead, in all processes."""
         return SolverWork.sum_of(shard.exchange(SolverWork.sum_of(self._work)))
 
     def weighted(
@@ -110,7 +110,7 @@ class Way:
         ]
 
     def facts(self, log_weights: Tensor, work: SolverWork) -> dict[str, Any]:
-        """What ``metrics.json`` says: of the weights, and of looking ahead."""
+        """Facts for ``metrics.json``: of the weights, and of looking ahead."""
         if not self.weighs:
             return {}
         effective = effective_number(log_weights)
@@ -118,7 +118,7 @@ class Way:
         return found | (vars(work) if self.name == "lookahead" else {})
 
     def said(self, facts: dict[str, Any]) -> str:
-        """Of looking ahead, for the log."""
+        """Sentence on looking ahead, for the log."""
         return (
             f"looking ahead refused {facts['num_refused']:,} of {facts['num_asked']:,} relations "
             f"({facts['num_undecided']:,} undecided) in {facts['solver_seconds']:.1f} CPU-seconds "

@@ -1,1 +1,1 @@
-"""Plans drawn from a grammar of floor plans: rooms, dissections, sites."""
+"""Plans sampled from a grammar of floor plans: rooms, dissections, sites."""

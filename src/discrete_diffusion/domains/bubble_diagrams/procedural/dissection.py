@@ -57,8 +57,8 @@ _MAX_CARVED = 0.6
 _RUNS_ON = 0.31
 """Probability that a balcony in front of a host is longer than the host."""
 
-# Half the walls: what a drawn box loses on each side. The living room's reaches further, so that a
-# room within its box is strictly within.
+# Half the walls: what a sampled box loses on each side. The living room's reaches further, so that
+# a room within its box is strictly within.
 _WALL = np.where(np.isin(GROUP_OF_TYPE, (BEDROOMS, MASTERS)), 2.0, 3.0)
 _WALL[LIVING] = 1.0
 
@@ -94,7 +94,7 @@ def _groups(
 
 
 def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
-    """Draw the size of every host; an absent room has length and depth 0."""
+    """Sample the size of every host; an absent room has length and depth 0."""
     group, present = _groups(rooms, sites.hosts)
     noise = np.exp(_SPREAD * rng.standard_normal((2, *group.shape)))
     length = _LENGTH[group] * noise[0] * present
@@ -208,7 +208,7 @@ def _seat_guests(
 def dissect(
     rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator, ring: Ring = RING
 ) -> NDArray[np.int64]:
-    """Draw the boxes of rooms that stand at ``sites`` of the ``ring``.
+    """Sample the boxes of rooms that stand at ``sites`` of the ``ring``.
 
     ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them.
     Returns Int64[P, n_max, 4] boxes (x0, y0, x1, y1) in pixels, y downwards, the plan's upper left

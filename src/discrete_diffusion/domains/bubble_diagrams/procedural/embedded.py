@@ -10,7 +10,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cach
 
 
 def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
-    """What they are, in words, and all of them, as the config says."""
+    """Title in words of the embedded plans, and all of them, as the config says."""
     config = OmegaConf.load(config_dir() / "data" / "bubble_diagrams.yaml")
     plans = cached_plans(config.num_plans, config.plan_seed)
     title = f"the embedded plans: {len(plans):,} of seed {config.plan_seed} (data=bubble_diagrams)"

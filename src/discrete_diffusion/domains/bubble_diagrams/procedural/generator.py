@@ -2,7 +2,7 @@
 
 Room programme -> sites around the living room -> dissection into boxes -> relations by the
 geometric rule. What no plan may have (rooms that overlap, rooms that cannot be reached, a bedroom
-inside a bathroom) is drawn again with the same programme, in large plans with another of as many
+inside a bathroom) is sampled again with the same programme, in large plans with another of as many
 rooms, so that room counts keep their distribution.
 """
 
@@ -43,19 +43,19 @@ GENERATOR_VERSION = 1
 """Raise it whenever the same seed gives other plans: it is part of the name of cached files."""
 
 BLOCK_SIZE = 1024
-"""Plans are drawn in blocks of this many, each from its own random stream (seed, block)."""
+"""Plans are sampled in blocks of this many, each from its own random stream (seed, block)."""
 
 MIN_ROOM_SIDE = 8
-"""Pixels; a plan with a shorter side of a room is drawn again."""
+"""Pixels; a plan with a shorter side of a room is sampled again."""
 
 MAX_PLAN_SIDE = 256
-"""Pixels; a plan that is wider or higher is drawn again."""
+"""Pixels; a plan that is wider or higher is sampled again."""
 
 SIDE_PER_ROOM = 16
 """Pixels that a plan may be wider and higher for every room beyond eight, about a metre."""
 
 LARGE = (4, 33)
-"""The least and the most rooms that ``num_rooms`` may ask for."""
+"""The least and the most rooms that ``num_rooms`` may request."""
 
 _MAX_ROUNDS = 200
 
@@ -165,10 +165,10 @@ def cache_file(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None
 
 
 def cached_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
-    """What ``sample_plans`` returns, read from the cache if it is there.
+    """Read from the cache what ``sample_plans`` returns, or sample it.
 
-    A file that cannot be read is drawn and written again, and a folder that cannot be written to
-    does no harm; both are logged as warnings.
+    The plans of a file that cannot be read are sampled and written again, and a folder that cannot
+    be written to does no harm; both are logged as warnings.
     """
     width = N_MAX if num_rooms is None else num_rooms[1]
     expected = {
@@ -216,7 +216,8 @@ def _sound_plans(
     ring: Ring = RING,
     again: Callable[[Ints], Ints] | None = None,
 ) -> PlanArrays:
-    """Plans with the programmes ``rooms`` Int[P, N]: draw, check, and draw the unsound ones again.
+    """Plans with the programmes ``rooms`` Int[P, N]: sample, check, and sample the unsound ones
+    again.
 
     ``again``: other programmes for plans Int[K] that were unsound; None keeps theirs.
     """

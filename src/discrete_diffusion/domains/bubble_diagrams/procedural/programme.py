@@ -1,10 +1,10 @@
 """Room programmes: how many rooms of which type a plan has.
 
 The number of rooms n follows real plans (RPLAN). Given n, a combination of group counts (so many
-bedrooms, bathrooms, balconies, ...) is drawn with a probability proportional to a product of one
+bedrooms, bathrooms, balconies, ...) is sampled with a probability proportional to a product of one
 weight per group, the maximum-entropy model whose group statistics are those of real plans; then
 every bedroom and every lesser room gets its own type. Of large plans n is given, and rooms are
-drawn one by one: RPLAN has none.
+sampled one by one: RPLAN has none.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _LARGE_SHARES = {
     "dining": 0.05,
     "lesser": 0.24,
 }
-"""Of the rooms of a large plan beyond the first four, which are one of each but the last three."""
+"""Shares of the rooms of a large plan beyond the first four, which are one of each but the last
+three."""
 
 
 def _combinations() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -101,7 +102,7 @@ def sample_large_programmes(
 ) -> NDArray[np.int64]:
     """Room types of plans with as many rooms as ``num_rooms`` Int[P] says, 4 or more.
 
-    A living room, a bedroom, a kitchen and a bathroom; every further room is of a group drawn by
+    A living room, a bedroom, a kitchen and a bathroom; every further room is of a group sampled by
     its share, a group that is full (two kitchens, two dining rooms, bathrooms or balconies of a
     third of the rooms) giving way to bedrooms. Returns Int64[P, width], like ``sample_programmes``.
     """

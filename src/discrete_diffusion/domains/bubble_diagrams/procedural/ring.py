@@ -74,10 +74,10 @@ class Ring:
 
 
 RING = Ring()
-"""Of plans of 4 to 8 rooms."""
+"""Ring of plans of 4 to 8 rooms."""
 
 _SHARE_OF_HOSTS = 0.72
-"""Of the rooms of a large plan; the others share a slot."""
+"""Share of the rooms of a large plan that are hosts; the others share a slot."""
 
 
 def ring_for(num_rooms: int) -> Ring:

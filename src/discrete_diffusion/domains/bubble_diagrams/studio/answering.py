@@ -1,4 +1,4 @@
-"""What the studio can be asked beside completions, each a function that takes a while."""
+"""Answers of the studio beside completions, each a function that takes a while."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramMo
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
 
 _EFFORT = 0.3
-"""Of each use of the solver, to say why there is no plan."""
+"""Effort of each use of the solver, to say why there is no plan."""
 
 _PARTICLES = 256
 
@@ -89,7 +89,7 @@ def _by_name(sentence: str, drawn: PartialDiagram) -> str:
 
 
 def check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> dict[str, Any]:
-    """What a brief means, a sentence for each rule, and whether a diagram can meet it."""
+    """Meaning of a brief, a sentence for each rule, and whether a diagram can meet it."""
     brief = brief_of(asked)
     found = feasibility(brief, n_max, words)
     return {

@@ -47,14 +47,14 @@ logger = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "page"
 
 RETRY_AFTER = 2
-"""Seconds that one who is sent away is asked to wait."""
+"""Seconds that a client who is sent away should wait."""
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The request is wrong"},
     "4XX": {"model": Refusal, "description": "No token, too much, too slow, or too many at once"},
     "5XX": {"model": Refusal, "description": "It failed, or took too long"},
 }
-"""Of every path, in /openapi.json; FastAPI would promise its own 422 without them."""
+"""Refusals of every path, in /openapi.json; FastAPI would promise its own 422 without them."""
 
 _CONTENT_TYPES = {"json": "application/json", "svg": "image/svg+xml", "geojson": "application/json"}
 
@@ -62,7 +62,7 @@ _POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' 
 
 
 def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> FastAPI:
-    """The application of a model as ``load`` gives it. ``token``: asked of every request to the
+    """The application of a model as ``load`` gives it. ``token``: required of every request to the
     API; without it only this machine is answered. ``limits``: of ``Studio``."""
     studio = Studio(DiagramModel(algorithm), **limits)
 
@@ -125,7 +125,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _sentence(error: RequestValidationError) -> str:
-    """What is wrong first, and where."""
+    """Sentence on what is wrong first, and where."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return f"the body is no JSON: {first['ctx']['error']}"

@@ -22,7 +22,7 @@ MOST_WAITING = 64
 """Requests in the queue; one more is sent away."""
 
 MOST_ROWS = 32
-"""Diagrams that are drawn at once."""
+"""Diagrams that are sampled at once."""
 
 
 class TooBusy(Exception):
@@ -30,7 +30,7 @@ class TooBusy(Exception):
 
 
 class Batcher:
-    """Answers requests in their order. Those that wait while others are answered are drawn
+    """Answers requests in their order. Those that wait while others are answered are sampled
     together, at most ``most_rows`` diagrams at a time; one that was cancelled meanwhile is left
     out.
     """
@@ -93,8 +93,8 @@ class Batcher:
 
 
 def _heard_once(ask: Ask) -> Ask:
-    """The same, whose listener is not told again what it knows, when a batch that failed is drawn
-    anew: only what is new, or came out otherwise."""
+    """The same, whose listener is not given again what it knows, when a batch that failed is
+    sampled anew: only what is new, or came out otherwise."""
     tell = ask.on_revealed
     if tell is None:
         return ask
@@ -121,7 +121,7 @@ def _answer(
     answered does not take others with it."""
     try:
         answers = draw([ask for ask, _ in batch])
-    except Exception as error:  # handed to those who asked
+    except Exception as error:  # handed to those who requested it
         if len(batch) == 1:
             batch[0][1].set_exception(error)
             return
@@ -133,7 +133,7 @@ def _answer(
 
 
 class Errands:
-    """Other work, done by a thread of its own in the order in which it was asked for."""
+    """Other work, done by a thread of its own in the order in which it was requested."""
 
     def __init__(self, name: str, *, most_waiting: int = MOST_WAITING) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)

@@ -1,4 +1,4 @@
-"""Answers of the worker threads: waited for, or told as server-sent events."""
+"""Answers of the worker threads: waited for, or sent as server-sent events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request passes: its line in the log, the token, and the limits of its body."""
+"""Guards that every request passes: its line in the log, the token, and the limits of its body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 256 * 1024
-"""Of a body."""
+"""Most bytes of a body."""
 
 BODY_SECONDS = 10.0
 """In which it has to come."""

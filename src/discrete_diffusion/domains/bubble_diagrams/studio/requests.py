@@ -1,4 +1,4 @@
-"""What the JSON API takes: bodies of requests, and the diagrams in them."""
+"""Bodies of requests that the JSON API takes, and the diagrams in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completions of several requests in one batch of the network, told of as they are revealed."""
+"""Completions of several requests in one batch of the network, reported as they are revealed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Revealed = dict[str, Any]
 @dataclass(frozen=True)
 class Ask:
     """``num`` completions of each of the ``partials``, a function of ``seed``; ``on_revealed`` is
-    told of every step of the sampler what it has revealed."""
+    given what each step of the sampler has revealed."""
 
     partials: Sequence[PartialDiagram]
     num: int = 1
@@ -63,7 +63,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """``approximate``: why the diagrams are not exact draws from the model; empty if they are."""
+    """``approximate``: why the diagrams are not exact samples from the model; empty if they are."""
 
     diagrams: list[BubbleDiagram]
     approximate: tuple[str, ...]
@@ -72,7 +72,7 @@ class Answer:
 @dataclass(kw_only=True)
 class RowByRow(FirstHitting):
     """First-hitting sampling with a generator for each sample, so that its random numbers do not
-    depend on what is drawn beside it. ``on_revealed`` is told where tokens were revealed,
+    depend on what is sampled beside it. ``on_revealed`` is given where tokens were revealed,
     Bool[B, L], and all tokens, Int[B, L]."""
 
     law = Law.MODEL
@@ -148,8 +148,8 @@ class DiagramModel:
                 )
 
     def draw(self, asks: Sequence[Ask]) -> list[Answer]:
-        """Complete all asked diagrams in one batch. The random numbers of an answer are those of
-        its own seed, whatever is asked beside it."""
+        """Complete all requested diagrams in one batch. The random numbers of an answer are those
+        of its own seed, whatever is requested beside it."""
         arranged = [part for ask in asks for part in self._arranged(ask)]
         tokens = torch.cat([part.tokens for part in arranged])
         known, real = known_and_real(tokens, self.vocab)
@@ -193,7 +193,8 @@ class DiagramModel:
 
 
 class _Teller:
-    """Says what was revealed in the words of those who asked, by the numbers of their rooms."""
+    """Says what was revealed in the words of those who requested it, by the numbers of their
+    rooms."""
 
     def __init__(self, vocab: VocabConfig, asks: Sequence[Ask], arranged: Sequence[Arranged]):
         self.vocab, self.codes, self.asks = vocab, codes_of(vocab), asks

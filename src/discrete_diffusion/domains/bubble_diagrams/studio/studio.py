@@ -14,9 +14,9 @@ from discrete_diffusion.runtime.version import __version__
 
 
 class Studio:
-    """A model, and those who work for the requests: one thread draws, one realises and checks, one
-    answers briefs. ``seconds``: that a request may take, and ``brief_seconds`` one with a brief;
-    ``limits``: of ``Batcher``."""
+    """A model, and those who work for the requests: one thread samples, one realises and checks,
+    one answers briefs. ``seconds``: that a request may take, and ``brief_seconds`` one with a
+    brief; ``limits``: of ``Batcher``."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Studio:
             each.close()
 
     def about(self) -> dict[str, Any]:
-        """What the page has to know of the model."""
+        """Facts of the model that the page has to know."""
         words, model = self.model.words, self.model
         styles = [(name, ROOM_STYLES[ROOM_TYPES.index(name)]) for name in words.room_types]
         return {

@@ -1,4 +1,4 @@
-"""``DrawnRoom`` and ``DrawnDoor``: what a file of another tool draws."""
+"""``DrawnRoom`` and ``DrawnDoor``: rooms and doors in a drawing of another tool."""
 
 from __future__ import annotations
 

@@ -58,13 +58,14 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 MOVED = "relations of moved rooms"
-"""What a file says that its plan does not hold any more, because its rooms are elsewhere."""
+"""Note on relations that a file states and its plan does not hold any more, because its rooms are
+elsewhere."""
 
 TURNED = "plan turned back"
-"""What is noted of a plan that was drawn turned as a whole."""
+"""Note on a plan that was drawn turned as a whole."""
 
 LOOSE = "room that fills less than half of its box"
-"""What is noted of rooms whose relations are measured on boxes that they do not fill."""
+"""Note on rooms whose relations are measured on boxes that they do not fill."""
 
 _LEAST_FILL = 0.5
 
@@ -165,7 +166,8 @@ class Drawing:
     def _floors(
         self, written: FloorPlan | None, same: Mapping[int, int]
     ) -> list[BaseGeometry | None]:
-        """Of every room; those that are where they were have the one they were written with."""
+        """Floors of every room; those that are where they were have the one they were written
+        with."""
         if written is None:
             return [room.floor for room in self.rooms]
         own = written.floors or (None,) * written.diagram.num_rooms
@@ -207,7 +209,7 @@ class Drawing:
 def rooms_of_labels(
     labels: Sequence[object], floors: Sequence[BaseGeometry], places: Sequence[str]
 ) -> list[int]:
-    """Room codes of names; of bedrooms that are told apart by numbers the one with the largest
+    """Room codes of names; of bedrooms that are distinguished by numbers the one with the largest
     floor is the MasterRoom. ``places``: what an error calls each."""
     told = told_apart(labels, lambda: [floor.area for floor in floors])
     return [room_code(label, place) for label, place in zip(told, places, strict=True)]
@@ -246,7 +248,7 @@ def note_of_fill(number: int, room: int, share: float) -> Iterator[Note]:
 
 
 def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
-    """What smaller rooms leave of the box of each; of a plan without ``floors``."""
+    """Rest of each room's box that smaller rooms leave; of a plan without ``floors``."""
     return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
 
 
@@ -264,5 +266,5 @@ def drawn_floor(plan: FloorPlan, room: int) -> BaseGeometry:
 
 
 def corners_of(shape: BaseGeometry) -> tuple[Point, ...]:
-    """Of a polygon's exterior, the first one not again."""
+    """Corners of a polygon's exterior, the first one not again."""
     return tuple((x, y) for x, y in shape.exterior.coords[:-1])

@@ -30,7 +30,7 @@ APP = WRITTEN.upper()
 """The name of what is ours in the file."""
 
 FLOOR, HOLE, DOOR, LABEL = "floor", "hole", "door", "label"
-"""What a polyline, line or text stands for, with the number of its room."""
+"""Tags for what a polyline, line or text stands for, with the number of its room."""
 
 _WALL_WEIGHT = 50
 """Hundredths of a millimetre on paper."""
@@ -42,8 +42,8 @@ _LETTER, _LETTER_WIDTH = 0.25, 0.7
 """The height of letters in metres, and their width in heights."""
 
 _MARGIN, _NARROWEST_WINDOW = 0.1, 1.2
-"""Of the view when the file is opened: what is free around the plan, a share of its height; and the
-width of a window in its heights."""
+"""Size of the view when the file is opened: what is free around the plan, a share of its height;
+and the width of a window in its heights."""
 
 _CHUNK = 250
 """Characters of a string that every reader of DXF takes."""

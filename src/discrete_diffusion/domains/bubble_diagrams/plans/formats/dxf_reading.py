@@ -40,7 +40,7 @@ _UNREADABLE = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RecursionError),
     *(StopIteration, TypeError, ValueError),
 )
-"""What ezdxf raises for a damaged drawing, beside its own exceptions."""
+"""Exceptions that ezdxf raises for a damaged drawing, beside its own."""
 
 LINES = "lines that close no room"
 
@@ -49,10 +49,10 @@ _CURVE = 0.01
 
 
 def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
-    """What ``dxf_of`` draws, and what others draw like it: a closed polyline on ROOMS is a room,
-    the text on LABELS inside it begins with its type, a line on DOORS is a door. All else is left
-    out. ``unit``: of a drawing whose header says none; pixels are none. ``names``: somebody's own
-    of rooms. Raises ``DiagramError``.
+    """Read what ``dxf_of`` writes, and drawings of others like it: a closed polyline on ROOMS is a
+    room, the text on LABELS inside it begins with its type, a line on DOORS is a door. All else is
+    left out. ``unit``: of a drawing whose header states none; pixels are none. ``names``:
+    somebody's own of rooms. Raises ``DiagramError``.
     """
     check_installed()
     document = _document(content)
@@ -135,7 +135,7 @@ def _drawn_in(document: Document, unit: str) -> DrawnIn:
 
 
 def _about(entity: Any) -> tuple[str | None, list[int]]:
-    """What ``dxf_of`` has noted of a line: what it stands for, and the numbers of rooms."""
+    """Note that ``dxf_of`` has made of a line: what it stands for, and the numbers of rooms."""
     if not entity.has_xdata(APP):
         return None, []
     tags = entity.get_xdata(APP)

@@ -20,7 +20,8 @@ WRITTEN = "discrete_diffusion"
 
 
 def written_text(plan: FloorPlan) -> dict[str, Any]:
-    """What ``Drawing.written`` is read from; ``ValueError`` if JSON cannot hold the metadata."""
+    """JSON that ``Drawing.written`` is read from; ``ValueError`` if JSON cannot hold the
+    metadata."""
     data = plan.to_json()
     try:
         json.dumps(data, allow_nan=False)
@@ -50,7 +51,7 @@ def read_written(data: object) -> FloorPlan:
 
 
 def type_of(room: DrawnRoom, written: FloorPlan | None) -> int:
-    """Of the types that it may be of, the one that was written."""
+    """Code of a room's type: of the types that it may be of, the one that was written."""
     if written is not None and 0 <= room.number < written.diagram.num_rooms:
         stated = written.diagram.rooms[room.number]
         return stated if stated in room.among else room.room

@@ -81,9 +81,9 @@ def _feature(shape: BaseGeometry, properties: Mapping[str, Any]) -> dict[str, An
 
 
 def read_geojson(data: Mapping[str, Any]) -> Drawing:
-    """What ``geojson_of`` draws, and what others draw like it: polygons with a ``room_type`` are
-    rooms, lines of ``kind`` "door" are doors; all else is left out. "unit" says another unit than
-    metres."""
+    """Read what ``geojson_of`` writes, and drawings of others like it: polygons with a
+    ``room_type`` are rooms, lines of ``kind`` "door" are doors; all else is left out. "unit" states
+    another unit than metres."""
     check_installed()
     labels: list[object] = []
     floors: list[BaseGeometry] = []

@@ -36,7 +36,7 @@ _MOST_WALL = DEFAULT_THRESHOLD
 
 _BEDROOMS = ("MasterRoom", "ChildRoom", "SecondRoom", "GuestRoom")
 _NEAREST = {**dict.fromkeys(_BEDROOMS, BEDROOM), "Wall-in": "Storage"}
-"""What a type is called in a table that lacks it."""
+"""Name of a type in a table that lacks it."""
 
 _CODES = {name: code for code, name in CODE_TABLES["houseganpp"].known.items()}
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 OPEN = "room whose walls close no outline inside its box"
-"""What is noted of rooms whose floor is then taken to be their box."""
+"""Note on rooms whose floor is then taken to be their box."""
 
 _FAR = 1e9
 """Pixels beyond which no wall ends."""
@@ -44,7 +44,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Outlines:
-    """What the walls of a plan enclose.
+    """Outlines that the walls of a plan enclose.
 
     ``boxes``: of all nodes, in pixels; those around the outlines where the plan was turned back.
     ``shapes``: of all nodes, in metres; None where the walls of one close no outline inside its
@@ -57,7 +57,8 @@ class Outlines:
     notes: tuple[Note, ...] = ()
 
     def areas(self) -> list[float]:
-        """Of all nodes, in square metres: of the outline, or of the box where there is none."""
+        """Areas of all nodes, in square metres: of the outline, or of the box where there is
+        none."""
         boxes = in_metres(self.boxes, "pixels")
         return [
             round((x1 - x0) * (y1 - y0) if shape is None else shape.area, _DIGITS)
@@ -151,7 +152,8 @@ def _is_slanted(sides: Sequence[Box | None]) -> bool:
 
 
 def _outline(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
-    """What sides enclose, in metres; None unless they close, all of them, and inside the box."""
+    """Outline that sides enclose, in metres; None unless they close, all of them, and inside the
+    box."""
     import shapely
 
     walls = [(side[:2], side[2:]) for side in sides if side and side[:2] != side[2:]]

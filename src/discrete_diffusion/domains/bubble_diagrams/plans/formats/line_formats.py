@@ -1,4 +1,4 @@
-"""One JSON object of a plans file -> ``BubbleDiagram``; the format is told by its fields."""
+"""One JSON object of a plans file -> ``BubbleDiagram``; the format is recognised by its fields."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import read_r
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
-"""Of plans of any format: those that a misspelt key may be meant for."""
+"""Fields of plans of any format: those that a misspelt key may be meant for."""
 
 WALLS = "walls"
-"""What a House-GAN++ plan holds that its diagram does not: those that close no outline."""
+"""Walls that a House-GAN++ plan holds and its diagram does not: those that close no outline."""
 
 
 def room_codes(data: object) -> RoomCodes:
@@ -233,7 +233,7 @@ def _rooms_of_door(node: int, is_door: Sequence[bool], walls: object) -> dict[st
 
 
 def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
-    """What is left for the metadata."""
+    """Rest of the fields, for the metadata."""
     return {key: value for key, value in data.items() if key not in used}
 
 
@@ -253,4 +253,4 @@ _DRAWINGS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
     "features": read_geojson,
     "spaces": read_rlvr,
 }
-"""Field that tells a format which draws a plan in metres -> what reads it."""
+"""Field that marks a format which draws a plan in metres -> what reads it."""

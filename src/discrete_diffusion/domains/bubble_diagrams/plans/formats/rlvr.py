@@ -149,9 +149,9 @@ def _labels(names: list[str]) -> list[str]:
 
 
 def read_rlvr(data: Mapping[str, Any]) -> Drawing:
-    """What ``rlvr_of`` writes, and plans of others in this format: the largest bedroom is the
+    """Read what ``rlvr_of`` writes, and plans of others in this format: the largest bedroom is the
     MasterRoom, relations are measured (``input_graph`` says nothing of directions), and a door
-    leads to the rooms nearest to it. "unit" says another unit than metres.
+    leads to the rooms nearest to it. "unit" states another unit than metres.
 
     Raises ``DiagramError``.
     """
@@ -190,7 +190,7 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
 
 
 def _called(word: str) -> str | None:
-    """What the format calls a room that goes by another word: "Living", "Bedroom 2"."""
+    """Name in the format of a room that goes by another word: "Living", "Bedroom 2"."""
     found = None if is_numbered_bedroom(word) else room_type_of(word, ROOM_TYPES)
     found = found or room_type_of(without_number(word), ROOM_TYPES)
     room = nearest_type(found) if found else ""

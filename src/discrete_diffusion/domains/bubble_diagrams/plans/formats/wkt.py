@@ -73,8 +73,8 @@ def _text(shape: BaseGeometry) -> str:
 
 
 def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
-    """What ``wkt_of`` writes; ``names``: somebody's own of rooms. Raises ``DiagramError`` naming
-    row and column."""
+    """Read what ``wkt_of`` writes; ``names``: somebody's own of rooms. Raises ``DiagramError``
+    naming row and column."""
     check_installed()
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
@@ -117,7 +117,7 @@ def _rooms(text: str) -> tuple[int, int]:
 
 
 def _box(text: str, where: str) -> Box | None:
-    """Of four numbers, y downwards; None of no text."""
+    """Box of four numbers, y downwards; None of no text."""
     if not text:
         return None
     try:

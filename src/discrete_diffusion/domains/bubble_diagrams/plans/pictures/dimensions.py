@@ -25,7 +25,7 @@ _TICK = 0.035
 _FROM_PLAN, _FROM_LINE = 0.22, 0.26
 """Inches from a plan to its first line of dimensions, and from one line to the next."""
 _LEAST_STEP = 0.3
-"""Metres between two walls whose distance is said."""
+"""Metres between two walls whose distance is stated."""
 
 
 def wall_chain(plan: FloorPlan, axis: int, *, far: bool) -> list[float]:

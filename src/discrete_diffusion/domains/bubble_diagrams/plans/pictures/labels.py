@@ -16,11 +16,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPla
 LEAST_POINTS = 5.5
 """Size of the smallest letters of a name."""
 _NUMBER_SIZES = (4.5, 3.5, 2.5)
-"""Of the numbers of rooms without space for a larger one."""
+"""Sizes of the numbers of rooms without space for a larger one."""
 LINE_HEIGHT = 1.25
-"""Of a line of text, in units of its size."""
+"""Height of a line of text, in units of its size."""
 AREA_SIZE = 0.85
-"""Of the letters of the area, in units of those of the name."""
+"""Size of the letters of the area, in units of those of the name."""
 
 _SQUARE_METRES = "m²"
 _CELL = 0.05
@@ -49,7 +49,7 @@ class Label:
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        """Of the letters of each line."""
+        """Sizes of the letters of each line."""
         first = (self.points,) * max(1, len(self.lines) - 1)
         return (*first, self.points * AREA_SIZE)[: len(self.lines)]
 

@@ -1,4 +1,4 @@
-"""``PlanPen``: draws a floor plan on a card, to scale."""
+"""``PlanPen``: plots a floor plan on a card, to scale."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _HATCH = 0.07
 
 @dataclass(frozen=True)
 class PlanPen:
-    """Draws a plan in the middle of a card of side ``side`` inches, ``per_metre`` inches a metre.
+    """Plots a plan in the middle of a card of side ``side`` inches, ``per_metre`` inches a metre.
 
     ``name``: what shapes are called in an SVG.
     """

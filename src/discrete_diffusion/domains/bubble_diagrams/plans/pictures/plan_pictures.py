@@ -81,11 +81,11 @@ def plot_plans(
 ) -> Figure:
     """Many plans on one sheet, row by row, all to one scale; written to ``path`` if given.
 
-    Walls are drawn to scale, the thick ones against the outside, with doors and their swing; a
+    Walls are plotted to scale, the thick ones against the outside, with doors and their swing; a
     triangle points into the front door. Every room has its name and area; where there is no space
-    for both, the line below the plan says the area of the room, or of its number. Dimensions are
-    in metres, between the middles of walls. Hatched is what lies inside the outline and belongs to
-    no room.
+    for both, the line below the plan says the area of the room, or of its number. Dimensions are in
+    metres, between the middles of walls. Hatched is what lies inside the outline and belongs to no
+    room.
 
     ``columns``: plans per row, by default so that the page is as square as possible. ``beside``:
     show the bubble diagram to the left of each plan. ``titles``: a line above each plan.
@@ -144,7 +144,7 @@ def _draw(
 
 
 def _longest(plan: FloorPlan) -> float:
-    """The longer side of what is drawn of a plan, in metres."""
+    """The longer side of what is plotted of a plan, in metres."""
     left, top, right, bottom = extent(plan)
     return max(right - left, bottom - top) + OUTER_WALL
 

@@ -1,4 +1,4 @@
-"""What a drawn floor plan shows, as shapes in metres: walls, railings, doors and their swing."""
+"""Shapes of a plotted floor plan, in metres: walls, railings, doors and their swing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PlanShapes:
     ``panes``: that slide, of doors to a balcony; ``swings``: of all other doors, in their order;
     ``arrows``: triangles that point into the front doors.
     ``boundary``: as a line, if there is one; ``dead``: what is inside it, or enclosed by rooms, and
-    belongs to none. Doors without width are not drawn.
+    belongs to none. Doors without width are not plotted.
     """
 
     def __init__(self, plan: FloorPlan) -> None:
@@ -103,7 +103,7 @@ class PlanShapes:
         self.arrows = [self._arrow(door) for door in doors if door.is_front]
 
     def free_floor(self, room: int) -> Geometry:
-        """Of a room, without walls, railings and the swing of doors."""
+        """Free floor of a room, without walls, railings and the swing of doors."""
         taken = [self.solid, self.railings, *(swing.sector for swing in self.swings)]
         return self.floors[room].difference(union_all(taken).buffer(INNER_WALL / 2))
 
@@ -114,8 +114,8 @@ class PlanShapes:
         )
 
     def _swings(self, doors: Iterable[Door]) -> list[Swing]:
-        """Of each door the way to swing that sweeps the least of walls and other swings, then into
-        the room that is more private, then against the nearest corner."""
+        """Ways to swing, one of each door: the one that sweeps the least of walls and other swings,
+        then into the room that is more private, then against the nearest corner."""
         found: list[Swing] = []
         for door in doors:
             ways: list[tuple[float, int, float, int, Swing]] = []
