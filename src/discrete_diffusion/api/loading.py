@@ -1,4 +1,4 @@
-"""``load``: a trained model out of its checkpoint, which draws samples of its kind of data."""
+"""``load``: a trained model out of its checkpoint, which samples its kind of data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIELDS = {
     "sample": {*_OF_BOTH, "given"},
     "evaluate": {*_OF_BOTH, "samples", "domain", "split", "held_out", "bound_draws", "quick"},
 }
-"""What these functions take of every kind of data."""
+"""Keywords of these functions for every kind of data."""
 
 
 def load(
@@ -65,10 +65,10 @@ def load(
 
 
 class SampleFunction:
-    """Draws samples as the command ``sample`` does, and returns them instead of writing files.
+    """Samples as the command ``sample`` does, and returns the samples instead of writing files.
 
-    ``num``: how many; of kinds of data with conditions, how many held-out ones are drawn for.
-    ``seed``: the same seed and options draw what the command writes. ``given``: what to complete,
+    ``num``: how many; of kinds of data with conditions, for how many held-out ones.
+    ``seed``: the same seed and options give what the command writes. ``given``: what to complete,
     a file as the command takes it, or what its lines would hold: JSON objects, or objects with
     ``to_json``, one or several. ``sampling``: another sampler by name, or settings as in
     ``{"name": "ancestral", "temperature": 0.9}``; without a name, of the sampler trained with.
