@@ -72,7 +72,7 @@ class CellMeasurement(ABC):
         return {}
 
     def num_draws(self, config: DictConfig) -> int:
-        """Samples for each held-out one, by the config of a cell; 0 where they have no condition."""
+        """Samples for each held-out one, by the config of a cell; 0 where there is no condition."""
         return 0
 
     def num_verdicts(self, config: DictConfig) -> int:
