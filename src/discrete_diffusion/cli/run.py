@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM, TRIAL_STREAM = 2, 3, 4, 5
 """Keep the noise of samples, of the final bound, of what comes before the first step and of the
-trial of the backbone apart from those of training."""
+trial of the backbone apart from that of training."""
 
 _LOOKED_THROUGH = 256
 """Training samples among which those of the trial are chosen."""

@@ -194,7 +194,7 @@ def _bounds_by_batch(
 def blind_bounds(
     data: TokenDataset, split: str, *, stream: tuple[int, ...] = ()
 ) -> dict[str, float]:
-    """Bounds that know nothing, and only the marginals, on a split: nats per sample.
+    """Bounds on a split by knowing nothing, and by knowing only the marginals: nats per sample.
 
     ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent samples
     from the token frequencies of each group (nodes, edges) in the training split, add-one

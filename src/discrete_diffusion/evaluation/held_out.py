@@ -37,7 +37,7 @@ SEEDS = 5
 """Sampling seeds, if ``seeds`` does not say."""
 
 _BOUND, _CHOICE = (21,), (24,)
-"""Keep the noise of the bound, and the choice of held-out samples, apart from those of samples."""
+"""Keep the noise of the bound, and the choice of held-out samples, apart from that of samples."""
 
 
 class UnreadableDataError(ValueError):

@@ -1,4 +1,4 @@
-"""Shared base of all reports of fresh samples of tokens."""
+"""Common part of all reports of fresh samples of tokens."""
 
 from __future__ import annotations
 
