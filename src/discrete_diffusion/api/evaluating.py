@@ -16,7 +16,7 @@ from discrete_diffusion.evaluation.trained_model import TrainedModel
 def evaluate_model(
     request: EvaluateRequest, trained: TrainedModel
 ) -> tuple[Evaluation, dict[str, int]]:
-    """What was measured, and what ``quick`` chose, see ``Domain.quick``.
+    """Measure a model; also return what ``quick`` chose, see ``Domain.quick``.
 
     Raises ``ValueError`` for a request that does not fit the model."""
     domain = domain_of(trained.data_config)

@@ -16,12 +16,12 @@ from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
 _SHARED = ("temperature", "top_p", "guidance")
 ALIKE = ("top_p", "guidance")
-"""Of those, what has the same bounds in every sampler; some take a temperature of 0."""
+"""Shared settings with the same bounds in every sampler; some take a temperature of 0."""
 
 
 def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]:
     """Name and settings of the sampler: those ``asked`` for if they name one; else those that the
-    model was trained with, changed by what is asked, with defaults for the rest.
+    model was trained with, changed by what is requested, with defaults for the rest.
 
     Raises ``ValueError`` for a setting that the sampler of the model does not have.
     """

@@ -18,7 +18,7 @@ from discrete_diffusion.runtime.shards import Shard
 
 
 def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Samples as asked for; nothing is written until ``Samples.write`` is called.
+    """Samples as requested; nothing is written until ``Samples.write`` is called.
 
     Raises ``ValueError`` for a request that does not fit the model, or for one that has diverged.
     """
@@ -29,7 +29,7 @@ def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
 
 
 def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel:
-    """A checkpoint with the sampler asked for, where its weights are, for this process alone."""
+    """A checkpoint with the requested sampler, where its weights are, for this process alone."""
     device = next(checkpoint.algorithm.parameters()).device
     check_units("precision", request.precision, on_gpu=device.type == "cuda")
     sharing = partial(_alone, request.precision, str(device))

@@ -55,7 +55,7 @@ def _dashed_key(argument: str) -> str | None:
 
 
 def _neither(command: str, argument: str, arguments: Sequence[str]) -> str:
-    """What is wrong with a word that is neither ``key=value`` nor a flag."""
+    """Error for a word that is neither ``key=value`` nor a flag."""
     said = f"'{argument}' is neither key=value nor a flag"
     before = arguments[: list(arguments).index(argument)]
     if "=" in arguments or (before and before[-1].count("[") > before[-1].count("]")):

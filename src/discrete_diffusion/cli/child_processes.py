@@ -55,7 +55,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
     process; None divides the cores.
 
     Yields a function to call when they are connected: Lightning, which kills this process a few
-    seconds after another has failed, then no longer watches them, and the error is told.
+    seconds after another has failed, then no longer watches them, and the error is logged.
     """
     others: list[Popen[bytes]] = []
 

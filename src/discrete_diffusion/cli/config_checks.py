@@ -1,4 +1,4 @@
-"""What the config of a command alone shows to be wrong: refused before torch is imported."""
+"""Errors that the config of a command shows by itself: refused before torch is imported."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def check_training_values(config: DictConfig) -> None:
 
 
 def _check_interval(value: Any) -> None:
-    """Of ``trainer.val_check_interval``: a number of batches, or a share of an epoch."""
+    """Check ``trainer.val_check_interval``: a number of batches, or a share of an epoch."""
     share = isinstance(value, float) and 0 < value <= 1
     whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
     if isinstance(value, int | float) and not (share or whole):

@@ -91,7 +91,7 @@ def _refuse_unknown(
 
 
 def _claimed(command: SubCommand, options: argparse.Namespace) -> AbstractContextManager[None]:
-    """What the sub-command writes, locked."""
+    """Outputs of the sub-command, locked."""
     if command.writes_folder:
         return claimed_folder("out", Path(getattr(options, command.writes_folder)))
     if command.writes_file:

@@ -1,4 +1,4 @@
-"""What Lightning imports and a run does not use."""
+"""Modules that Lightning imports and a run does not use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARTS = {"Metric": "metric", "MetricCollection": "collections", "__version__": 
 
 
 class _Deferred(ModuleType):
-    """torchmetrics, which is imported as a whole when anything else of it is asked for."""
+    """torchmetrics, which is imported as a whole when anything else of it is requested."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "_logger":  # of its module of messages

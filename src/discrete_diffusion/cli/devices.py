@@ -57,7 +57,7 @@ def set_devices(options: dict[str, Any]) -> None:
     """Set ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` in ``options``, arguments of
     Lightning's ``Trainer``.
 
-    ``accelerator: auto`` is CUDA if there is one, else the CPU: draws are made in float64, which
+    ``accelerator: auto`` is CUDA if there is one, else the CPU: sampling is in float64, which
     Apple's MPS does not have. ``devices`` is per machine; torchrun and srun decide it themselves.
     Several processes are DDP or FSDP, a single one neither.
 

@@ -1,4 +1,4 @@
-"""What ``train`` takes from earlier runs: weights (``init.checkpoint``), or all (``resume``)."""
+"""Earlier runs that ``train`` starts from: weights (``init.checkpoint``), or all (``resume``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_NAMED = 4
 
 
 def starting_weights(config: DictConfig) -> StartingWeights | None:
-    """What ``init.checkpoint`` holds; None without one, and for a run that is resumed. Raises the
+    """Contents of ``init.checkpoint``; None without one, and for a run that is resumed. Raises the
     errors of ``read_starting_weights``."""
     from discrete_diffusion.checkpoints.initialising import read_starting_weights
 

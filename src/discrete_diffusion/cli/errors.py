@@ -48,7 +48,7 @@ def explain(
 
 
 def elsewhere(group: str, name: str, overrides: Sequence[str]) -> str:
-    """What to type if the unknown ``name`` is that of a part in a module of one's own, which the
+    """Words to type if the unknown ``name`` is that of a part in a module of one's own, which the
     checkpoint of ``sample`` and ``evaluate`` may remember; empty for other groups."""
     if group not in PART_GROUPS:
         return ""

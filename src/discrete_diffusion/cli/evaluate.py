@@ -42,7 +42,7 @@ def run(config: DictConfig) -> None:
     """Measure, print the table, and write everything into ``out``.
 
     ``metrics.json``, ``table.md``, the samples of the first sampling seed and pictures, as the kind
-    of data has them: see ``Domain.evaluate``. Several processes share the samples to draw and the
+    of data has them: see ``Domain.evaluate``. Several processes share the sampling and the
     measuring of the model, the first one does the rest.
     Ctrl-C and SIGTERM end it with a line that says how far it was and what is complete.
     Raises ``ValueError`` before anything is measured if one of the files would take the place of
@@ -94,7 +94,7 @@ def _measure(
 
 
 def _written() -> list[str]:
-    """What ``out`` receives and an input could be; no input is a picture."""
+    """Files that ``out`` receives and an input could be; no input is a picture."""
     return ["metrics.json", "table.md", *(f for f in sample_files() if f.startswith("samples."))]
 
 

@@ -128,8 +128,8 @@ def comments(text: str) -> dict[str, str]:
 def _comments_of_choice(
     group: str, choice: str, user_config_dir: str | Path | None
 ) -> dict[str, str]:
-    """Of a group's YAML and of those of the same group that it starts from, by key of the whole
-    config."""
+    """Comments of a group's YAML and of those of the same group that it starts from, by key of the
+    whole config."""
     from omegaconf import OmegaConf
 
     folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]

@@ -63,7 +63,7 @@ def silence_nonzero_ranks() -> None:
 
 
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""What tells the threads of OpenMP, which torch computes with, how to wait for each other."""
+"""Variables that set how the threads of OpenMP, which torch computes with, wait for each other."""
 
 
 def let_threads_sleep() -> None:

@@ -36,7 +36,7 @@ _OFTEN = 500
 
 _THIRD_PARTY_WARNINGS = (
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
-    (r".*Experiment logs directory .* exists and is not empty.*", "lightning"),  # we said so
+    (r".*Experiment logs directory .* exists and is not empty.*", "lightning"),  # logged already
     (r".isinstance\(treespec, LeafSpec\). is deprecated.*", "lightning"),
 )
 

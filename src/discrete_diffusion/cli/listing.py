@@ -41,7 +41,7 @@ _HOLD = {
     "field": "images of numbers",
     "latent": "latent vectors",
 }
-"""What the samples of a state are."""
+"""Samples of a state, in words."""
 
 
 def print_listing() -> None:
@@ -93,7 +93,7 @@ def _said_of_data(name: str, domain: Domain) -> str:
 
 
 def _first_sentence(yaml: str) -> str:
-    """Of the comment that a YAML begins with."""
+    """First sentence of the comment that a YAML begins with."""
     lines = []
     for line in yaml.splitlines():
         if not line.startswith("#"):

@@ -15,7 +15,7 @@ WHOLE = 32_000
 """Samples that a run trains on from which it measures all; half of ``experiment=demo``."""
 
 SAMPLES_DRAWN = 1_000
-"""What ``eval.num_samples: null`` draws then."""
+"""Samples of ``eval.num_samples: null`` then."""
 
 _DRAWN_AT_VALIDATION, _COMPARED = 200, 600
 _LEAST_DRAWN, _LEAST_BOUNDED = 16, 64
@@ -40,15 +40,15 @@ def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) 
 
 
 def batches_of_epoch(num: int, limit: float | None) -> int:
-    """Of an epoch of ``num`` batches, those that ``trainer.limit_train_batches`` leaves: a whole
-    number of them, or a share, of which 1.0 and null are all."""
+    """Number of the ``num`` batches of an epoch that ``trainer.limit_train_batches`` leaves: a
+    whole number of them, or a share, of which 1.0 and null are all."""
     if limit is None:
         return num
     return min(num, limit) if isinstance(limit, int) else int(num * limit)
 
 
 def in_proportion(most: int, trained_on: float, *, least: int) -> int:
-    """Of ``most``, the share that the training has of ``WHOLE``; at least ``least``."""
+    """Part of ``most``: the share that the training has of ``WHOLE``; at least ``least``."""
     return min(most, max(least, round(most * min(trained_on / WHOLE, 1.0))))
 
 

@@ -56,7 +56,7 @@ def locked(target: Path) -> Iterator[None]:
     try:
         if not isinstance(lock, SoftFileLock):  # on a disk without flock, where the text is it
             since = time.strftime("%Y-%m-%d %H:%M:%S")
-            with suppress(OSError):  # a full disk, whose holder is not told
+            with suppress(OSError):  # a full disk, whose holder is not named
                 path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
         yield
     finally:
@@ -87,8 +87,8 @@ def claimed_file(key: str, file: Path) -> Iterator[None]:
 
 
 def _holder(path: Path) -> str:
-    """What a lock file says: a line of ours, or on a disk without flock the number of a process, a
-    machine, and more, on lines of their own."""
+    """Contents of a lock file: a line of ours, or on a disk without flock the number of a process,
+    a machine, and more, on lines of their own."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

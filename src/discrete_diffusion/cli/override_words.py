@@ -74,8 +74,8 @@ def _is_plain(value: str) -> bool:
 
 
 def _names_path(key: str, keys: Callable[[], set[str]]) -> bool:
-    """Whether a key is one of a path. Kinds of data, which have to be imported for it, are asked
-    about keys that may be theirs alone."""
+    """Whether a key is one of a path. Kinds of data, which have to be imported for it, are
+    consulted for keys that may be theirs alone."""
     if key in _PATHS or re.search(r"(^|[._])path$", key):
         return True
     return ("." not in key or key.startswith("data.")) and key in keys()
@@ -99,7 +99,7 @@ def _one(value: str) -> str:
 
 
 def text_of(value: str) -> str:
-    """What the value of an override says, without the quotes around it."""
+    """Text of the value of an override, without the quotes around it."""
     if not _QUOTED.fullmatch(value):
         return value
     mark = value[0]

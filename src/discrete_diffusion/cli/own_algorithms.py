@@ -40,7 +40,7 @@ def with_algorithm(
 
 
 def _keys_of(path: Path) -> dict[str, Any] | None:
-    """What a YAML says; None if there is none, or it composes other files."""
+    """Keys and values of a YAML; None if there is none, or it composes other files."""
     from omegaconf import OmegaConf
 
     if not path.is_file() or "@package" in path.read_text(encoding="utf-8").split("\n")[0]:

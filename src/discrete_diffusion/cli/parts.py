@@ -45,7 +45,7 @@ def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = 
 
 
 def named_modules(overrides: Sequence[str]) -> Any:
-    """What ``plugins=`` among the words of a command says; None without it."""
+    """Modules that ``plugins=`` among the words of a command names; None without it."""
     from omegaconf import OmegaConf
 
     words = [word.lstrip("+") for word in overrides]
@@ -55,8 +55,8 @@ def named_modules(overrides: Sequence[str]) -> Any:
 def said_by_files(
     overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> dict[str, Any]:
-    """What the YAMLs of the experiments that the words of a command choose say, and those that they
-    are made of: values by key, and the choices of groups (``model``)."""
+    """Values in the YAMLs of the experiments that the words of a command choose, and in those that
+    they are made of: values by key, and the choices of groups (``model``)."""
     from hydra.core.default_element import GroupDefault
     from omegaconf import OmegaConf
 
@@ -108,7 +108,7 @@ def withdraw_parts(user_config_dir: str | Path | None, overrides: Sequence[str] 
 
 
 def _offered(group: str) -> dict[str, Any]:
-    """What Hydra was told of a group, by file name."""
+    """Presets registered with Hydra for a group, by file name."""
     from hydra.core.config_store import ConfigStore
 
     found: dict[str, Any] = ConfigStore.instance().repo.get(group, {})

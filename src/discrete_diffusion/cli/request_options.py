@@ -36,7 +36,7 @@ def offer_options(command: str) -> None:
 
 
 def sample_files() -> list[str]:
-    """What ``sample`` may write beside ``metrics.json`` and the picture, for any kind of data."""
+    """Files that ``sample`` may write beside ``metrics.json`` and the picture, of any domain."""
     names: list[str] = []
     for domain in map(get_domain, available_domains()):
         names += domain.sample_files
@@ -81,14 +81,14 @@ def input_files(config: DictConfig, command: str) -> dict[str, str]:
 
 
 def sample_request(config: DictConfig) -> SampleRequest:
-    """What the config of ``sample`` asks for; ``ValueError`` for a number out of its range."""
+    """Request in the config of ``sample``; ``ValueError`` for a number out of its range."""
     return SampleRequest(
         **_fields(config, "sample"), out=Path(str(config.out)), picture=str(config.picture)
     )
 
 
 def evaluate_request(config: DictConfig) -> EvaluateRequest:
-    """What the config of ``evaluate`` asks for; the same ``ValueError``."""
+    """Request in the config of ``evaluate``; the same ``ValueError``."""
     return EvaluateRequest(
         **_fields(config, "evaluate"),
         samples=tuple(as_list(config.samples)),

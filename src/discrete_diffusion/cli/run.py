@@ -1,4 +1,4 @@
-"""What a ``train`` config builds, and what a run does with it."""
+"""A run: the parts that a ``train`` config builds, and what is done with them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.training import DiffusionModule
 
 SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM, TRIAL_STREAM = 2, 3, 4, 5
-"""Keep the draws of samples, of the final bound, of what comes before the first step and of the
-trial of the backbone apart from those of training."""
+"""Keep the noise of samples, of the final bound, of what comes before the first step and of the
+trial of the backbone apart from that of training."""
 
 _LOOKED_THROUGH = 256
 """Training samples among which those of the trial are chosen."""
@@ -43,7 +43,7 @@ _LOOKED_THROUGH = 256
 
 @dataclass(frozen=True)
 class Run:
-    """What a config builds; the module holds the algorithm, on whatever device it is."""
+    """Parts that a config builds; the module holds the algorithm, on whatever device it is."""
 
     config: DictConfig
     data: Any
@@ -53,7 +53,7 @@ class Run:
     """A sampler that fits the algorithm."""
     fingerprint: str
     shortened: list[str]
-    """What to tell of measurements that are smaller, as the run is short."""
+    """Notes on measurements that are smaller, as the run is short."""
 
     @property
     def algorithm(self) -> Any:
@@ -65,12 +65,12 @@ class Run:
 
     @cached_property
     def report(self) -> Report:
-        """What draws, measures and writes samples; made once."""
+        """Report that makes, measures and writes samples; made once."""
         return domain_of(self.config.data).report(self.data, "val", self.config)
 
     @cached_property
     def shard(self) -> Shard:
-        """This process among those of the run; first asked for by all of them at once."""
+        """This process among those of the run; first requested by all of them at once."""
         return distributed_shard()
 
     @property
@@ -86,7 +86,7 @@ class Run:
         return self.report.sample(self.model, num, self.config.seed, (SAMPLE_STREAM,))
 
     def batches(self, **options: Any) -> BatchStream:
-        """What is trained on; options of ``BatchStream``."""
+        """Batches to train on; options of ``BatchStream``."""
         config = self.config
         return BatchStream(
             self.data, batch_size=config.data.batch_size, seed=config.seed, **options

@@ -21,7 +21,7 @@ def run_folder(
     """The folder of a run, or of a sweep, and overrides that name it for all the processes of
     torchrun or srun, see ``shared_time_stamp``.
 
-    Raises ``ValueError`` if it was asked for in a folder that is not there.
+    Raises ``ValueError`` if it was requested in a folder that is not there.
     """
     from omegaconf import OmegaConf
 

@@ -89,7 +89,7 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
 def _unfinished(
     folder: Path, trained: TrainedModel
 ) -> AbstractContextManager[Callable[[str], None]]:
-    """What appends the samples of a model to a file in the folder, if they are lines."""
+    """Function that appends samples of a model to a file in the folder, if they are lines."""
     name = domain_of(trained.data_config).streamed_file
     return nullcontext(lambda text: None) if name is None else growing_file(folder / name)
 
@@ -97,7 +97,7 @@ def _unfinished(
 def _written_if_stopped(
     trained: TrainedModel, signals: StopSignals, append: Callable[[str], None]
 ) -> TrainedModel:
-    """A signal ends the drawing; what comes after it is finished, or asks whether it has come."""
+    """A signal ends the sampling; what comes after is finished, or asks whether one has come."""
 
     @contextmanager
     def sharing() -> Iterator[Shard]:
@@ -115,7 +115,7 @@ def _written_if_stopped(
 
 
 def _outputs() -> list[str]:
-    """What ``out`` may receive beside ``picture``."""
+    """Files that ``out`` may receive beside ``picture``."""
     return ["metrics.json", *sample_files()]
 
 

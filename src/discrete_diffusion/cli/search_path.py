@@ -52,7 +52,7 @@ def own_hydra(
 
 
 def _named_places(overrides: Sequence[str]) -> list[str]:
-    """What ``hydra.searchpath=[...]`` lists; Hydra itself refuses another value."""
+    """Places that ``hydra.searchpath=[...]`` lists; Hydra itself refuses another value."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     places: list[str] = []

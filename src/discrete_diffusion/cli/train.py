@@ -88,7 +88,7 @@ def train(config: DictConfig, folder: Path) -> dict[str, Any]:
 
 
 def run_training(request: TrainRequest) -> dict[str, Any]:
-    """``train``, as asked for."""
+    """``train``, as requested."""
     with stop_signals() as signals:
         return _train(request.config, request.folder, signals)
 

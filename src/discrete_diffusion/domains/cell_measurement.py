@@ -72,7 +72,7 @@ class CellMeasurement(ABC):
         return {}
 
     def num_draws(self, config: DictConfig) -> int:
-        """Samples of each held-out one, by the config of a cell; 0 where they are drawn freely."""
+        """Samples for each held-out one, by the config of a cell; 0 where there is no condition."""
         return 0
 
     def num_verdicts(self, config: DictConfig) -> int:

@@ -1,1 +1,1 @@
-"""What is said of a trained model and of its samples."""
+"""Measurements of a trained model and of its samples."""

@@ -109,7 +109,7 @@ class BoundMeter:
 
 
 def _standard_error(count: float, total: float, squares: float) -> float:
-    """Of a mean over ``count`` values, from their sum and the sum of their squares."""
+    """Standard error of a mean over ``count`` values, from their sum and sum of squares."""
     variance = max(squares / count - (total / count) ** 2, 0.0) * count / max(count - 1, 1)
     return math.sqrt(variance / count)
 
@@ -127,9 +127,9 @@ def estimate_bound(
 ) -> BoundEstimate:
     """The bound of a split, ``draws`` draws of the noise per sample, in eval mode.
 
-    ``stream`` keeps the noise apart from what else is drawn with ``seed``. ``shard``: every process
-    is given all batches, measures some and returns the bound of all. The noise is that of the
-    batch, so the estimate does not depend on the number of processes.
+    ``stream`` keeps the noise apart from what else is sampled with ``seed``. ``shard``: every
+    process is given all batches, measures some and returns the bound of all. The noise is that of
+    the batch, so the estimate does not depend on the number of processes.
     """
     meter = BoundMeter()
     for part in _bounds_by_batch(algorithm, batches, draws, seed, stream, device, shard):
@@ -171,8 +171,8 @@ def _bounds_by_batch(
     device: torch.device | str,
     shard: Shard | None,
 ) -> list[SampleBounds]:
-    """Of each batch, in eval mode, measured on ``device``, on the CPU."""
-    num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # nothing is drawn
+    """Bounds of each batch, in eval mode, measured on ``device``, on the CPU."""
+    num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # nothing is sampled
     shard, num_passes = shard or Shard(), num_draws * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> SampleBounds:
@@ -194,12 +194,12 @@ def _bounds_by_batch(
 def blind_bounds(
     data: TokenDataset, split: str, *, stream: tuple[int, ...] = ()
 ) -> dict[str, float]:
-    """What knowing nothing, and knowing only the marginals, costs on a split: nats per sample.
+    """Bounds on a split by knowing nothing, and by knowing only the marginals: nats per sample.
 
-    ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent draws
+    ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent samples
     from the token frequencies of each group (nodes, edges) in the training split, add-one
     smoothed. Both are exchangeable, so they are given per *unordered* object where there is one:
-    random order, minus log(n!/|Aut|). The orders are drawn with one seed, whatever that of a run,
+    random order, minus log(n!/|Aut|). The orders are sampled with one seed, whatever that of a run,
     so runs on the same data agree; ``stream`` as for ``estimate_bound``.
 
     Where ``data.bound`` is ``ordered_fixed``, both are also given for that one order of many, the

@@ -69,7 +69,7 @@ class BoundByTime:
 
 
 class _Measured(NamedTuple):
-    """Of a batch of B, for G groups; of all T bins with an axis before those.
+    """Measures of a batch of B, for G groups; of all T bins with an axis before those.
 
     ``integrand``: Float64[B, G]. ``cross_entropy``, ``num_tokens``: Float64[G], summed over the
     uncertain tokens. On the CPU.
@@ -166,6 +166,6 @@ def _groups(algorithm: TokenAlgorithm) -> list[Tensor]:
 
 
 def _standard_error(values: Tensor) -> Tensor:
-    """Of the mean of values Float64[..., M] over M; 0 of a single one."""
+    """Standard error of the mean of values Float64[..., M] over M; 0 of a single one."""
     num = values.shape[-1]
     return (values.var(dim=-1, correction=0) / max(num - 1, 1)).sqrt()

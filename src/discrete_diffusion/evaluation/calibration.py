@@ -49,7 +49,7 @@ class Calibration:
         """Float64[S, G]: expected calibration error, sum_k w_k |predicted_k - observed_k|.
 
         w_k is the share of all predicted probability that lies in bin k, so this is the gap to
-        expect of an id drawn from the prediction, which is what a sampler draws. 0 if calibrated;
+        expect of an id sampled from the prediction, as a sampler does. 0 if calibrated;
         above that by chance with few positions; NaN without any.
         Deviation: Guo et al. (arXiv 1706.04599) count the most likely ids only.
         """

@@ -96,7 +96,7 @@ class Column:
 class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
 
-    ``model``: its preset; ``instead_of``: the backbone that was asked for, if that one cannot be
+    ``model``: its preset; ``instead_of``: the backbone that was requested, if that one cannot be
     used. ``quantity``: the unit of its bound, None without one. ``values``: by measure,
     Float64[S, M], numbers of M held-out samples; ``metrics``: by name, a number per seed.
     ``config``, ``folder``: of the run with the first seed.
@@ -123,9 +123,9 @@ class ComparedModel:
         return sum(values) / len(values) if values else math.nan
 
     def standard_error(self, column: Column) -> float:
-        """Of the mean of a metric: over seeds, n - 1; with one seed the one measured with it, as
-        ``NAME_standard_error``, or that of a share of samples, ``share_error``; else NaN. A share
-        on which all agree has that of the samples of all seeds."""
+        """Standard error of the mean of a metric: over seeds, n - 1; with one seed the one measured
+        with it, as ``NAME_standard_error``, or that of a share of samples, ``share_error``; else
+        NaN. A share on which all agree has that of the samples of all seeds."""
         values, mean = self.metrics.get(column.name, ()), self.mean(column.name)
         num = self.mean(column.counted) if column.share and 0 <= mean <= 1 else math.nan
         if len(values) > 1:
@@ -139,7 +139,7 @@ class ComparedModel:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is guessed without a network: ``values`` by measure, Float64[M], and ``metrics``."""
+    """A guess without a network: ``values`` by measure, Float64[M], and ``metrics``."""
 
     name: str
     values: Mapping[str, Tensor]
@@ -203,7 +203,7 @@ class Comparison:
         return [name for name in self.measured if any(name in m.values for m in self.models)]
 
     def short_names(self, pattern: str = "{} ({})") -> list[str]:
-        """What models are called beside each other: their algorithms, with the backbone where one
+        """Names of models beside each other: their algorithms, with the backbone where one
         algorithm has several."""
         return short_names([(m.algorithm, m.backbone) for m in self.models], pattern)
 
@@ -251,7 +251,7 @@ class Comparison:
         ]
 
     def baseline_rows(self) -> list[dict[str, Any]]:
-        """Of every baseline likewise."""
+        """Rows of every baseline likewise."""
         return [{"name": b.name, **self._numbers(b), **b.metrics} for b in self.baselines]
 
     def _numbers(self, model: ComparedModel | Baseline) -> dict[str, float | None]:

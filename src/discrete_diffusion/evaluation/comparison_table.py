@@ -86,7 +86,7 @@ def _paired(found: PairedDifference | None, digits: int, sign: str = "") -> str:
 
 
 def _mean(model: ComparedModel, column: Column) -> str:
-    """Of a metric over seeds, with its error."""
+    """Mean of a metric over seeds, with its error."""
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
         error = model.standard_error(column)
@@ -103,7 +103,7 @@ def _number(metrics: Mapping[str, float], column: Column) -> str:
 
 
 def table_notes(comparison: Comparison) -> list[str]:
-    """What the numbers are, in sentences."""
+    """Notes on what the numbers are, in sentences."""
     models, seeds = comparison.models, comparison.seeds
     names = sorted(comparison.measures, key=lambda name: name != "nelbo")  # the bound first
     notes = [note for name in names for note in comparison.measured[name].notes(comparison)]

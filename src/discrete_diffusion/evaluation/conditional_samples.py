@@ -1,4 +1,4 @@
-"""Samples drawn for given conditions, in batches that processes share."""
+"""Samples for given conditions, in batches that processes share."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class ConditionalSamples:
-    """``values``: what was drawn, on the CPU, a row per row of the conditions, or of the first ones
-    if a ``Stop`` came. ``seconds``: spent drawing, summed over processes."""
+    """``values``: the samples, on the CPU, a row per row of the conditions, or of the first ones
+    if a ``Stop`` came. ``seconds``: spent sampling, summed over processes."""
 
     values: Tensors
     seconds: float
@@ -46,16 +46,16 @@ def sample_conditional(
     entropy: tuple[int, ...],
     batches: list[Tensor] | None = None,
 ) -> ConditionalSamples:
-    """What ``draw`` makes of each batch of the conditions, with the algorithm in eval mode.
+    """Call ``draw`` on each batch of the conditions, with the algorithm in eval mode.
 
-    ``draw``: from a batch of conditions on the device of the model, and a generator there, to what
-    is drawn. ``batches``: Int[b] rows that go together, every row in one of them; by default
+    ``draw``: from a batch of conditions on the device of the model, and a generator there, to its
+    samples. ``batches``: Int[b] rows that go together, every row in one of them; by default
     ``model.rows_at_once`` in order. There must be a row.
 
     The processes of ``model.shard`` share the batches; each returns all samples. Batch k has a
     generator of its own, seeded by ``entropy`` and k. So samples do not depend on the number of
-    processes, and another call with other conditions draws with the same noise.
-    A ``Stop`` ends the drawing as ``model.on_sampled`` says; then the samples before the first one
+    processes, and another call with other conditions has the same noise.
+    A ``Stop`` ends the sampling as ``model.on_sampled`` says; then the samples before the first one
     that is missing are returned.
     """
     if batches is None:
@@ -101,7 +101,7 @@ def sample_conditional(
 def sampled_from_others(
     model: Model, draw: Callable[[Model], ConditionalSamples]
 ) -> ConditionalSamples | None:
-    """What a model draws from other conditions, to compare with: all, or None if a ``Stop`` comes
+    """Samples of a model from other conditions, to compare with: all, or None if a ``Stop`` comes
     before that and ``model.on_sampled`` is there."""
     try:
         return draw(replace(model, on_sampled=None))

@@ -1,4 +1,4 @@
-"""One measurement for models that are compared: the same rows, the same draws, the same sizes."""
+"""One measurement for models that are compared: the same rows, the same noise, the same sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import Model
 
 _ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES, _REAL = (30,), (31,), (32,), (33,), (34,), (35,)
-"""Keep the draws of a comparison apart from each other, and from those of training."""
+"""Keep the noise of parts of a comparison apart, and from that of training."""
 
 DIVERGED = 20.0
 """A bound that many times what knowing nothing costs is of a training that has diverged."""
@@ -36,7 +36,7 @@ class EvaluationProtocol:
     """How every model of a comparison is measured.
 
     ``bound_samples``: held-out samples at most; ``bound_draws``: noise draws of the bound for each;
-    ``num_samples``: samples drawn, 0 for none. Where samples are drawn from a condition, ``draws``
+    ``num_samples``: samples, 0 for none. Where they are sampled from a condition, ``draws``
     of each of the first ``num_samples`` held-out ones; else ``draws`` is 0. ``verdicts``: samples
     of which a slow metric is measured, where there is one; else 0. ``seed``: of rows, noise and
     samples, the same for all models whatever seed they were trained with.
@@ -163,8 +163,8 @@ def score_samples(
 
 
 def score_real_data(data: TokenDataset, num_samples: int, report: Report) -> dict[str, float]:
-    """What a model could hope for: metrics of ``num_samples`` training samples, all of them if
-    there are fewer, mean of ``REAL_DRAWS`` draws; {} for none."""
+    """Scores that a model could hope for: metrics of ``num_samples`` training samples, all of them
+    if there are fewer, mean over ``REAL_DRAWS`` choices; {} for none."""
     train = data.splits["train"]
     if num_samples == 0 or len(train) == 0:
         return {}

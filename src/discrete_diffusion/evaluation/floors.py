@@ -1,4 +1,4 @@
-"""What a metric would say of a perfect model: real samples against other real samples."""
+"""Metrics of a perfect model: real samples against other real samples."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ S = TypeVar("S", bound=_Set)
 class Floors:
     """Every metric between two disjoint random sets of real samples, over ``draws`` such pairs.
 
-    ``mean``, ``sd``: by metric name; ``sd`` is the spread of one draw (n - 1; 0 for one draw).
-    ``num_samples``, ``num_reference``: the sizes of the two sets, which may be smaller than asked.
+    ``mean``, ``sd``: by metric name; ``sd`` is the spread of one pair (n - 1; 0 for one pair).
+    ``num_samples``, ``num_reference``: sizes of the two sets, which may be smaller than requested.
     """
 
     mean: dict[str, float]
@@ -62,9 +62,9 @@ def metric_floors(
     smaller the sets the further; a model's distance is read beside this one, at the same sizes.
     If ``real`` holds fewer than both sizes together, the samples shrink to what the reference
     leaves of it; if the reference alone is more than half of it, the samples take at most one half
-    and the reference the rest. Each draw depends on ``seed`` and its number alone.
+    and the reference the rest. Each pair depends on ``seed`` and its number alone.
 
-    Raises ``ValueError`` for fewer than two samples, a size or number of draws below 1.
+    Raises ``ValueError`` for fewer than two samples, a size or number of pairs below 1.
     """
     sizes = {"num_samples": num_samples, "num_reference": num_reference, "draws": draws}
     for name, value in sizes.items():

@@ -37,7 +37,7 @@ SEEDS = 5
 """Sampling seeds, if ``seeds`` does not say."""
 
 _BOUND, _CHOICE = (21,), (24,)
-"""Keep the draws of the bound, and the choice of held-out samples, apart from those of samples."""
+"""Keep the noise of the bound, and the choice of held-out samples, apart from that of samples."""
 
 
 class UnreadableDataError(ValueError):
@@ -49,7 +49,7 @@ class UnreadableDataError(ValueError):
 
 
 def checkpoint_data(trained: TrainedModel) -> Any:
-    """The ``Dataset`` of a checkpoint, of the class that its domain has; said in the log, with a
+    """The ``Dataset`` of a checkpoint, of the class that its domain has; named in the log, with a
     warning if it is not the data that was trained on.
 
     Raises ``UnreadableDataError``.
@@ -103,7 +103,7 @@ def refuse_split(request: EvaluateRequest, *, of_files: bool) -> None:
 def held_out_split(
     data: Dataset, split: str | None = None, remedy: str = "choose another split"
 ) -> str:
-    """The split asked for, or the first of ``HELD_OUT`` that is not empty.
+    """The requested split, or the first of ``HELD_OUT`` that is not empty.
 
     Raises ``ValueError`` for an unknown split, and, with the ``remedy``, for an empty one.
     """
@@ -116,7 +116,7 @@ def held_out_split(
 
 
 def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
-    """What the samples of a split of ``checkpoint_data`` are, in words."""
+    """Name of the samples of a split of ``checkpoint_data``, in words."""
     name, expected = (
         f"the {split} split of the checkpoint's data",
         trained.data_fingerprint,
@@ -150,7 +150,7 @@ def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
 
 
 def held_out_facts(request: EvaluateRequest, data: Dataset, split: str) -> dict[str, int]:
-    """What ``metrics.json`` says of the held-out samples: how many were measured, of how many."""
+    """Entries of ``metrics.json`` on the held-out samples: how many were measured, of how many."""
     num, available = num_held_out(request, data, split), len(data.splits[split])
     return {"num_held_out": num, "num_held_out_available": available}
 
@@ -181,7 +181,7 @@ def sampling_seeds(request: EvaluateRequest) -> list[int]:
 def checkpoint_facts(
     request: EvaluateRequest, trained: TrainedModel, data: Dataset
 ) -> dict[str, Any]:
-    """What ``metrics.json`` says of the model measured and of the data it was measured on."""
+    """Entries of ``metrics.json`` on the model measured and on the data it was measured on."""
     return {
         "checkpoint": trained.path,
         "step": trained.step,
@@ -194,7 +194,7 @@ def checkpoint_facts(
 
 
 def sampling_facts(request: Request, trained: TrainedModel) -> dict[str, Any]:
-    """What ``metrics.json`` says of how samples were drawn."""
+    """Entries of ``metrics.json`` on how samples were made."""
     return {
         "sampling": trained.sampling,
         "sampling_steps": request.steps,

@@ -57,8 +57,8 @@ def confidence_interval(
 
 
 def standard_error(values: Tensor, *, num: float | None = None) -> float:
-    """Of the mean of Float[M]; NaN for one value. ``num``: where they are shares of so many samples
-    in all and are the same, that of ``share_error``."""
+    """Standard error of the mean of Float[M]; NaN for one value. ``num``: where they are shares of
+    so many samples in all and are the same, that of ``share_error``."""
     if len(values) < 2:
         return math.nan
     if num is not None and values.max() == values.min():

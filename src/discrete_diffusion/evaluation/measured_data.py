@@ -1,4 +1,4 @@
-"""What a model is measured on: what its checkpoint held out, or other data, which keys under
+"""Data that a model is measured on: what its checkpoint held out, or other data, which keys under
 ``data`` such as ``data.path=FILE`` name."""
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class MeasuredData:
     trained_on: Any = None
 
     def facts(self, request: Request) -> dict[str, Any]:
-        """What ``metrics.json`` says of what was measured: which data, how many samples of it."""
+        """Entries of ``metrics.json`` on what was measured: which data, how many samples of it."""
         some = {}
-        if isinstance(request, EvaluateRequest):  # else all of it is there to be drawn
+        if isinstance(request, EvaluateRequest):  # else all of it is there to be sampled
             some = held_out_facts(request, self.data, self.split)
         return {
             "reference": self.name,
@@ -233,7 +233,7 @@ def _check_vocabulary(
 
 
 def _trained_on(trained: TrainedModel, remedy: str, needed: bool) -> Any:
-    """What the checkpoint was trained on; None if it cannot be read, which is said."""
+    """Data that the checkpoint was trained on; None if it cannot be read, which is logged."""
     if needed:
         return readable_data(trained, remedy)
     try:
@@ -262,7 +262,7 @@ def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int
 
 
 def _name(changes: dict[str, Any], file: str | None, split: str, whole: bool) -> str:
-    """What is measured, in words."""
+    """Name of what is measured, in words."""
     other = {k: v for k, v in changes.items() if file is None or k not in _PATHS}
     given = ", ".join(f"data.{key}={value}" for key, value in other.items())
     source = "the checkpoint's data" if file is None else str(Path(file))

@@ -46,7 +46,7 @@ NUM_SAMPLES = 1000
 
 @dataclass(frozen=True)
 class MeasuredSamples:
-    """``tokens``: Int[M, L], drawn from a model, and what ``report`` measures of them. ``real``:
+    """``tokens``: Int[M, L], samples of a model, and what ``report`` measures of them. ``real``:
     what it measures of held-out samples in their place."""
 
     tokens: Tensor

@@ -1,4 +1,4 @@
-"""What held-out data says of a model itself, without samples: bound, calibration."""
+"""Scores of a model itself on held-out data, without samples: bound, calibration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import BoundEstimate
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
-"""Keep the draws of the measurements apart from each other, and from batches and samples."""
+"""Keep the noise of the measurements apart from each other, and from batches and samples."""
 
 
 @dataclass(frozen=True)

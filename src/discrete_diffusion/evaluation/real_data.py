@@ -1,4 +1,4 @@
-"""What samples are compared with."""
+"""Real data that samples are compared with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RealData(Generic[Samples, Data]):
     measured_on: MeasuredData | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What ``metrics.json`` says of it."""
+        """Entries of ``metrics.json`` on it."""
         return {
             "reference": self.name,
             "num_reference": len(self.reference),

@@ -1,4 +1,4 @@
-"""What is measured and what comes of it: reports of samples, samples to be written, evaluations."""
+"""Measurements and their results: reports of samples, samples to be written, evaluations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Headline:
-    """A number of samples that is said while a model trains. ``share``: shown as percent."""
+    """A number measured on samples, logged while a model trains. ``share``: shown as percent."""
 
     name: str
     share: bool = False
@@ -31,9 +31,9 @@ class Headline:
 
 
 class Report(ABC):
-    """Samples of a model beside one split of a data set: drawn, measured, written, pictured.
+    """Samples of a model beside one split of a data set: sampled, measured, written, plotted.
 
-    ``headlines``: what is said of samples while a model trains.
+    ``headlines``: what is logged of samples while a model trains.
     """
 
     headlines: ClassVar[tuple[Headline, ...]] = ()
@@ -41,7 +41,7 @@ class Report(ABC):
     @abstractmethod
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Any:
         """``num`` samples, a function of weights, ``seed`` and ``stream``, which keeps them apart
-        from other draws with that seed. The processes of ``model.shard`` share the work and all
+        from other samples with that seed. The processes of ``model.shard`` share the work and all
         get the samples."""
 
     @abstractmethod
@@ -57,12 +57,12 @@ class Report(ABC):
         """Picture the first ones; what is text is written beside ``path``, as ``.txt``."""
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
-        """What else held-out data says of a model: of ``num`` samples, with ``draws`` noise draws
-        each. Every process asks for it."""
+        """Further measures of a model on held-out data: of ``num`` samples, with ``draws`` noise
+        draws each. Every process calls it."""
         return {}
 
     def findings(self, bound: BoundEstimate, samples: Any) -> dict[str, Any]:
-        """What ``metrics.json`` of a run says of the bound and of the samples."""
+        """Entries of ``metrics.json`` of a run on the bound and on the samples."""
         return {**bound.as_dict(), **self.measure(samples)}
 
     @abstractmethod
@@ -92,7 +92,7 @@ class Evaluation(ABC):
 
     @abstractmethod
     def metrics(self) -> dict[str, Any]:
-        """What ``metrics.json`` holds."""
+        """Entries of ``metrics.json``."""
 
     @abstractmethod
     def sections(self) -> list[TableSection]:

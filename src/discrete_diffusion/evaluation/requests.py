@@ -14,10 +14,10 @@ from discrete_diffusion.runtime.precision import PRECISIONS, check_precision
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What samples and measurements have in common.
+    """Fields that requests for samples and for measurements share.
 
     ``num_samples``, ``steps``, ``batch_size``: None for the default of the kind of data, the
-    sampler, the device. ``seed``: another one draws other samples. ``sampling``: name and settings
+    sampler, the device. ``seed``: another one gives other samples. ``sampling``: name and settings
     of another sampler; without a name, settings of the one trained with. ``precision``: of the
     network's matrix products. ``options``: values of what one kind of data alone has a use for, by
     the name of the ``Option``; they are attributes and items of the request too.
@@ -62,9 +62,9 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleRequest(Request):
-    """Samples that are asked for.
+    """Samples that are requested.
 
-    ``num_samples``: of kinds of data with conditions, how many held-out ones are drawn for.
+    ``num_samples``: of kinds of data with conditions, for how many held-out ones.
     ``out``, ``picture``: the folder and the name in it of the picture, for ``Samples.write``, which
     alone writes.
     """
@@ -75,13 +75,13 @@ class SampleRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateRequest(Request):
-    """Measurements that are asked for: of a model and its samples, or of files of samples.
+    """Measurements that are requested: of a model and its samples, or of files of samples.
 
     ``samples``: the files; none for a model. ``split``: of the model's data, None for the first of
     test and val that is not empty. ``num_held_out``, ``bound_draws``: held-out samples, and noise
     draws for each; None for all, and the default. ``quick``: fewer of all that is None, as
     ``Domain.quick`` says, for an answer within a minute. ``ema``: the averaged weights, for the
-    record. ``out``: where samples are written as soon as they are drawn; None: nowhere.
+    record. ``out``: where samples are written as soon as they are there; None: nowhere.
     """
 
     samples: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Sets of samples, one for each sampling seed or file, beside the model that drew them."""
+"""Sets of samples, one for each sampling seed or file, beside the model that made them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Parts = Iterator[AbstractContextManager[Any]]
-"""Of a long task, see ``progress.parts``."""
+"""Parts of a long task, see ``progress.parts``."""
 
 
 def model_parts(num: int, seeds: Sequence[int], num_held_out: int) -> tuple[str, str]:
-    """What ``sample_and_measure`` does, in words."""
+    """Names of the parts of ``sample_and_measure``, in words."""
     return (
         f"sampling {shown_sizes([num] * len(seeds))} samples",
         f"measuring the model on {num_held_out:,} held-out samples",
@@ -59,10 +59,10 @@ def sample_and_measure(
     also: Callable[[Model], None] | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
     """``num`` samples of a model for each of ``seeds``, Int[num, L]; what ``metrics.json`` says of
-    how they were drawn; and the model on the held-out samples of ``split``, ``name`` in words.
+    how they were sampled; and the model on the held-out samples of ``split``, ``name`` in words.
 
     ``parts``: begins with two for ``model_parts``. ``save``: writes the samples of the first seed
-    into ``request.out``, if there is one; called as soon as they are drawn, so that they are kept
+    into ``request.out``, if there is one; called as soon as they are there, so that they are kept
     if what follows is stopped. ``also``: measures something else of the model while processes share
     the work, which they do once."""
     measured = some_held_out(request, data, split)
@@ -96,7 +96,7 @@ def _drawn(
     num_held_out: int,
     save: Callable[[Tensor, Path], object],
 ) -> list[TokenSamples]:
-    """The first batch tells how long drawing them and measuring the model will take."""
+    """The first batch tells how long sampling them and measuring the model will take."""
     start, told = time.perf_counter(), False
 
     def estimate(rows: Tensor, output: SampleOutput) -> None:
@@ -125,7 +125,7 @@ def _drawn(
 def facts_of_files(
     names: Sequence[str], sizes: Sequence[int], unreadable: Sequence[int]
 ) -> dict[str, Any]:
-    """What ``metrics.json`` says of files of samples, of ``sizes``, with so many that could not be
+    """Entries of ``metrics.json`` on files of samples, of ``sizes``, with so many that could not be
     read; warns if the sizes differ."""
     same = len(set(sizes)) == 1
     if not same:

@@ -31,7 +31,7 @@ class TableRow:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What stands under the heads."""
+        """Texts of the row, one under each head."""
         return (self.name, self.value, self.real, self.ratio, *self.others)
 
 
@@ -113,7 +113,7 @@ def _model_section(scores: ModelScores) -> TableSection:
 
 
 def model_notes(scores: ModelScores) -> list[str]:
-    """What the numbers of ``model_sections`` are, in sentences."""
+    """Notes on what the numbers of ``model_sections`` are, in sentences."""
     num = scores.bound.num_samples
     return [f"± of the bound is its standard error over {num:,} held-out samples."]
 

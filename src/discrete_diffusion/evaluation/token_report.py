@@ -1,4 +1,4 @@
-"""What all reports of fresh samples of tokens have in common."""
+"""Common part of all reports of fresh samples of tokens."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ class TokenReport(Report):
         return f"metrics: {', '.join(parts)}  [{metrics['num_samples']} samples]"
 
     def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:
-        """What stands between the bound and the headlines of the last line."""
+        """Text between the bound and the headlines of the last line."""
         return []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TokenSamples:
     """``tokens``: Int[num, L]; ``nfe``, ``log_weights``: as in ``SampleOutput``; ``seconds``: to
-    draw them all; ``trajectory``: the states on the way of the first ``trajectories``, Int[K, at
+    sample them all; ``trajectory``: the states on the way of the first ``trajectories``, Int[K, at
     most so many, L], or None."""
 
     tokens: Tensor
@@ -46,7 +46,7 @@ def sample_tokens(
     size: int | Sequence[int] | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """``num`` samples, a function of ``entropy``, of sizes drawn from ``size_counts``, the
+    """``num`` samples, a function of ``entropy``, of sizes sampled from ``size_counts``, the
     histogram of the training data, or all of one ``size``; of several, as often as in the histogram
     among these.
 
@@ -70,7 +70,7 @@ def sample_fresh(
     trajectories: int = 0,
 ) -> TokenSamples:
     """``num`` samples of a checkpoint, of sizes as for ``sample_tokens``; ``stream`` keeps
-    them apart from other draws with that seed."""
+    them apart from other samples with that seed."""
     domain, data = trained.domain, trained.data_config
     return sample_tokens(
         model,
@@ -86,8 +86,8 @@ def sample_fresh(
 def asked_sizes(
     trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
 ) -> int | list[int] | None:
-    """What an option, ``num_nodes=...``, says of the sizes of a graph's samples: a number of nodes,
-    or several to draw as often as in the training data among these; None for all.
+    """Sizes of a graph's samples by an option, ``num_nodes=...``: a number of nodes, or several to
+    sample as often as in the training data among these; None for all.
 
     Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
     """
@@ -114,7 +114,7 @@ def asked_sizes(
 def complete_tokens(
     model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
 ) -> TokenSamples:
-    """One sample per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are drawn.
+    """One sample per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are sampled.
 
     ``real``: Bool[M, L], the positions that carry data; elsewhere ``partial`` is not read. Raises
     ``ValueError`` naming row and position for an id that is not legal there."""

@@ -1,4 +1,4 @@
-"""A trained model with a sampler: what samples are drawn from, and what is measured."""
+"""A trained model with a sampler: what samples come from, and what is measured."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class Model:
     """An algorithm, a sampler that fits it, and where they compute.
 
-    ``steps``: of the sampler, None for its default. ``batch_size``: samples drawn at once, None for
+    ``steps``: of the sampler, None for its default. ``batch_size``: samples made at once, None for
     the default of the device. ``shard``: this process among those that share the work.
-    ``on_sampled``: of a process by itself, told the rows Int[b] of every batch of samples and what
-    was drawn, as soon as it is; with it a ``Stop`` ends the drawing and the samples are those that
+    ``on_sampled``: of a process by itself, given the rows Int[b] of every batch and its samples,
+    as soon as they are there; with it a ``Stop`` ends the sampling and the samples are those that
     were finished by then; before the first of them it is raised.
     ``narrowing``: makes the one of every batch, see ``TokenSampler.sample``; of tokens only.
     ``shared_conditions``: conditions that all samples share, tensors of one row, by name; of
@@ -68,7 +68,7 @@ class Model:
 
 
 class KindOfData(Protocol):
-    """What evaluation asks of the kind of data of a model; ``domains.domain.Domain`` has it."""
+    """Interface of evaluation to the kind of data of a model; ``domains.domain.Domain`` has it."""
 
     title: ClassVar[str]
     group_titles: ClassVar[Mapping[str, str]]
@@ -95,9 +95,9 @@ class TrainedModel:
     ``algorithm``, ``config``, ``size_counts``, ``step``, ``data_fingerprint``, ``path``: as in
     ``Checkpoint``. ``domain``: the kind of data that it was trained on. ``sampling``: name and
     arguments of the sampler. ``device``: where it is. ``sharing``: a block inside which processes
-    share the work, at the asked precision. ``append``: writes samples as they are drawn; if a
-    process by itself has it, a ``Stop`` ends the drawing with those that are finished.
-    ``stop_asked``: what comes after the drawing asks it between its parts, and ends with what it
+    share the work, at the requested precision. ``append``: writes samples as they come; if a
+    process by itself has it, a ``Stop`` ends the sampling with those that are finished.
+    ``stop_asked``: what comes after the sampling calls it between its parts, and ends with what it
     has.
     """
 
@@ -124,7 +124,7 @@ class TrainedModel:
 
     def on(self, shard: Shard, text: Callable[[Tensor, Any], str] | None = None) -> Model:
         """Its share of the work of a process. ``text``: what ``append`` is to write of rows Int[b]
-        and of what was drawn for them."""
+        and of the samples for them."""
         on_sampled, append = None, self.append
         if append is not None and shard.world_size == 1:  # else none of them has all samples
 
@@ -143,8 +143,8 @@ class TrainedModel:
         )
 
     def approximations(self, **request: Any) -> list[str]:
-        """Why its samples are not draws from the model itself; see ``sampling.exactness``, which
-        ``request`` is for."""
+        """Why its samples do not follow the model's own distribution; see ``sampling.exactness``,
+        which ``request`` is for."""
         return approximations(self.sampler, self.algorithm, steps=self.steps, **request)
 
     def refuse_overwriting_data(

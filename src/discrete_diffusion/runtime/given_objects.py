@@ -20,7 +20,7 @@ class GivenObjects:
 
     @classmethod
     def of(cls, name: str, value: Any) -> GivenObjects:
-        """Of one object or several: JSON objects, objects with ``to_json``, or the text of a line.
+        """Lines of one object or several: JSON objects, objects with ``to_json``, text of a line.
 
         Raises ``TypeError`` naming the object that JSON cannot hold, and ``ValueError`` for none at
         all and for text of several lines.

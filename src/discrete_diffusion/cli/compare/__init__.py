@@ -1,4 +1,4 @@
-"""``discrete-diffusion compare``: ``request`` reads what is asked for, ``recipes`` and ``cells``
+"""``discrete-diffusion compare``: ``request`` reads what is requested, ``recipes`` and ``cells``
 plan the runs, ``running`` trains and measures them in their ``folder``, ``results`` writes what is
 found. What is measured of a cell is ``Domain.cell_measurement``."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Cell:
     """One run: ``overrides`` compose its ``train`` config, ``config``.
 
-    ``instead_of``: the backbone asked for, if ``backbone`` replaces it; ``scaled``: the keys of its
+    ``instead_of``: the requested backbone, if ``backbone`` replaces it; ``scaled``: the keys of its
     preset that were changed for its number of parameters.
     """
 
@@ -35,7 +35,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of its folder."""
         return f"{self.algorithm}-{self.backbone}-seed{self.seed}"
 
     @property
@@ -61,5 +61,5 @@ class Cell:
 
     @property
     def measurement(self) -> CellMeasurement:
-        """What is measured of it; the same for all cells."""
+        """Its measurements; the same for all cells."""
         return domain_of(self.config.data).cell_measurement()

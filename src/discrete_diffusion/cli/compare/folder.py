@@ -1,4 +1,4 @@
-"""What the folder of a cell holds: nothing, a run to go on with, or a finished one."""
+"""Contents of the folder of a cell: nothing, a run to go on with, or a finished one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CellFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What ``cell.json`` holds, its ``bounds`` as ``nelbo`` too; None without one, or without
+        """Contents of ``cell.json``, its ``bounds`` as ``nelbo`` too; None without one, or without
         all of its keys."""
         found = read_json(self.path / "cell.json", _MEASURED)
         return None if found is None else {**found, "nelbo": found["bounds"]}
@@ -83,7 +83,7 @@ class CellFolder:
         return False
 
     def is_finished(self, config: DictConfig, protocol: EvaluationProtocol) -> bool:
-        """Measured as asked for; where no samples are, those that there are do not matter."""
+        """Measured as requested; where no samples are, those that there are do not matter."""
         result = self.result
         if result is None or result["digest"] != config_digest(config):
             return False
@@ -122,7 +122,7 @@ class CellFolder:
         return float(kept["seconds"])
 
     def add_seconds(self, seconds: float) -> None:
-        """Of training, on top of what earlier parts of the run took."""
+        """Add seconds of training to what earlier parts of the run took."""
         write_json(self.path / "training.json", {"seconds": self.seconds + seconds})
 
 

@@ -1,4 +1,4 @@
-"""What the cells of an algorithm compose: its data, its sampler, and whatever all cells share."""
+"""Configs of the cells of an algorithm: its data, its sampler, and whatever all cells share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Compose = Callable[[Sequence[str]], DictConfig]
 """Overrides -> the ``train`` config, to be read only."""
 
 _STATES = ("tokens", "field", "latent")
-"""What is compared: ids, and what there are ids of as well."""
+"""States that are compared: ids, and what there are ids of as well."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Recipe:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the data brings with every sample."""
+        """Conditions that the data brings with every sample."""
         return domain_of(self.config.data).conditions(self.config.data)
 
     @cached_property
@@ -161,7 +161,7 @@ def _sampling_words(
     name: str, names: Sequence[str], config: DictConfig, compose: Compose
 ) -> list[str]:
     """Overrides for the sampler of samples that come in two states: the algorithm's own where the
-    one asked for is for others of the ``names``; of ids with the ``token_steps`` of the domain if
+    requested one is for others of the ``names``; of ids with the ``token_steps`` of the domain if
     nothing says otherwise. None for other data."""
     domain, algorithm = domain_of(config.data), str(config.algo.name)
     if len(domain.equivalent_data_sets(config.data)) < 2:
@@ -178,7 +178,7 @@ def _sampling_words(
 
 
 def _fits(sampler: str, algorithm: str) -> bool:
-    """True if the sampler can draw from what an algorithm trains, noise and times aside."""
+    """True if the sampler can sample from what an algorithm trains, noise and times aside."""
     able = getattr(ALGORITHMS.find(algorithm), "samplers", None)
     same_state = sampler_state(sampler) == algorithm_state(algorithm)
     return same_state and (not able or sampler in able)

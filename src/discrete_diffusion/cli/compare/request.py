@@ -1,4 +1,4 @@
-"""What a comparison is asked for: read and refused before anything slow is imported."""
+"""Request of a comparison: read and refused before anything slow is imported."""
 
 from __future__ import annotations
 

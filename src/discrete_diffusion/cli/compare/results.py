@@ -151,7 +151,7 @@ def _comparison(
 
 
 def _same(measure: str, found: Mapping[str, dict[str, Any]]) -> bool:
-    """True if all cells have a number of as many samples, drawn as often."""
+    """True if all cells have a number of as many samples, sampled as often."""
     drawn = {(len(r.get(measure) or ()), r["terms"].get("draws")) for r in found.values()}
     return len(drawn) == 1
 
@@ -179,7 +179,7 @@ def _real_data(
     measurement: CellMeasurement,
     protocol: EvaluationProtocol,
 ) -> dict[str, Any]:
-    """What real data scores at the sizes of the samples, kept in ``path``; {} without samples, and
+    """Scores of real data at the sizes of the samples, kept in ``path``; {} without samples, and
     where these are measured against true ones."""
     drawn = [m.metrics["num_samples"][0] for m in comparison.models if "num_samples" in m.metrics]
     if not drawn:

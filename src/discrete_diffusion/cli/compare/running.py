@@ -147,7 +147,7 @@ def _is_no_metric(record: logging.LogRecord) -> bool:
 def measure_cell(
     config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
 ) -> dict[str, Any]:
-    """What ``cell.json`` holds of a trained cell: its averaged weights of the last step, measured.
+    """Contents of ``cell.json`` of a trained cell: its averaged weights of the last step, measured.
 
     Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
     """

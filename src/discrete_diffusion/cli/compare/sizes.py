@@ -18,7 +18,7 @@ _TRIES = 128
 """Values around a guess, at most, of which one must be legal."""
 
 _REFUSED = (ValueError, TypeError, AssertionError, RuntimeError, ArithmeticError)
-"""What networks raise for sizes that they cannot have, such as heads that do not divide a width."""
+"""Errors that networks raise for impossible sizes, such as heads that do not divide a width."""
 
 
 def apart(size: int, other: int | None) -> float:

@@ -93,7 +93,7 @@ class BDDenoiserBackbone(nn.Module):
     ) -> Tensor:
         """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V].
 
-        ``condition``, ``keep``: what the denoiser is told, see ``BDDenoiser``.
+        ``condition``, ``keep``: what the denoiser is conditioned on, see ``BDDenoiser``.
         ``packing``: which columns hold PAD, if it is known already.
         """
         tokens, packing = self.read(x_t, packing)

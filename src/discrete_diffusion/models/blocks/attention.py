@@ -15,7 +15,7 @@ _MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
 float32 only without gradients, for which every layer would keep its weights."""
 
 _REGISTER_BYTES = 64
-"""Of AVX-512."""
+"""Width of a register of AVX-512."""
 
 
 def attend(

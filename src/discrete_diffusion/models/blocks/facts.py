@@ -1,4 +1,4 @@
-"""Facts that a network is told about its sample: tokens to attend to, each known or not."""
+"""Facts about its sample that condition a network: tokens to attend to, each known or not."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Facts(nn.Module):
 
 
 class NoFacts(nn.Module):
-    """The place of ``Facts`` in a network that is told nothing: every block reads x itself."""
+    """The place of ``Facts`` in a network without conditions: every block reads x itself."""
 
     def __init__(self, n_layers: int) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class NoFacts(nn.Module):
     def forward(
         self, condition: Tensor | None, keep: Tensor | None, batch_size: int
     ) -> Sequence[Callable[[Tensor], Tensor]]:
-        """The functions of ``Facts``, here identities; ``ValueError`` if it is told something."""
+        """The functions of ``Facts``, here identities; ``ValueError`` if it is given something."""
         if condition is not None or keep is not None:
             raise ValueError(
                 "this denoiser is unconditional; build it with condition=[...], the numbers of "

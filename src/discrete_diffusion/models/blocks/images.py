@@ -54,11 +54,11 @@ class ConditionalResBlock(nn.Module):
             self.skip = nn.Conv2d(in_channels, out_channels, 1)
 
     def time_film(self, time_emb: Tensor) -> Tensor:
-        """What time adds to scale and shift: (B or 1, emb_dim) -> (B or 1, 2 C')."""
+        """Terms of scale and shift from time: (B or 1, emb_dim) -> (B or 1, 2 C')."""
         return self.time_cond(F.silu(time_emb))
 
     def cond_film(self, cond_emb: Tensor) -> Tensor:
-        """What the condition adds to scale and shift: (B or 1, emb_dim) -> (B or 1, 2 C')."""
+        """Terms of scale and shift from the condition: (B or 1, emb_dim) -> (B or 1, 2 C')."""
         return self.ctx_cond(F.silu(cond_emb))
 
     def forward(self, x: Tensor, time_emb: Tensor, cond_emb: Tensor) -> Tensor:

@@ -106,7 +106,7 @@ class MultiHeadCrossAttention(nn.Module):
 
 
 def hidden_width(d_model: int, mlp_ratio: float) -> int:
-    """Of a perceptron; ``ValueError`` if there is none."""
+    """Hidden width of a perceptron; ``ValueError`` if there is none."""
     hidden = int(mlp_ratio * d_model)
     if hidden < 1:
         raise ValueError(f"mlp_ratio={mlp_ratio} leaves no hidden unit at d_model={d_model}")
