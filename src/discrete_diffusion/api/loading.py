@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """``load``: a trained model from its checkpoint, ready to sample its kind of data."""
-=======
-"""``load``: a trained model out of its checkpoint, which samples its kind of data."""
->>>>>>> docs2
 
 from __future__ import annotations
 
@@ -79,24 +75,10 @@ def load(
 
 
 class SampleFunction:
-<<<<<<< HEAD
     """Function that samples as the command ``sample`` does, and returns instead of writing files.
 
     Args:
         checkpoint: the loaded checkpoint.
-=======
-    """Samples as the command ``sample`` does, and returns the samples instead of writing files.
-
-    ``num``: how many; of kinds of data with conditions, for how many held-out ones.
-    ``seed``: the same seed and options give what the command writes. ``given``: what to complete,
-    a file as the command takes it, or what its lines would hold: JSON objects, or objects with
-    ``to_json``, one or several. ``sampling``: another sampler by name, or settings as in
-    ``{"name": "ancestral", "temperature": 0.9}``; without a name, of the sampler trained with.
-    Further ``options`` are those keys of the command that mean something for this kind of data; a
-    count goes with or without ``num_``, and a JSON object where the command takes a file of one.
-
-    Returns a list or a dataclass of the kind of data. Raises ``ValueError`` as the command does.
->>>>>>> docs2
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
