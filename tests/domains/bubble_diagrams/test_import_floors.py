@@ -25,7 +25,7 @@ FLOORS = (
     ),
     ("briefs",),
     ("studio",),
-    ("commands", "domain"),
+    ("work", "commands", "domain"),
 )
 """What stands on a floor imports from its own and from those before it."""
 

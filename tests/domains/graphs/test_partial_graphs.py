@@ -43,7 +43,7 @@ def test_types_may_be_unknown():
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        ({"n": 9}, "n: 9 nodes; the model draws at most 8"),
+        ({"n": 9}, "n: 9 nodes; the model samples at most 8"),
         ({"n": 3, "non_edges": [[0, 1]], "edges": [[1, 0]]}, r"non_edges\[0\]: \[0, 1\] is listed"),
         ({"n": 3, "non_edges": [[0, 3]]}, r"non_edges\[0\]: expected nodes 0 to 2, got 3"),
         ({"n": 3, "known_nodes": 4}, "known_nodes: expected nodes 0 to 2"),

@@ -89,7 +89,7 @@ def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     most_rows = trained.data_config.rows
     scaling = trained.algorithm.scaling
     if isinstance(request.given, GivenObjects):
-        raise ValueError("given: windows are read from a file; write numpy.savez(FILE, rows=...)")
+        raise ValueError("given: windows are read from a file; give the path of an .npz with rows")
     given = read_given_rows(
         str(request.given), feature_names=names, most_rows=most_rows, scaling=scaling
     )

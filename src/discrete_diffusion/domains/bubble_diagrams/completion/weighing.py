@@ -33,8 +33,11 @@ class UnseenError(ValueError):
     ones. ``reason``: which it is, and what to do."""
 
     def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
+        super().__init__(line, reason)  # so that it can be sent to other processes
         self.line, self.reason = line, reason
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"
 
 
 @dataclass(frozen=True)
