@@ -99,7 +99,7 @@ def main(words: Sequence[str] | None = None) -> None:
     train(model, plans, options.steps, generator)
     print(f"held-out plans: at most {bound(model, held_out, generator):.2f} nats each")
     diagrams = sample(model, plans, 12, generator)
-    diagrams.draw(options.out)
+    diagrams.plot(options.out)
     print(f"{diagrams[0]}\n{len(diagrams)} new plans are drawn in {options.out}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import sys
 
 import pytest
 
@@ -14,13 +15,14 @@ class FullDisk:
     reaches it.
 
     The first is the system's word, whatever library writes; the second what a network disk says
-    after it has taken everything."""
+    after it has taken everything. What is imported meanwhile leaves no cut file of bytecode."""
 
     def __init__(self, size: int | None) -> None:
         self.size = size
 
     def __enter__(self) -> None:
         self.former = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         if self.size is None:
             error = OSError(errno.ENOSPC, "No space left on device")
             self.patch = pytest.MonkeyPatch()
@@ -32,3 +34,4 @@ class FullDisk:
         if self.size is None:
             self.patch.undo()
         resource.setrlimit(resource.RLIMIT_FSIZE, self.former)
+        sys.dont_write_bytecode = self.bytecode

@@ -224,7 +224,9 @@ def test_a_plan_is_made_on_samples_as_training_shows_them(node_order, monkeypatc
     words = ["data.num_plans=200", f"data.node_order={node_order}", "model=bd_tiny"]
     built = build_run(compose("train", [*words, "algo=distill", "algo.components=1"]), on_gpu=False)
     seen: list[Batch] = []
-    monkeypatch.setattr(built.algorithm, "begin", lambda train, generator: seen.append(train))
+    monkeypatch.setattr(
+        built.algorithm, "before_first_step", lambda train, generator: seen.append(train)
+    )
     built.begin()
     train, dataset = seen[0], built.data
     examples = dataset.splits["train"]
