@@ -30,7 +30,7 @@ import torch
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.cli.compare.results import plot_comparison
 from discrete_diffusion.domains import build_data, complete_data, get_domain
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -92,7 +92,7 @@ _OF_OTHER_DATA = dict.fromkeys(
 
 def run(study: str, words: list[str], folder: Path) -> dict[str, Any]:
     """What ``results.json`` holds, less the command with its paths."""
-    results = compare([*STUDIES[study], *words, f"out={folder}"])
+    results = run_comparison(CompareRequest([*STUDIES[study], *words, f"out={folder}"]))
     results = {name: value for name, value in results.items() if name != "command"}
     if study.startswith("levels"):
         results["notes"] = [*results["notes"], blind_note()]

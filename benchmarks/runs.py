@@ -17,7 +17,7 @@ from clock import Stopwatch
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.evaluate import run as run_evaluate
 from discrete_diffusion.cli.output_folder import reserve_run_folder
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS
 from discrete_diffusion.runtime import progress
 from record import markdown_table
@@ -34,7 +34,7 @@ def kept_run(folder: Path, words: Sequence[str]) -> Path:
         config, watch = compose("train", [*words]), Stopwatch(torch.device("cpu"))
         say = partial(print, file=sys.stderr, flush=True)
         with progress.shown(say), reserve_run_folder(folder, config):
-            train(config, folder)
+            run_training(TrainRequest(config, folder))
         spent = watch.stop(1)
         found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}
         (folder / "spent.json").write_text(json.dumps(found))

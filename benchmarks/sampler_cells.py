@@ -21,7 +21,7 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.data import TokenDataset, sample_sizes
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.domains.bubble_diagrams import decode
@@ -145,7 +145,9 @@ def trained(folder: Path, algorithm: str, words: Sequence[str]) -> Path:
     """The last checkpoint of a training run, which is made if it is not there or not finished."""
     run = folder / algorithm
     if not (run / "metrics.json").exists():
-        train(compose("train", [f"algo={algorithm}", "logger=none", *words]), run)
+        run_training(
+            TrainRequest(compose("train", [f"algo={algorithm}", "logger=none", *words]), run)
+        )
     return run / "checkpoints" / "last.ckpt"
 
 

@@ -28,11 +28,11 @@ def _closed_output_is_not_logged_to() -> Iterator[None]:
 @pytest.fixture
 def refusal(tmp_path) -> Callable[..., str]:
     """Compare what is refused before anything is written, for a reason that is returned."""
-    from discrete_diffusion.cli.compare import compare
+    from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 
     def run(*words: str) -> str:
         with pytest.raises((ValueError, FileNotFoundError)) as found:
-            compare(words)
+            run_comparison(CompareRequest(words))
         assert not (tmp_path / "comparison").exists()
         return str(found.value)
 

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.cli.compare.folder import config_digest
 from discrete_diffusion.cli.compare.request import is_option, read_words
 from discrete_diffusion.cli.errors import explain
@@ -43,7 +43,7 @@ def finished(tmp_path_factory):
         patch.setenv("DISCRETE_DIFFUSION_CACHE", str(out.parent / "cache"))
         patch.chdir(out.parent)
         quoted = str(out).replace("'", "\\'")
-        results = compare([*SHORT, *TWO, f"out='{quoted}'"])
+        results = run_comparison(CompareRequest([*SHORT, *TWO, f"out='{quoted}'"]))
         assert sorted(p.name for p in out.parent.iterdir()) == ["cache", "it's done"]  # no litter
     return out, results
 
@@ -57,7 +57,11 @@ def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(BatchStream, "_rows", recorded)
     monkeypatch.chdir(tmp_path)
-    compare([*SHORT, "data.batch_size=256", "eval.num_samples=0", "algos=[mdlm]", "out=few"])
+    run_comparison(
+        CompareRequest(
+            [*SHORT, "data.batch_size=256", "eval.num_samples=0", "algos=[mdlm]", "out=few"]
+        )
+    )
     assert len(shown) == 2
     for batch, num in shown:
         assert 150 < num < 200
@@ -316,7 +320,7 @@ def test_all_cells_are_measured_on_the_same_rows(finished):
 
 
 def again(copy, *overrides: str):
-    return compare([*SHORT, *TWO, *overrides, f"out={copy.parents[1]}"])
+    return run_comparison(CompareRequest([*SHORT, *TWO, *overrides, f"out={copy.parents[1]}"]))
 
 
 def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):

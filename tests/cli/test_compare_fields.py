@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.domains import build_data, complete_data
 from planned import plan
 
@@ -29,7 +29,9 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("images")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DISCRETE_DIFFUSION_CACHE", str(folder / "cache"))
-        results = compare([*TINY, "data=eit-levels", ALGORITHMS, f"out={folder / 'out'}"])
+        results = run_comparison(
+            CompareRequest([*TINY, "data=eit-levels", ALGORITHMS, f"out={folder / 'out'}"])
+        )
         yield folder / "out", results
 
 
@@ -145,7 +147,9 @@ def test_what_is_written(finished):
 def test_a_cell_without_its_images_is_named(finished, tmp_path, caplog):
     shutil.copytree(finished[0], tmp_path / "copy")
     (tmp_path / "copy" / "cells" / "mdlm-film-unet-tokens-seed0" / "samples.npz").unlink()
-    compare([*TINY, "data=eit-levels", ALGORITHMS, f"out={tmp_path / 'copy'}"])
+    run_comparison(
+        CompareRequest([*TINY, "data=eit-levels", ALGORITHMS, f"out={tmp_path / 'copy'}"])
+    )
     assert "mdlm-film-unet-tokens-seed0: no samples.npz, left out of images.png" in caplog.text
 
 
@@ -157,7 +161,7 @@ def test_the_same_command_keeps_cells_and_measures_what_is_missing(finished, tmp
     cell = Path(tmp_path / "copy" / "cells" / "flow-matching-dtn-unet-seed0" / "cell.json")
     cell.unlink()
     words = ["data=eit", ALGORITHMS, f"out={tmp_path / 'copy'}"]
-    again = compare([*TINY, *words])
+    again = run_comparison(CompareRequest([*TINY, *words]))
     assert "flow-matching-dtn-unet-seed0: trained, kept; to be measured" in caplog.messages
     assert "1 of 2 cells to run" in caplog.messages
     for one, other in zip(again["models"], results["models"], strict=True):

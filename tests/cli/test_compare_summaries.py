@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.compare import compare
+from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.domains.dialogue.grammar import SLOTS, sample_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.hub.pretrained import INSTALL
@@ -30,7 +30,7 @@ TEST = sample_dialogues(40)[32:]
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("summaries") / "out"
-    return out, compare([*TINY, "data=dialogue", BOTH, f"out={out}"])
+    return out, run_comparison(CompareRequest([*TINY, "data=dialogue", BOTH, f"out={out}"]))
 
 
 @pytest.fixture
@@ -258,14 +258,14 @@ def test_a_cell_without_its_summaries_is_named(finished, tmp_path, caplog):
     words = [*TINY, "data=dialogue", BOTH, f"out={tmp_path / 'copy'}"]
     page, texts = tmp_path / "copy" / "summaries.md", "samples.jsonl"
     (tmp_path / "copy" / "cells" / NAMES[1] / texts).unlink()
-    compare(words)
+    run_comparison(CompareRequest(words))
     remedy = "without cell.json too, they are sampled again"
     assert f"{NAMES[1]}: no {texts}, left out of summaries.md; {remedy}" in caplog.messages
     assert "| latent-seq2seq |" in page.read_text()
     assert "| mdlm |" not in page.read_text()
     (tmp_path / "copy" / "cells" / NAMES[0] / texts).unlink()
     page.unlink()
-    compare(words)
+    run_comparison(CompareRequest(words))
     assert f"{', '.join(NAMES)}: no {texts}, summaries.md is not written anew" in caplog.text
     assert not page.exists()
 
@@ -275,10 +275,12 @@ def test_without_samples_bounds_are_compared(finished, tmp_path, caplog):
     out, results = finished
     shutil.copytree(out, tmp_path / "copy")
     words = [*TINY, "data=dialogue-tokens", BOTH, f"out={tmp_path / 'copy'}"]
-    kept = compare([*words, "eval.num_samples=0"])  # those that there are stay
+    kept = run_comparison(
+        CompareRequest([*words, "eval.num_samples=0"])
+    )  # those that there are stay
     assert "0 of 2 cells to run" in caplog.messages
     assert kept["models"] == results["models"]
-    again = compare([*words, "eval.num_samples=0", "bound_draws=1"])
+    again = run_comparison(CompareRequest([*words, "eval.num_samples=0", "bound_draws=1"]))
     assert "rouge_l" not in again["models"][0]
     assert again["models"][0]["nelbo"] == pytest.approx(results["models"][0]["nelbo"])  # exact
     assert not (tmp_path / "copy" / "summaries.md").exists()

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.eit.baselines import Ridge
 from discrete_diffusion.sampling import Ancestral
@@ -44,7 +44,7 @@ def trained(tmp_path_factory):
     def run(kind: str) -> Path:
         folder = tmp_path_factory.mktemp(kind)
         overrides = FIELD if kind == "field" else LEVELS
-        metrics = train(compose("train", overrides), folder / "run")
+        metrics = run_training(TrainRequest(compose("train", overrides), folder / "run"))
         assert metrics["num_images"] == 3
         assert metrics["relative_l2"] > 0
         assert (folder / "run" / "samples.png").is_file()
@@ -264,5 +264,7 @@ def test_a_network_without_the_condition_trains_without_it(tmp_path, algorithm):
     plain = [word for word in LEVELS if not word.startswith(("algo.", "model", "sampling"))]
     plain += ["data.num_samples=30", "eval.num_samples=0", "callbacks.num_samples=0"]
     overrides = [f"algo={algorithm}", *plain, "algo.backbone=dit", "model=dit_tiny"]
-    metrics = train(compose("train", [*overrides, "model.n_blocks=1"]), tmp_path)
+    metrics = run_training(
+        TrainRequest(compose("train", [*overrides, "model.n_blocks=1"]), tmp_path)
+    )
     assert metrics["nelbo_plain"] > 0

@@ -14,7 +14,7 @@ from discrete_diffusion import load
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.earlier_runs import starting_weights
 from discrete_diffusion.cli.run import build_run
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.types import Batch
 
 QUICK = [
@@ -37,12 +37,14 @@ FLOW = ["experiment=eit", *EIT, *UNET, *STILL]
 
 
 def run(name: str, *overrides: str) -> Path:
-    train(compose("train", overrides), Path(name))
+    run_training(TrainRequest(compose("train", overrides), Path(name)))
     return Path(name) / "checkpoints" / "last.ckpt"
 
 
 def test_regression_is_measured_like_any_model_of_images():
-    metrics = train(compose("train", ["algo=regression", *EIT, *UNET, *SAMPLED]), Path("run"))
+    metrics = run_training(
+        TrainRequest(compose("train", ["algo=regression", *EIT, *UNET, *SAMPLED]), Path("run"))
+    )
     assert metrics["relative_l2"] == pytest.approx(metrics["relative_l2_single"], rel=1e-5)
     assert metrics["spread_ratio"] < 1e-3
     assert metrics["network_calls_per_draw"] == 1

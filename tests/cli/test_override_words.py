@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_contents
 from discrete_diffusion.cli import compose, config_dir, main
-from discrete_diffusion.cli.compare.command import compare
+from discrete_diffusion.cli.compare.command import CompareRequest, run_comparison
 from discrete_diffusion.cli.override_words import (
     path_keys,
     paths_as_typed,
@@ -182,7 +182,11 @@ def test_compare_passes_them_on(tmp_path):
     name = "it's ä (1), a=b"
     write_diagrams(f"{name}.jsonl", generate_plans(60, seed=1))
     words = [*SHORT[:2], "trainer.max_steps=1", "data=plans", f"data.path={name}.jsonl"]
-    compare([*words, "algos=[mdlm]", f"out={name}", "bound_draws=1", "eval.num_samples=0"])
+    run_comparison(
+        CompareRequest(
+            [*words, "algos=[mdlm]", f"out={name}", "bound_draws=1", "eval.num_samples=0"]
+        )
+    )
     assert Path(name, "results.json").exists()
 
 

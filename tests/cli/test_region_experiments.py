@@ -6,7 +6,7 @@ import torch
 
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.domains import complete_data
 
 SMALL = (
@@ -33,7 +33,9 @@ def test_the_published_network_is_whole():
 
 
 def test_a_step_of_the_published_recipe_at_reduced_size(tmp_path):
-    metrics = train(compose("train", ["experiment=get_region_literal", *SMALL]), tmp_path)
+    metrics = run_training(
+        TrainRequest(compose("train", ["experiment=get_region_literal", *SMALL]), tmp_path)
+    )
     assert metrics["steps"] == 1
     assert metrics["dropped_columns"] == 1  # accessibility is constant
     assert metrics["num_columns"] == 4

@@ -15,7 +15,7 @@ from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.computing import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request, sample_request
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.domains.dialogue.grammar import SLOTS, DialoguePair, sample_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.sampling import FirstHitting
@@ -56,7 +56,7 @@ def trained(tmp_path_factory):
             splits = {"train": slice(24), "val": VAL, "test": TEST}
             files = {k: write(folder / f"{k}.jsonl", PAIRS[rows]) for k, rows in splits.items()}
             overrides = [*IDS, *(f"data.{k}_path={path}" for k, path in files.items())]
-        train(compose("train", overrides), folder / "run")
+        run_training(TrainRequest(compose("train", overrides), folder / "run"))
         return folder / "run"
 
     return run
@@ -115,7 +115,7 @@ def test_a_run_goes_on(trained, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     checkpoint = trained("latents") / "checkpoints" / "last.ckpt"
     words = [f"resume={checkpoint}", "trainer.max_steps=2", "eval.num_samples=1"]
-    found = train(compose("train", [*LATENTS, *words]), tmp_path / "on")
+    found = run_training(TrainRequest(compose("train", [*LATENTS, *words]), tmp_path / "on"))
     assert found["steps"] == 2
     assert found["rouge_l"] >= 0
     assert "nelbo_source_gap" not in found  # of one pair
@@ -257,10 +257,12 @@ def test_settings_of_generate(trained, name, sampler):
 
 def test_a_run_draws_from_all_tokens(tmp_path):
     words = ["sampling.top_k=null", "sampling.stop_cosine=null", "eval.num_samples=1"]
-    found = train(compose("train", [*LATENTS, *words]), tmp_path / "all")
+    found = run_training(TrainRequest(compose("train", [*LATENTS, *words]), tmp_path / "all"))
     assert found["steps"] == 1
     with pytest.raises(ValueError, match=r"sampling\.top_p=null: expected a number"):
-        train(compose("train", [*LATENTS, "sampling.top_p=null"]), tmp_path / "none")
+        run_training(
+            TrainRequest(compose("train", [*LATENTS, "sampling.top_p=null"]), tmp_path / "none")
+        )
 
 
 def test_the_files_of_the_training_are_not_overwritten(trained, command):

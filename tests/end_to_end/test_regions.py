@@ -7,7 +7,7 @@ import torch
 
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 
 SHORT = (
     *(
@@ -33,7 +33,7 @@ def test_a_short_training_beats_the_neighbours_and_stays_below_the_ceiling(tmp_p
             *("trainer.max_steps=600", "trainer.val_check_interval=600", "callbacks.num_samples=0"),
         ],
     )
-    metrics = train(config, tmp_path)
+    metrics = run_training(TrainRequest(config, tmp_path))
     assert 0.24 <= metrics["per_motif_r"] < metrics["oracle_per_motif_r"]
     assert 0.07 <= metrics["per_motif_r2"] < metrics["oracle_per_motif_r2"]
     for score in ("per_motif_r", "per_motif_r2"):
@@ -50,7 +50,7 @@ def test_a_resumed_run_ends_as_one_left_alone(tmp_path, objective):
 
     def run(folder, steps, *more):
         config = compose("train", [*options, f"trainer.max_steps={steps}", *more])
-        return train(config, tmp_path / folder)
+        return run_training(TrainRequest(config, tmp_path / folder))
 
     whole = run("whole", 6, "optim.lr_schedule=constant")
     run("parts", 3, "optim.lr_schedule=constant")

@@ -76,19 +76,14 @@ def run(config: DictConfig) -> None:
         raise SystemExit(stop.exit_status) from None
 
 
-def train(config: DictConfig, folder: Path) -> dict[str, Any]:
-    """Train, evaluate and sample as ``config`` says; everything is written into ``folder``.
+def run_training(request: TrainRequest) -> dict[str, Any]:
+    """Train, evaluate and sample as requested; everything is written into the folder.
 
     Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and
     the samples, see ``Report.save``.
     Returns what ``metrics.json`` holds; in the first process, where there are several.
     Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
-    return run_training(TrainRequest(config, folder))
-
-
-def run_training(request: TrainRequest) -> dict[str, Any]:
-    """``train``, as requested."""
     with stop_signals() as signals:
         return _train(request.config, request.folder, signals)
 

@@ -2,6 +2,6 @@
 plan the runs, ``running`` trains and measures them in their ``folder``, ``results`` writes what is
 found. What is measured of a cell is ``Domain.cell_measurement``."""
 
-from discrete_diffusion.cli.compare.command import compare, run
+from discrete_diffusion.cli.compare.command import CompareRequest, run, run_comparison
 
-__all__ = ["compare", "run"]
+__all__ = ["CompareRequest", "run", "run_comparison"]

@@ -57,17 +57,6 @@ def run(config: DictConfig) -> None:
         end_stopped(stop, "the same command goes on from there, finished cells are kept")
 
 
-def compare(
-    overrides: Sequence[str],
-    *,
-    config: DictConfig | None = None,
-    launcher: Sequence[str] = (),
-    user_config_dir: str | None = None,
-) -> dict[str, Any]:
-    """``run_comparison`` of what ``CompareRequest`` takes."""
-    return run_comparison(CompareRequest(overrides, config, launcher, user_config_dir))
-
-
 def run_comparison(request: CompareRequest) -> dict[str, Any]:
     """Train and measure every cell, write the comparison into ``out``, print its table.
 
@@ -86,7 +75,9 @@ def run_comparison(request: CompareRequest) -> dict[str, Any]:
     config, shortened = with_terms(config)
     for line in shortened:
         logger.info("%s", line)
-    from discrete_diffusion.cli.compare.comparing import compare_cells, plan_cells  # imports torch
+    # both import torch
+    from discrete_diffusion.cli.compare.comparing import compare_cells
+    from discrete_diffusion.cli.compare.planning import plan_cells
 
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
     with ensured_folder(cells[0].out), locked(cells[0].out):

@@ -9,7 +9,6 @@ from typing import Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.compare.cells import Cell
-from discrete_diffusion.cli.compare.planning import plan_cells
 from discrete_diffusion.cli.compare.results import write_comparison
 from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.precision import check_trainer_units
@@ -19,8 +18,6 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.runtime.atomic_files import put_aside
-
-__all__ = ["compare_cells", "plan_cells", "read_data"]
 
 logger = logging.getLogger(__name__)
 

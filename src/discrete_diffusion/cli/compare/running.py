@@ -16,7 +16,7 @@ from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, wri
 from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.search_path import is_search_path, own_hydra
-from discrete_diffusion.cli.train import train
+from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.config.plugins import import_plugins
@@ -129,7 +129,7 @@ def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
         train_log.addFilter(_is_no_metric)
         start = time.perf_counter()
         try:
-            train(resumed, folder.path)
+            run_training(TrainRequest(resumed, folder.path))
         finally:
             folder.add_seconds(time.perf_counter() - start)
             train_log.removeFilter(_is_no_metric)
