@@ -161,7 +161,6 @@ _RAW = re.compile(
 )
 _BY_ITSELF = {
     "runtime/atomic_files.py": "the mechanism",
-    "loading.py": "into a temporary folder",
     "cli/output_folder.py": "the text of a lock",
     "training/metrics_log.py": "no file is meant",
 }

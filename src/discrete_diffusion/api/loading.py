@@ -172,7 +172,7 @@ def evaluate(
 
     Returns:
         ``metrics()`` by name, ``sections()``, the tables, ``notes()``; ``write(folder)`` and
-        ``draw(folder)`` write what the command writes.
+        ``plot(folder)`` write what the command writes.
 
     Raises:
         ValueError: as the command does, and for both or none of ``model`` and ``samples``.

@@ -60,10 +60,8 @@ def with_sampler(
 ) -> TrainedModel:
     """A checkpoint, on the device, with the sampler of ``sampling_of``; the same ``ValueError``."""
     sampling = sampling_of(request.sampling, checkpoint.config)
-    given, defaults = (
-        given_settings(request.sampling),
-        sampler_settings().get(str(sampling["name"]), {}),
-    )
+    given = given_settings(request.sampling)
+    defaults = sampler_settings().get(str(sampling["name"]), {})
     typed = "steps" in given and ("name" not in given or given["steps"] != defaults.get("steps"))
     if request.steps is not None and typed:
         raise ValueError(

@@ -101,7 +101,6 @@ def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
 
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
     from discrete_diffusion.building.networks import BDDenoiserBackbone, GraphMixture
-    from discrete_diffusion.domains import domain_of
 
     options = _options(config, build, "vocab_config", "condition")
     vocab_config = _graph_vocabulary(config, vocab_size)
@@ -134,7 +133,6 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.building.networks import DiT, DiTMixture
-    from discrete_diffusion.domains import build_layout
 
     options = _options(config, DiT, "vocab_size", "causal", "pad_id")
     options["vocab_size"] = vocab_size

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.checkpoints.files import (
     BEST,
     INFO_KEY,
@@ -198,8 +199,6 @@ def read_checkpoint(
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
-
-    from discrete_diffusion.building.algorithm import build_algorithm
 
     found = read_contents(path)
     found.check_plugged_in()

@@ -103,10 +103,9 @@ def evaluate_request(config: DictConfig) -> EvaluateRequest:
 
 def _fields(config: DictConfig, command: str) -> dict[str, Any]:
     """Those of ``Request``."""
-    given, by_title = plain(config), options_by_title(command)
-    files = [name for name, each in by_title.items() if any(o.is_file for o in each.values())]
-    options = {name: given[name] for name in by_title}
-    options |= {name: str(given[name]) for name in files if given[name] is not None}
+    given = plain(config)
+    options = {name: given[name] for name in options_by_title(command)}
+    options |= input_files(config, command)
     keys = ("num_samples", "seed", "steps", "sampling", "batch_size")
     return {
         **{key: given[key] for key in keys},

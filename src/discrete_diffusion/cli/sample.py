@@ -78,10 +78,8 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
     write_metrics(folder, facts | done.facts)
     logger.info("%s", done.log_line)
     if signals.received is not None:
-        num, name = (
-            done.facts["num_samples"],
-            domain_of(trained.data_config).streamed_file or "samples.npz",
-        )
+        num = done.facts["num_samples"]
+        name = domain_of(trained.data_config).streamed_file or "samples.npz"
         ended = Stop(signals.received, where=signals.where)
         end_stopped(ended, f"the {num:,} finished samples are in {folder / name}")
 

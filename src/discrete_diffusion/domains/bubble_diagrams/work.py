@@ -1,5 +1,4 @@
-"""Work of this kind of data beyond saying what it is: all that needs torch, imported as one when
-``domain`` first requests some of it."""
+"""All that this kind of data needs torch for, imported as one when ``domain`` first needs it."""
 
 from __future__ import annotations
 

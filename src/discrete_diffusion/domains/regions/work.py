@@ -1,5 +1,4 @@
-"""What this kind of data does beyond saying what it is: all that needs torch, imported as one when
-``domain`` first asks for some of it."""
+"""All that this kind of data needs torch for, imported as one when ``domain`` first needs it."""
 
 from __future__ import annotations
 
