@@ -154,7 +154,7 @@ def test_float32_needs_no_units(tmp_path):
 @pytest.mark.usefixtures("without_units")
 def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     """A launcher may start the cells on processors that have what this one lacks."""
-    from discrete_diffusion.cli.compare import command, comparing
+    from discrete_diffusion.cli.compare import CompareRequest, comparing, run_comparison
 
     class Reached(Exception):
         pass
@@ -165,6 +165,6 @@ def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     monkeypatch.setattr(comparing, "read_data", read)
     words = ["algos=[mdlm]", "model=bd_tiny", "trainer.precision=bf16-mixed"]
     with pytest.raises(Reached):
-        command.compare(words, launcher=["hydra/launcher=submitit_slurm"])
+        run_comparison(CompareRequest(words, launcher=["hydra/launcher=submitit_slurm"]))
     with pytest.raises(ValueError, match="no units for bfloat16"):
-        command.compare(words)
+        run_comparison(CompareRequest(words))
