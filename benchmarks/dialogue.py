@@ -22,8 +22,8 @@ from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.dialogue.summarising import Summaries, summarise_held_out
 from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.model import Model
 from record import Page, Record, Sections, markdown_table, percent, publish
 from runs import facts, kept_run
 
@@ -50,7 +50,9 @@ def measure(folder: Path) -> tuple[Summaries, dict[str, float]]:
     data = build_data(checkpoint.config)
     model = Model(checkpoint.algorithm, build_sampler(checkpoint.config), batch_size=BATCH)
     found = summarise_held_out(model, data, "test", num=None, seed=0)
-    gap = source_gap(model, data, "test", torch.arange(len(data.pairs["test"])), draws=1, seed=0)
+    gap = source_gap(
+        model, data, "test", torch.arange(len(data.pairs["test"])), draws=1, entropy=(0,)
+    )
     return found, {**score_summarising(found, data), **gap.as_dict()}
 
 

@@ -31,6 +31,7 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.floors import metric_floors
 from discrete_diffusion.evaluation.intervals import confidence_interval
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.layout import VocabConfig
 from record import Figures, Page, Record, Sections, markdown_table, publish
 from runs import facts as cost
@@ -119,7 +120,7 @@ def nats(model: Model, folder: Path) -> dict[str, Any]:
             SplitBatches(data, "test", batch_size=BATCH, seed=0),
             quantity=data.bound,
             draws=BOUND_DRAWS,
-            seed=0,
+            settings=MeasurementSettings((0,)),
         )
         _, mean, error = found.headline
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,9 @@ from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import Batch
 from record import Page, Record, Sections, markdown_table, percent, publish
 from runs import facts, kept_run
@@ -79,7 +81,11 @@ def about(run: Path, model: Checkpoint, data: TokenDataset) -> dict[str, Any]:
     their standard error."""
     batches = SplitBatches(data, "test", batch_size=BATCH, seed=SEED, most=HELD_OUT)
     found = estimate_bound(
-        model.algorithm, batches, quantity=data.bound, draws=BOUND_DRAWS, seed=SEED
+        model.algorithm,
+        batches,
+        quantity=data.bound,
+        draws=BOUND_DRAWS,
+        settings=MeasurementSettings((SEED,)),
     )
     bits = found.per_token / math.log(2)
     return facts(run) | {
@@ -114,11 +120,9 @@ def sampled(
     real = torch.ones(num, model.algorithm.layout.length, dtype=torch.bool)
     watch = Stopwatch(torch.device("cpu"))
     output = sample_in_batches(
-        build_sampler({"name": sampler}),
-        model.algorithm,
+        Model(model.algorithm, build_sampler({"name": sampler}), steps=steps),
         real,
         generator=make_generator(SEED),
-        steps=steps,
     )
     spent = watch.stop(num)
     calls = float(output.nfe.double().mean())

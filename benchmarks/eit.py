@@ -29,8 +29,8 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.eit.image_report import ImageReport
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.model import Model
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 from runs import facts, kept_run
 

@@ -29,8 +29,8 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.filling import Filling
 from discrete_diffusion.domains.regions.row_report import RowReport
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import RowAncestral
+from discrete_diffusion.sampling.model import Model
 from record import Page, Record, Sections, earlier, markdown_table, publish, write_result
 from runs import facts, kept_run
 

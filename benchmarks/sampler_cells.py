@@ -29,6 +29,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
+from discrete_diffusion.sampling.model import Model as SampledModel
 from speculative import counted
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
@@ -106,12 +107,14 @@ class Model:
         real = domain_of(data).real_positions(data, sizes)
         in_rounds, watch = cell.name == "speculative", Stopwatch(torch.device("cpu"))
         output = sample_in_batches(
-            build_sampler(cell.sampling),
-            checkpoint.algorithm,
+            SampledModel(
+                checkpoint.algorithm,
+                build_sampler(cell.sampling),
+                steps=cell.steps,
+                batch_size=BATCH,
+            ),
             real,
             generator=make_generator(cell.seed, 1),
-            steps=cell.steps,
-            batch_size=BATCH,
             trajectories=num if in_rounds else 0,
         )
         spent = watch.stop(num)

@@ -28,6 +28,7 @@ from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.registry import build_backbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting, sample_in_batches
+from discrete_diffusion.sampling.model import Model as SampledModel
 from discrete_diffusion.types import Batch
 from record import markdown_table
 from speed_variants import CLIP, precision
@@ -148,7 +149,9 @@ class Model:
         """First-hitting sampling in so many calls."""
         real = self.batch.real.cpu()
         sample_in_batches(
-            FirstHitting(), self.algorithm, real, generator=self.generator, steps=steps
+            SampledModel(self.algorithm, FirstHitting(), steps=steps),
+            real,
+            generator=self.generator,
         )
 
 

@@ -41,6 +41,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.distances import relatio
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
+from discrete_diffusion.sampling.model import Model as SampledModel
 from record import markdown_table
 from sampler_cells import FLAT, Model
 from speed_baseline import DenseDenoiser, dense_ancestral
@@ -120,14 +121,13 @@ class Painter:
                     for rows in real.split(self.batch_size)
                 ]
                 return torch.cat(parts).cpu(), float(way.steps)
-            output = sample_in_batches(
-                build_sampler({"name": way.sampler}),
+            sampled = SampledModel(
                 self.algorithm,
-                real,
-                generator=generator,
+                build_sampler({"name": way.sampler}),
                 steps=way.steps,
-                **({} if self.device.type == "cpu" else {"batch_size": self.batch_size}),
+                batch_size=None if self.device.type == "cpu" else self.batch_size,
             )
+            output = sample_in_batches(sampled, real, generator=generator)
         return output.x0, float(output.nfe.double().mean())
 
     def timing(self, way: Way, num: int) -> Callable[[int], Spent]:

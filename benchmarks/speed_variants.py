@@ -26,6 +26,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.data import SplitBatches, TokenDataset, bucket_batches
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import sample_bounds
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone
 from discrete_diffusion.models.tuned import FastLinear
@@ -266,7 +267,10 @@ def _curve(
             taken += 1
             if taken in at:
                 found = sample_bounds(
-                    trainee.algorithm, held_out, draws=draws, seed=BOUND_SEED, device=device
+                    trainee.algorithm,
+                    held_out,
+                    draws=draws,
+                    settings=MeasurementSettings((BOUND_SEED,), device),
                 )
                 bounds.append(found.unordered)
                 mean = float(bounds[-1].mean())

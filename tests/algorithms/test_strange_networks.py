@@ -23,6 +23,7 @@ from discrete_diffusion.models.calling import CONTRACT
 from discrete_diffusion.models.registry import register_backbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import Batch
 from gaussian_world import row_layout
 from toy_algorithms import TOYS
@@ -82,11 +83,9 @@ def same(first: Algorithm, second: Algorithm) -> None:
         output.loss.backward()
         sampler, steps = ("first-hitting", None) if algorithm.name == "ar" else ("ancestral", 3)
         drawn = sample_in_batches(
-            build_sampler({"name": sampler}),
-            algorithm,
+            Model(algorithm, build_sampler({"name": sampler}), steps=steps),
             torch.stack([FULL, PADDED] * 4),
             generator=make_generator(2),
-            steps=steps,
         )
         results.append([output.loss, output.nelbo, algorithm.backbone.table.grad, drawn.x0])
     for one, other in zip(*results, strict=True):

@@ -20,6 +20,7 @@ from discrete_diffusion.evaluation.bound import (
     estimate_bound,
     sample_bounds,
 )
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout
@@ -56,7 +57,9 @@ def test_the_untrained_bound_and_its_unordered_form(node_order):
     data = dataset(node_order)
     algorithm = MDLM(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
     stream = SplitBatches(data, "val", batch_size=64, seed=0)
-    bound = estimate_bound(algorithm, stream, quantity=data.bound, draws=8, seed=0)
+    bound = estimate_bound(
+        algorithm, stream, quantity=data.bound, draws=8, settings=MeasurementSettings((0,))
+    )
     rooms = data.splits["val"].real[:, :8].sum(1).double()
     expected = (rooms * math.log(13) + rooms * (rooms - 1) / 2 * math.log(11)).mean().item()
     assert bound.per_sample == pytest.approx(expected, abs=0.2)
@@ -132,13 +135,15 @@ def test_streams_keep_the_noise_apart():
     data = dataset("random")
     algorithm = MDLM(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
 
-    def bound(**options) -> float:
+    def bound(*entropy: int) -> float:
         stream = SplitBatches(data, "val", batch_size=256, seed=0)
-        return estimate_bound(algorithm, stream, quantity="plain", draws=1, **options).per_sample
+        settings = MeasurementSettings(entropy)
+        found = estimate_bound(algorithm, stream, quantity="plain", draws=1, settings=settings)
+        return found.per_sample
 
-    found = [bound(seed=0), bound(seed=0, stream=(1,)), bound(seed=0, stream=(2,))]
-    assert len({*found, bound(seed=1), bound(seed=2)}) == 5  # adding to the seed would repeat some
-    assert bound(seed=0, stream=(1,)) == found[1]
+    found = [bound(0), bound(0, 1), bound(0, 2)]
+    assert len({*found, bound(1), bound(2)}) == 5  # adding to the seed would repeat some
+    assert bound(0, 1) == found[1]
 
 
 @pytest.mark.parametrize(("draws_nothing", "calls"), [(False, 5), (True, 1)])
@@ -147,7 +152,9 @@ def test_a_bound_without_draws_is_measured_once(draws_nothing, calls):
     algorithm = Counting(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
     algorithm.draws_nothing = draws_nothing
     batch = data.splits["val"][:4].batch()
-    estimate_bound(algorithm, [batch], quantity="plain", draws=5, seed=0)
+    estimate_bound(
+        algorithm, [batch], quantity="plain", draws=5, settings=MeasurementSettings((0,))
+    )
     assert algorithm.calls == calls
 
 
@@ -158,7 +165,9 @@ def test_every_draw_of_every_batch_has_noise_of_its_own():
     twice = [data.splits["val"][:50].batch()] * 2
 
     def found(draws: int, batches=twice) -> torch.Tensor:
-        return sample_bounds(algorithm, batches, draws=draws, seed=0).nelbo
+        return sample_bounds(
+            algorithm, batches, draws=draws, settings=MeasurementSettings((0,))
+        ).nelbo
 
     once = found(1)
     assert not torch.equal(once[:50], once[50:])

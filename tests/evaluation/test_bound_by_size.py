@@ -15,10 +15,12 @@ from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.evaluation.model_scores import score_model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling.model import Model
 
 
 class Untrained(nn.Module):
@@ -36,7 +38,7 @@ def data() -> DiagramDataset:
 def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(data):
     algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
     batches = SplitBatches(data, "val", batch_size=16, seed=0)  # mixed batches among them
-    bounds = sample_bounds(algorithm, batches, draws=100, seed=0)
+    bounds = sample_bounds(algorithm, batches, draws=100, settings=MeasurementSettings((0,)))
     found = bounds.by_size(batches.sizes, data.bound, unit=data.size_unit)
     expected = torch.bincount(data.sizes(data.splits["val"]))
     assert {k: e.num_samples for k, e in found.estimates.items()} == {
@@ -49,8 +51,8 @@ def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(dat
 
 def test_sizes_add_up_to_the_whole(data):
     algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
-    options = {"bound_draws": 1, "time_bins": 1, "batch_size": 64, "seed": 1}
-    scores = score_model(algorithm, data, "val", **options)
+    model = Model(algorithm, None, batch_size=64)
+    scores = score_model(model, data, "val", bound_draws=1, time_bins=1, seed=1)
     found = scores.as_dict()["nelbo_by_size"]
     assert (found["unit"], found["quantity"]) == ("rooms", "unordered")
     total = sum(n * x for n, x in zip(found["num_samples"], found["nelbo"], strict=True))

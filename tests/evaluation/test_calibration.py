@@ -7,6 +7,7 @@ import torch
 from toy_batches import ExactDenoiser, exact_mdlm, toy_batches
 
 from discrete_diffusion.evaluation.calibration import measure_calibration, time_of_share
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import Learned
 from toy_world import PADDED, ToyWorld, all_schedules, marginal_process, toy_layout
@@ -18,7 +19,9 @@ SHARES = (0.2, 0.5, 0.8)
 def test_the_exact_denoiser_is_calibrated_and_a_bent_one_is_not(name):
     batches = toy_batches(ToyWorld.make(), 12_000)
     exact, bent = (
-        measure_calibration(exact_mdlm(name, tilt), batches, shares=SHARES, seed=0)
+        measure_calibration(
+            exact_mdlm(name, tilt), batches, shares=SHARES, settings=MeasurementSettings((0,))
+        )
         for tilt in (0.0, 4.0)
     )
     # every bin within its own noise: the frequency of n events has s.d. <= sqrt(p (1 - p) / n)
@@ -43,7 +46,10 @@ def test_other_processes_count_every_real_position():
         marginal_process(layout, all_schedules(layout)["cosine"]),
     )
     found = measure_calibration(
-        ExactDenoiser(world, process), toy_batches(world, 1500), shares=SHARES, seed=0
+        ExactDenoiser(world, process),
+        toy_batches(world, 1500),
+        shares=SHARES,
+        settings=MeasurementSettings((0,)),
     )
     assert (found.num_positions == 1500).all()  # a node and one edge each; the third is PAD
     assert found.error.max() < 0.06
@@ -51,7 +57,9 @@ def test_other_processes_count_every_real_position():
 
 def test_events_are_counted_once_per_legal_id():
     world, num = ToyWorld.make(), 3000
-    found = measure_calibration(exact_mdlm(), toy_batches(world, num), shares=(0.5,), seed=4)
+    found = measure_calibration(
+        exact_mdlm(), toy_batches(world, num), shares=(0.5,), settings=MeasurementSettings((4,))
+    )
     nodes, edges = found.num_positions[0].tolist()
     assert nodes == pytest.approx(num / 2, abs=4 * (num / 4) ** 0.5)
     assert edges == pytest.approx(num, abs=4 * (num / 2) ** 0.5)
@@ -70,7 +78,12 @@ def test_the_error_by_hand():
     """A uniform guess at one position: 1/3 for each of three ids, whatever the truth."""
     algorithm = exact_mdlm()
     algorithm.backbone.table = torch.zeros_like(algorithm.backbone.table)
-    found = measure_calibration(algorithm, toy_batches(ToyWorld.make(), 500), shares=(0.9,), seed=0)
+    found = measure_calibration(
+        algorithm,
+        toy_batches(ToyWorld.make(), 500),
+        shares=(0.9,),
+        settings=MeasurementSettings((0,)),
+    )
     assert found.num_events[0, 0].nonzero().flatten().tolist() == [3]
     assert found.predicted[0, 0, 3] == pytest.approx(1 / 3)
     assert found.observed[0, 0, 3] == pytest.approx(1 / 3)  # one of three ids is always true
@@ -92,7 +105,7 @@ def test_the_time_of_a_masked_share(name):
 
 def test_shares_outside_the_open_interval_are_refused():
     with pytest.raises(ValueError, match="between 0 and 1"):
-        measure_calibration(exact_mdlm(), [], shares=(0.5, 1.0), seed=0)
+        measure_calibration(exact_mdlm(), [], shares=(0.5, 1.0), settings=MeasurementSettings((0,)))
 
 
 def test_the_network_is_told_the_time_of_each_share():
@@ -105,7 +118,12 @@ def test_the_network_is_told_the_time_of_each_share():
         return answer(x_t, t, real, conditions)
 
     algorithm.logits = logits
-    measure_calibration(algorithm, toy_batches(ToyWorld.make(), 30), shares=(0.2, 0.7), seed=0)
+    measure_calibration(
+        algorithm,
+        toy_batches(ToyWorld.make(), 30),
+        shares=(0.2, 0.7),
+        settings=MeasurementSettings((0,)),
+    )
     for share, t in zip((0.2, 0.7), told, strict=True):
         expected = (1 + 3 * share) ** 0.5 - 1
         torch.testing.assert_close(t, torch.full((30,), expected, dtype=torch.float64))

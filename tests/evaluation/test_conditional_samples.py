@@ -13,9 +13,9 @@ from discrete_diffusion.evaluation.conditional_samples import (
     sample_conditional,
     sampled_from_others,
 )
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.sampling.model import Model
 from fake_processes import in_processes
 
 CONDITIONS = {"y": torch.arange(11), "z": torch.arange(11) ** 2}

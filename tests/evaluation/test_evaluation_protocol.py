@@ -25,12 +25,13 @@ from discrete_diffusion.evaluation.evaluation_protocol import (
     score_real_data,
     score_samples,
 )
-from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, FirstHitting
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import Batch, LossOutput
 
 
@@ -150,13 +151,18 @@ def test_sample_bounds_average_their_draws():
     x0 = encode(generate_plans(5, seed=0))
     batches = [Batch(x0.x0[:3], x0.real[:3], torch.ones(3)), Batch(x0.x0[3:], x0.real[3:], None)]
     algorithm = Counting(layout).train()
-    found = sample_bounds(algorithm, batches[:1], draws=3, seed=0)
+    found = sample_bounds(algorithm, batches[:1], draws=3, settings=MeasurementSettings((0,)))
     assert found.nelbo.tolist() == [2.0] * 3
     assert found.unordered.tolist() == [1.0] * 3
     assert algorithm.training
-    assert sample_bounds(algorithm, batches[1:], draws=2, seed=0).unordered.tolist() == [4.5] * 2
+    assert (
+        sample_bounds(
+            algorithm, batches[1:], draws=2, settings=MeasurementSettings((0,))
+        ).unordered.tolist()
+        == [4.5] * 2
+    )
     with pytest.raises(ValueError, match="no samples"):
-        sample_bounds(algorithm, [], draws=1, seed=0)
+        sample_bounds(algorithm, [], draws=1, settings=MeasurementSettings((0,)))
 
 
 def test_a_bound_far_above_knowing_nothing_is_no_result():

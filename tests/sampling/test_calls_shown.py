@@ -14,6 +14,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import FirstHitting, RowAncestral, sample_in_batches
 from discrete_diffusion.sampling.fields import Ode
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
 from gaussian_images import GaussianImages, exact_flow
@@ -136,7 +137,7 @@ def test_a_batch_is_seen_to_move(monkeypatch):
     model.denoise = denoise
     real = FULL.expand(64, -1)
     with progress.shown(lambda line: None, bar=False, first=1e9, every=1e9):
-        sample_in_batches(FirstHitting(), model, real, generator=make_generator(0))
+        sample_in_batches(Model(model, FirstHitting()), real, generator=make_generator(0))
     length = FULL.shape[-1]
     assert statuses[0].endswith(f"0 of 64 samples, call 1 of at most {length}, 0:00:00 so far")
     left = 20 * length - 10
@@ -155,7 +156,9 @@ def test_several_processes_count_what_all_have_at_hand():
 
     def work(shard):
         return sample_in_batches(
-            Seen(), exact("mdlm"), FULL.expand(96, -1), generator=make_generator(0), shard=shard
+            Model(exact("mdlm"), Seen(), shard=shard),
+            FULL.expand(96, -1),
+            generator=make_generator(0),
         )
 
     with progress.shown(lambda line: None, bar=False, first=1e9, every=1e9):

@@ -12,7 +12,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, FirstHitting, sample_in_batches
-from discrete_diffusion.sampling.drawing import rows_at_once
+from discrete_diffusion.sampling.model import Model, rows_at_once
 from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
 
@@ -40,7 +40,7 @@ class RandomLogits(nn.Module):
         return self.table[x_t] + self.table[x_t].mean(dim=1, keepdim=True)
 
 
-def model() -> MDLM:
+def mdlm() -> MDLM:
     torch.manual_seed(0)
     return MDLM(RandomLogits(), Absorbing(VOCAB.layout(), LogLinear())).eval()
 
@@ -52,13 +52,15 @@ def real_positions(num_rooms: torch.Tensor) -> torch.Tensor:
 MIXED = real_positions(torch.tensor([4, 2, 3] * 40 + [1] + [4] * 30))  # 40, 40 and 70; one of 1
 
 
-def drawn(real=MIXED, *, algorithm=None, sampler=None, seed=0, **options) -> SampleOutput:
+def drawn(
+    real=MIXED, *, algorithm=None, sampler=None, seed=0, clamp=None, trajectories=0, **options
+) -> SampleOutput:
     return sample_in_batches(
-        sampler or FirstHitting(),
-        algorithm or model(),
+        Model(algorithm or mdlm(), sampler or FirstHitting(), **options),
         real,
         generator=make_generator(seed),
-        **options,
+        clamp=clamp,
+        trajectories=trajectories,
     )
 
 
@@ -80,7 +82,7 @@ def test_samples_do_not_depend_on_the_number_of_processes(sampler, batch_size):
     assert alone.trajectory.shape[1:] == (7, VOCAB.length)
     assert torch.equal(alone.trajectory[-1], alone.x0[:7])
     for num in (2, 5):
-        algorithm = model()
+        algorithm = mdlm()
         for shared in in_processes(
             num, lambda shard, a=algorithm: drawn(**options, algorithm=a, shard=shard)
         ):
@@ -90,7 +92,7 @@ def test_samples_do_not_depend_on_the_number_of_processes(sampler, batch_size):
 def test_processes_share_the_batches():
     alone, together = Recording(), [Recording() for _ in range(3)]
     drawn(sampler=alone)
-    algorithm = model()
+    algorithm = mdlm()
     in_processes(
         3, lambda shard: drawn(sampler=together[shard.rank], algorithm=algorithm, shard=shard)
     )

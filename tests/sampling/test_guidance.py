@@ -18,6 +18,7 @@ from discrete_diffusion.models.film_unet import FiLMUNet
 from discrete_diffusion.models.film_unet_tokens import FilmUNetTokens
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, fitting_samplers, sample_in_batches
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.particles import (
     Particles,
     effective_number,
@@ -227,11 +228,9 @@ def test_every_row_of_many_is_drawn_from_its_own_condition():
     log_d0, num = exact_d0(), 3_000
     label = torch.arange(num) % 3 % 2
     drawn = sample_in_batches(
-        build_sampler({"name": "first-hitting"}),
-        built("mdlm", log_d0),
+        Model(built("mdlm", log_d0), build_sampler({"name": "first-hitting"}), batch_size=100),
         FULL.expand(num, -1),
         generator=make_generator(0),
-        batch_size=100,
         conditions={"label": label},
     )
     for k in range(2):

@@ -12,6 +12,7 @@ from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, neg_inf
 from discrete_diffusion.sampling import Ancestral, build_sampler, sample_in_batches
+from discrete_diffusion.sampling.model import Model
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 
 
@@ -160,14 +161,11 @@ def test_sizes_and_clamps_may_be_mixed(case):
     clamp[::3, 0], clamp[::5, 1] = 1, 2
     clamp[:2] = torch.tensor([[2, 0, 3], [0, 1, -1]])  # nothing left to draw
     output = sample_in_batches(
-        build_sampler({"name": sampler}),
-        algorithm,
+        Model(algorithm, build_sampler({"name": sampler}), batch_size=64, **few(name, sampler, 5)),
         real,
         generator=make_generator(8),
-        batch_size=64,
         clamp=clamp,
         trajectories=len(real),
-        **few(name, sampler, 5),
     )
     assert (output.x0[~real] == PAD).all()
     assert (output.x0[clamp >= 0] == clamp[clamp >= 0]).all()

@@ -16,8 +16,8 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.dialogue.dataset import DialogueTokens
 from discrete_diffusion.domains.dialogue.summarising import summarise_held_out
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling import build_sampler, fitting_samplers
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.training import DiffusionModule
 
 S = 52

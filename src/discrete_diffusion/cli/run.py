@@ -17,12 +17,13 @@ from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.evaluation.bound import estimate_bound
-from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.models.compiling import check_compiler
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import distributed_shard
 from discrete_diffusion.sampling import build_sampler, check_sampler
 from discrete_diffusion.sampling.exactness import approximations, exactness
+from discrete_diffusion.sampling.model import Model
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -132,9 +133,7 @@ class Run:
                 self.held_out(most=config.eval.bound_samples),
                 quantity=self.module.bound,
                 draws=config.eval.bound_draws,
-                seed=config.seed + BOUND_STREAM,
-                device=device,
-                shard=self.shard,
+                settings=MeasurementSettings((config.seed + BOUND_STREAM,), device, self.shard),
             )
             samples = self.draw(config.eval.num_samples)
             statistics = self.algorithm.statistics() | self.report.model_facts(

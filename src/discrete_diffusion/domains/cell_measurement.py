@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.comparison import Baseline, Comparison
     from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
     from discrete_diffusion.evaluation.token_report import TokenReport
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import Algorithm, eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import TokenDataset
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import ORDERINGS, Batch, BoundEstimate, LossOutput
 
 _ORDERS_SEED = 0
@@ -120,19 +120,11 @@ def estimate_bound(
     *,
     quantity: str,
     draws: int,
-    seed: int,
-    stream: tuple[int, ...] = (),
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
+    settings: MeasurementSettings,
 ) -> BoundEstimate:
-    """The bound of a split, ``draws`` draws of the noise per sample, in eval mode.
-
-    ``stream`` keeps the noise apart from what else is sampled with ``seed``. ``shard``: every
-    process is given all batches, measures some and returns the bound of all. The noise is that of
-    the batch, so the estimate does not depend on the number of processes.
-    """
+    """The bound of a split, ``draws`` draws of the noise per sample, in eval mode."""
     meter = BoundMeter()
-    for part in _bounds_by_batch(algorithm, batches, draws, seed, stream, device, shard):
+    for part in _bounds_by_batch(algorithm, batches, draws, settings):
         meter.add(part.nelbo, part.num_real, part.log_num_orders)
     return meter.estimate(quantity)
 
@@ -142,16 +134,13 @@ def sample_bounds(
     batches: Iterable[Batch],
     *,
     draws: int,
-    seed: int,
-    stream: tuple[int, ...] = (),
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
+    settings: MeasurementSettings,
 ) -> SampleBounds:
     """The bound of every sample, in the order of the batches; arguments as ``estimate_bound``.
 
     Raises ``ValueError`` without a sample.
     """
-    parts = _bounds_by_batch(algorithm, batches, draws, seed, stream, device, shard)
+    parts = _bounds_by_batch(algorithm, batches, draws, settings)
     if not parts:
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
     orders = [part.log_num_orders for part in parts if part.log_num_orders is not None]
@@ -166,29 +155,26 @@ def _bounds_by_batch(
     algorithm: Algorithm,
     batches: Iterable[Batch],
     draws: int,
-    seed: int,
-    stream: tuple[int, ...],
-    device: torch.device | str,
-    shard: Shard | None,
+    settings: MeasurementSettings,
 ) -> list[SampleBounds]:
-    """Bounds of each batch, in eval mode, measured on ``device``, on the CPU."""
+    """Bounds of each batch, in eval mode, on the CPU."""
     num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # nothing is sampled
-    shard, num_passes = shard or Shard(), num_draws * length_hint(batches) or None
+    num_passes = num_draws * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> SampleBounds:
         k, batch = numbered
-        moved = algorithm.prepared(batch).to(device)
+        moved = algorithm.prepared(batch).to(settings.device)
         outputs: list[LossOutput] = []
         for d in range(num_draws):
-            generator = make_generator(seed, *stream, k, d, device=device)
+            generator = settings.generator(k, d)
             outputs.append(algorithm.loss(moved, generator, algorithm.evaluation_draw))
-            measuring.advance(shard.world_size)
+            measuring.advance(settings.shard.world_size)
         nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
         orders = None if batch.log_num_orders is None else batch.log_num_orders.cpu()
         return SampleBounds(nelbo.cpu(), outputs[0].num_real.cpu(), orders)
 
     with eval_mode(algorithm), progress.task("the bound", num_passes, "batches") as measuring:
-        return shard.map(measure, enumerate(batches))
+        return settings.shard.map(measure, enumerate(batches))
 
 
 def blind_bounds(
@@ -200,7 +186,7 @@ def blind_bounds(
     from the token frequencies of each group (nodes, edges) in the training split, add-one
     smoothed. Both are exchangeable, so they are given per *unordered* object where there is one:
     random order, minus log(n!/|Aut|). The orders are sampled with one seed, whatever that of a run,
-    so runs on the same data agree; ``stream`` as for ``estimate_bound``.
+    so runs on the same data agree; ``stream`` keeps them apart from others.
 
     Where ``data.bound`` is ``ordered_fixed``, both are also given for that one order of many, the
     quantity that a model's own bound is of: names that end in ``_ordered_fixed``.

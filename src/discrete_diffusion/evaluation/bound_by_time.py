@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -14,12 +14,11 @@ from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.draws import sample_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.evaluation.json_values import rounded
-from discrete_diffusion.evaluation.measuring import uncertain_positions
+from discrete_diffusion.evaluation.measuring import MeasurementSettings, uncertain_positions
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Batch
 
 
@@ -85,43 +84,44 @@ def bound_by_time(
     batches: Iterable[Batch],
     *,
     num_bins: int = 20,
-    seed: int,
-    stream: tuple[int, ...] = (),
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
+    settings: MeasurementSettings,
 ) -> BoundByTime:
     """Measure the integrand of ``general_bound`` once per sample and bin, in eval mode.
 
     Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
     ``estimate_bound`` (for an algorithm of T discrete steps, that of infinitely many), without
     bias but with more variance: near t = 0 the integrand is rarely not 0, and then large, so the
-    first bin's error is itself uncertain. Report the bound of ``estimate_bound``. ``stream`` and
-    ``shard`` as for that one.
+    first bin's error is itself uncertain. Report the bound of ``estimate_bound``.
 
     Raises ``ValueError`` for less than one bin, or no sample.
     """
     if num_bins < 1:
         raise ValueError(f"num_bins={num_bins}: expected at least 1")
-    shard, num_passes = shard or Shard(), num_bins * length_hint(batches) or None
+    num_passes = num_bins * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> _Measured:
         b, batch = numbered
-        moved, bins = batch.to(device), []
+        moved, bins = batch.to(settings.device), []
         for k in range(num_bins):
-            generator = make_generator(seed, *stream, b, k, 0, device=device)
+            generator = settings.generator(b, k, 0)
             u = sample_times("low_discrepancy", len(moved), generator, moved.x0.device)
             t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
             bins.append(_measure(algorithm, moved, t, generator))
-            measuring.advance(shard.world_size)
+            measuring.advance(settings.shard.world_size)
         return _Measured(*map(torch.stack, zip(*bins, strict=True)))
 
     with (
         eval_mode(algorithm),
         progress.task("the bound by time", num_passes, "batches") as measuring,
     ):
-        parts = shard.map(measure, enumerate(batches))
+        parts = settings.shard.map(measure, enumerate(batches))
     if not any(part.integrand.shape[1] for part in parts):
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
+    return _averaged(parts, algorithm)
+
+
+def _averaged(parts: Sequence[_Measured], algorithm: TokenAlgorithm) -> BoundByTime:
+    """Means over all samples of the measures of all batches."""
     integrand = torch.cat([part.integrand for part in parts], dim=1)  # (T, M, G)
     total = integrand.sum(dim=2)  # (T, M)
     cross_entropy = torch.stack([part.cross_entropy for part in parts]).sum(dim=0)  # (T, G)

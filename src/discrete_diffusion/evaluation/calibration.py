@@ -12,12 +12,10 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.evaluation.json_values import rounded
-from discrete_diffusion.evaluation.measuring import uncertain_positions
+from discrete_diffusion.evaluation.measuring import MeasurementSettings, uncertain_positions
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Batch
 
 MASKED_SHARES = tuple(k / 10 for k in range(1, 10))
@@ -80,40 +78,36 @@ def measure_calibration(
     batches: Iterable[Batch],
     *,
     shares: Sequence[float] = MASKED_SHARES,
-    seed: int,
-    stream: tuple[int, ...] = (),
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
+    settings: MeasurementSettings,
 ) -> Calibration:
     """Corrupt every sample once per share and compare predictions with what was there.
 
     In eval mode. The Bayes-optimal denoiser is calibrated at every share, for any process.
-    ``stream`` and ``shard`` as for ``estimate_bound``. Raises ``ValueError`` for a share outside
-    (0, 1).
+    Raises ``ValueError`` for a share outside (0, 1).
     """
     if not all(0 < share < 1 for share in shares):
         raise ValueError(f"shares={list(shares)}: expected masked shares between 0 and 1")
     layout = algorithm.layout
     times = [time_of_share(algorithm.process, share) for share in shares]
     shape = (len(shares), len(layout.group_names))
-    shard, num_passes = shard or Shard(), len(shares) * length_hint(batches) or None
+    num_passes = len(shares) * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> tuple[Tensor, Tensor]:
         b, batch = numbered
         sums, num_positions = torch.zeros(3, *shape, NUM_BINS).double(), torch.zeros(shape).double()
-        moved = batch.to(device)
+        moved = batch.to(settings.device)
         for s, time in enumerate(times):
-            generator = make_generator(seed, *stream, b, s, device=device)
+            generator = settings.generator(b, s)
             probs, uncertain = _predict(algorithm, moved, time, generator)
             for g in range(len(layout.group_names)):
                 rows = uncertain & (layout.group == g)
                 sums[:, s, g] = _binned(probs, moved.x0, rows, layout.support)
                 num_positions[s, g] = rows.sum().cpu()
-            measuring.advance(shard.world_size)
+            measuring.advance(settings.shard.world_size)
         return sums, num_positions
 
     with eval_mode(algorithm), progress.task("calibration", num_passes, "batches") as measuring:
-        parts = shard.map(measure, enumerate(batches))
+        parts = settings.shard.map(measure, enumerate(batches))
     num_events, predicted, observed = torch.stack([sums for sums, _ in parts]).sum(dim=0)
     num_positions = torch.stack([num for _, num in parts]).sum(dim=0)
     return Calibration(

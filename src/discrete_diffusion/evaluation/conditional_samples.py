@@ -18,7 +18,7 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 

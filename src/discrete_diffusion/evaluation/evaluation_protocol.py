@@ -15,11 +15,12 @@ from discrete_diffusion.data.base import TokenDataset, sample_sizes
 from discrete_diffusion.data.batches import bucket_batches
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.sampling.drawing import sample_in_batches
+from discrete_diffusion.sampling.model import Model
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Report
-    from discrete_diffusion.evaluation.trained_model import Model
 
 _ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES, _REAL = (30,), (31,), (32,), (33,), (34,), (35,)
 """Keep the noise of parts of a comparison apart, and from that of training."""
@@ -122,9 +123,7 @@ def held_out_bounds(
         algorithm,
         batches,
         draws=protocol.bound_draws,
-        seed=protocol.seed,
-        stream=_BOUND,
-        device=device,
+        settings=MeasurementSettings((protocol.seed, *_BOUND), device),
     )
     uniform = examples.real.double() @ data.layout.num_legal.double().log()
     quantity, unit = data.unit_of_bound(split, float(found.num_real.double().mean()))
@@ -148,8 +147,7 @@ def score_samples(
     )
     start = time.perf_counter()
     output = sample_in_batches(
-        model.sampler,
-        model.algorithm,
+        Model(model.algorithm, model.sampler, model.device),
         data.real_positions(sizes),
         generator=make_generator(protocol.seed, *_SAMPLES, device=model.device),
     )

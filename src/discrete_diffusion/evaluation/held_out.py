@@ -16,12 +16,14 @@ from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.data.base import SPLITS, Dataset
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import estimate_bound
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import EvaluateRequest, Request
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 
@@ -166,10 +168,7 @@ def held_out_bound(
         SplitBatches(data, split, batch_size=model.rows_at_once, seed=request.seed),
         quantity=algorithm.bound or data.bound,
         draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
-        seed=request.seed,
-        stream=_BOUND,
-        device=model.device,
-        shard=model.shard,
+        settings=MeasurementSettings((request.seed, *_BOUND), model.device, model.shard),
     )
 
 

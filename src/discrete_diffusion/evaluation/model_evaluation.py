@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.base import TokenDataset
     from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 
@@ -117,15 +118,12 @@ def measure_model(
     """As ``request`` says: ``bound_draws``, ``time_bins``, ``seed``."""
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     return score_model(
-        model.algorithm,
+        model,
         data,
         split,
         bound_draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
         time_bins=TIME_BINS if request.time_bins is None else request.time_bins,
-        batch_size=model.rows_at_once,
         seed=request.seed,
-        device=model.device,
-        shard=model.shard,
     )
 
 

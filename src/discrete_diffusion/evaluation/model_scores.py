@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-
-from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundBySize, blind_bounds, sample_bounds
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import BoundEstimate
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
@@ -53,42 +51,32 @@ class ModelScores:
 
 
 def score_model(
-    algorithm: TokenAlgorithm,
+    model: Model,
     data: TokenDataset,
     split: str,
     *,
     bound_draws: int,
     time_bins: int,
-    batch_size: int,
     seed: int,
-    device: torch.device | str = "cpu",
-    shard: Shard | None = None,
 ) -> ModelScores:
-    """Measure ``algorithm`` on every sample of a split.
+    """Measure the algorithm of ``model`` on every sample of a split, where and by whom it says.
 
     ``bound_draws``: noise draws per sample for the bound; ``time_bins``: draws per sample, one in
     each bin, for the bound by time. The blind bound needs training data; without, it is left out.
-    ``shard``: the processes that share the batches; all of them return the same scores.
     Raises ``ValueError`` if the split is empty.
     """
+    algorithm = model.algorithm
 
     def batches() -> SplitBatches:
-        return SplitBatches(data, split, batch_size=batch_size, seed=seed)
+        return SplitBatches(data, split, batch_size=model.rows_at_once, seed=seed)
 
-    shard = shard or Shard()
+    def settings(stream: tuple[int, ...]) -> MeasurementSettings:
+        return MeasurementSettings((seed, *stream), model.device, model.shard)
 
-    [baselines] = shard.map(partial(blind_bounds, data, stream=_BASELINES), [split])
+    [baselines] = model.shard.map(partial(blind_bounds, data, stream=_BASELINES), [split])
     if len(data.splits["train"]) == 0:
         baselines = {k: v for k, v in baselines.items() if not k.startswith("nelbo_blind")}
-    bounds = sample_bounds(
-        algorithm,
-        batches(),
-        draws=bound_draws,
-        seed=seed,
-        stream=_BOUND,
-        device=device,
-        shard=shard,
-    )
+    bounds = sample_bounds(algorithm, batches(), draws=bound_draws, settings=settings(_BOUND))
     bound = bounds.estimate(data.bound)
     return ModelScores(
         bound=bound,
@@ -96,15 +84,7 @@ def score_model(
         further=data.further_bounds(split, bound),
         baselines=baselines,
         by_time=bound_by_time(
-            algorithm,
-            batches(),
-            num_bins=time_bins,
-            seed=seed,
-            stream=_BY_TIME,
-            device=device,
-            shard=shard,
+            algorithm, batches(), num_bins=time_bins, settings=settings(_BY_TIME)
         ),
-        calibration=measure_calibration(
-            algorithm, batches(), seed=seed, stream=_CALIBRATION, device=device, shard=shard
-        ),
+        calibration=measure_calibration(algorithm, batches(), settings=settings(_CALIBRATION)),
     )

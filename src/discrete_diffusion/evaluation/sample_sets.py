@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import TokenDataset
     from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.sampling.model import Model
     from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)

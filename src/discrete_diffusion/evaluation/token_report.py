@@ -15,7 +15,7 @@ from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.data.base import TokenDataset
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 
 class TokenReport(Report):

@@ -15,7 +15,8 @@ from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.sampling.drawing import sample_in_batches
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.sampling.model import Model
 
 
 @dataclass(frozen=True)
@@ -130,18 +131,12 @@ def _drawn(
 ) -> TokenSamples:
     start = time.perf_counter()
     output = sample_in_batches(
-        model.sampler,
-        model.algorithm,
+        model,
         real,
         generator=make_generator(*entropy, 1, device=model.device),
-        steps=model.steps,
-        batch_size=model.batch_size,
         clamp=clamp,
-        narrowing=model.narrowing,
         conditions=model.shared_conditions_of(len(real)),
         trajectories=trajectories,
-        shard=model.shard,
-        on_sampled=model.on_sampled,
     )
     seconds = time.perf_counter() - start
     return TokenSamples(output.x0, output.nfe, output.log_weights, seconds, output.trajectory)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import torch
-
-from discrete_diffusion.config.options import check_whole_number
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting
 from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.sampling.drawing import rows_at_once
 from discrete_diffusion.sampling.exactness import approximations
+from discrete_diffusion.sampling.model import Model
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -22,49 +19,6 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.layout.token_layout import TokenLayout
-
-
-@dataclass(frozen=True)
-class Model:
-    """An algorithm, a sampler that fits it, and where they compute.
-
-    ``steps``: of the sampler, None for its default. ``batch_size``: samples made at once, None for
-    the default of the device. ``shard``: this process among those that share the work.
-    ``on_sampled``: of a process by itself, given the rows Int[b] of every batch and its samples,
-    as soon as they are there; with it a ``Stop`` ends the sampling and the samples are those that
-    were finished by then; before the first of them it is raised.
-    ``narrowing``: makes the one of every batch, see ``TokenSampler.sample``; of tokens only.
-    ``shared_conditions``: conditions that all samples share, tensors of one row, by name; of
-    tokens only.
-
-    Raises ``ValueError`` for ``batch_size`` below 1.
-    """
-
-    algorithm: Any
-    sampler: Any
-    device: torch.device | str = "cpu"
-    steps: int | None = None
-    batch_size: int | None = None
-    shard: Shard = field(default_factory=Shard)
-    on_sampled: Callable[[Tensor, Any], None] | None = None
-    narrowing: Callable[[], Any] | None = None
-    shared_conditions: Mapping[str, Tensor] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.batch_size is not None:
-            check_whole_number("batch_size", self.batch_size, least=1)
-
-    def shared_conditions_of(self, num: int) -> dict[str, Tensor]:
-        """``shared_conditions``, a row for each of ``num`` samples."""
-        return {
-            name: value.to(self.device).expand(num, -1)
-            for name, value in self.shared_conditions.items()
-        }
-
-    @property
-    def rows_at_once(self) -> int:
-        """``batch_size``, or the default of the device."""
-        return self.batch_size or rows_at_once(self.device)
 
 
 class KindOfData(Protocol):

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.base import Sampler as Sampler
     from discrete_diffusion.sampling.draft import Block as Block
     from discrete_diffusion.sampling.draft import Draft as Draft
-    from discrete_diffusion.sampling.drawing import OnSampled as OnSampled
-    from discrete_diffusion.sampling.drawing import rows_at_once as rows_at_once
     from discrete_diffusion.sampling.drawing import sample_in_batches as sample_in_batches
     from discrete_diffusion.sampling.few_call import FewCall as FewCall
     from discrete_diffusion.sampling.fields import Direct as Direct
     from discrete_diffusion.sampling.fields import Ode as Ode
     from discrete_diffusion.sampling.first_hitting import FirstHitting as FirstHitting
     from discrete_diffusion.sampling.generate import Generate as Generate
+    from discrete_diffusion.sampling.model import Model as Model
+    from discrete_diffusion.sampling.model import rows_at_once as rows_at_once
     from discrete_diffusion.sampling.narrowing import Narrowing as Narrowing
     from discrete_diffusion.sampling.remdm import ReMDM as ReMDM
     from discrete_diffusion.sampling.row_ancestral import RowAncestral as RowAncestral
@@ -77,7 +77,7 @@ _OTHERS = (
     *(_lazy("draft:Draft"), _lazy("draft:Block")),
     *(_lazy("ancestral:GridSampler"), _lazy("unmasking:Unmasking")),
     _lazy("narrowing:Narrowing"),
-    *(_lazy("drawing:sample_in_batches"), _lazy("drawing:rows_at_once")),
+    *(_lazy("drawing:sample_in_batches"), _lazy("model:Model"), _lazy("model:rows_at_once")),
 )
 
 _SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | LazyEntry] = {**_BUILT_IN}

@@ -3,99 +3,78 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.runtime.stopping import Stop
-from discrete_diffusion.sampling.narrowing import Narrowing
-from discrete_diffusion.sampling.tokens import TokenSampler
+from discrete_diffusion.sampling.model import Model, rows_at_once
 from discrete_diffusion.types import Conditions, SampleOutput
 
 logger = logging.getLogger(__name__)
-
-OnSampled = Callable[[Tensor, SampleOutput], None]
-"""Told the rows Int[b] of a batch and their samples, as soon as they are drawn."""
 
 _SHARES = 8
 _LEAST_SHARE = {"cpu": 32}
 """A request is cut into about ``_SHARES`` batches, so that processes can share it, if they hold
 ``_LEAST_SHARE`` rows each, by device; 1,024 where a GPU would be idle with fewer."""
 
-_MOST_ROWS = {"cpu": 256}
-"""``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``)."""
-
 
 def sample_in_batches(
-    sampler: TokenSampler,
-    algorithm: TokenAlgorithm,
+    model: Model,
     real: Tensor,
     *,
     generator: torch.Generator,
-    steps: int | None = None,
-    batch_size: int | None = None,
     clamp: Tensor | None = None,
-    narrowing: Callable[[], Narrowing | None] | None = None,
     conditions: Conditions | None = None,
     trajectories: int = 0,
-    shard: Shard | None = None,
-    on_sampled: OnSampled | None = None,
 ) -> SampleOutput:
-    """One sample per row of ``real`` Bool[M, L], on the CPU, in the rows' order.
+    """One sample of tokens per row of ``real`` Bool[M, L], on the CPU, in the order of the rows.
 
-    ``clamp``: Int[M, L], see ``TokenSampler.sample``; ``narrowing``: makes the one of each batch.
-    ``conditions``: the condition of each row, tensors with M rows.
+    ``clamp``: Int[M, L], see ``TokenSampler.sample``. ``conditions``: the condition of each row,
+    tensors with M rows. ``trajectories``: keep the states of the first so many rows, Int[K,
+    min(trajectories, M), L].
     Rows of one size are sampled together, so that their batches hold no PAD; in a trajectory, those
     that are finished early keep their last state.
-    ``batch_size``: rows at most, by default those of ``rows_at_once``. ``trajectories``: keep the
-    states of the first so many rows, Int[K, min(trajectories, M), L].
 
-    ``shard``: every process makes the same request, samples some of the batches and returns all
-    samples. Each batch has a generator of its own, seeded by ``generator``, so a sample does not
-    depend on the number of processes. It does on ``batch_size``.
-
-    ``on_sampled``: of a process by itself. With it a ``Stop`` ends the sampling, and the result has
-    the rows alone that ``on_sampled`` was given; before the first of them it is raised.
+    The processes of ``model.shard`` make the same request; each samples some of the batches and
+    returns all samples. Each batch has a generator of its own, seeded by ``generator``, so a sample
+    does not depend on the number of processes. It does on ``model.batch_size``.
+    A ``Stop`` ends the sampling as ``model.on_sampled`` says.
     """
-    device = algorithm.layout.support.device
-    batch_size = rows_at_once(device) if batch_size is None else batch_size
-    batches = _batches(real.sum(dim=1), batch_size, _LEAST_SHARE.get(device.type, 1024))
+    device, world_size = model.algorithm.layout.support.device, model.shard.world_size
+    batches = _batches(
+        real.sum(dim=1),
+        model.batch_size or rows_at_once(device),
+        _LEAST_SHARE.get(device.type, 1024),
+    )
     seeds = sample_seeds(generator, len(batches))
-    shard = shard or Shard()
     drawn: list[tuple[Tensor, SampleOutput]] = []
 
     def sample(batch: tuple[Tensor, int]) -> SampleOutput:
         rows, seed = batch
-        drawing.take(len(rows) * shard.world_size)
+        drawing.take(len(rows) * world_size)
         kept = rows < trajectories
-        output = sampler.sample(
-            algorithm,
-            real[rows].to(device),
+        finished = model.sample_batch(
+            real[rows],
             generator=make_generator(seed, device=generator.device),
-            steps=steps,
-            clamp=None if clamp is None else clamp[rows].to(device),
-            narrowing=None if narrowing is None else narrowing(),
-            conditions={name: x[rows].to(device) for name, x in (conditions or {}).items()},
+            clamp=None if clamp is None else clamp[rows],
+            conditions={name: x[rows] for name, x in (conditions or {}).items()},
             keep_trajectory=bool(kept.any()),
         )
-        finished = output.cpu()
         if finished.trajectory is not None:
             finished = replace(finished, trajectory=finished.trajectory[:, kept])
-        if on_sampled is not None:
+        if model.on_sampled is not None:
             drawn.append((rows, finished))
-            on_sampled(rows, finished)
-        drawing.advance(len(rows) * shard.world_size)
+            model.on_sampled(rows, finished)
+        drawing.advance(len(rows) * world_size)
         return finished
 
     with progress.task("sampling", len(real), "samples") as drawing:
         try:
-            outputs = shard.map(sample, zip(batches, seeds, strict=True))
+            outputs = model.shard.map(sample, zip(batches, seeds, strict=True))
         except Stop:
             if not drawn:
                 raise
@@ -105,11 +84,6 @@ def sample_in_batches(
                 *(f"{sum(map(len, batches)):,}", f"{len(real):,}"),
             )
     return _joined(outputs, torch.cat(batches), trajectories)
-
-
-def rows_at_once(device: torch.device | str) -> int:
-    """How many samples are taken at once on ``device`` by default."""
-    return _MOST_ROWS.get(torch.device(device).type, 1024)
 
 
 def sample_seeds(generator: torch.Generator, num: int) -> list[int]:

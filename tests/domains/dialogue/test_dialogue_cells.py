@@ -22,9 +22,9 @@ from discrete_diffusion.domains.dialogue.dataset import DialogueData, Pairs
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
 from discrete_diffusion.domains.dialogue.words import WordVocabulary
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import LossOutput, SampleOutput
 
 SPLIT = [0.6, 0.2, 0.2]

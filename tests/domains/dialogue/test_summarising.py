@@ -20,10 +20,10 @@ from discrete_diffusion.domains.dialogue.summarising import (
     summarise_held_out,
 )
 from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
 
@@ -170,7 +170,7 @@ def test_another_sampler_of_summaries_serves_too():
 def test_the_gap_is_what_the_dialogue_is_worth(data):
     certainty, unsure = 5.0, math.log(math.exp(5.0) + 72)  # 73 legal ids
     knowing = Model(model(data, certainty), None)
-    gap = source_gap(knowing, data, "test", torch.arange(8), draws=40, seed=0)
+    gap = source_gap(knowing, data, "test", torch.arange(8), draws=40, entropy=(0,))
     own = unsure - certainty
     ids = data.ids["test"].targets.masked_fill(data.ids["test"].targets == 74, 71)
     wrong = (ids != ids.roll(1, dims=0)).double()
@@ -184,7 +184,7 @@ def test_the_gap_is_what_the_dialogue_is_worth(data):
         values["nelbo_source_gap"] / T, abs=1e-6
     )
     with pytest.raises(ValueError, match="1 pairs of the test split; expected at least 2"):
-        source_gap(knowing, data, "test", torch.arange(1), draws=1, seed=0)
+        source_gap(knowing, data, "test", torch.arange(1), draws=1, entropy=(0,))
 
 
 def test_summaries_are_written_and_shown(data, tmp_path):

@@ -24,9 +24,9 @@ from discrete_diffusion.domains.eit.metrics import score_images
 from discrete_diffusion.domains.eit.pictures import plot_reconstructions
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
 from discrete_diffusion.evaluation.table import markdown
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling.fields import Ode
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.model import Model
 from gaussian_images import GaussianImages, exact_flow
 
 DATA = level_images()

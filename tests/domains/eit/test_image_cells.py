@@ -10,7 +10,7 @@ import torch
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.eit.comparing import ImageCells, score_images_of
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
-from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import SampleOutput
 
 TERMS = EvaluationProtocol(num_samples=3, draws=2)

@@ -17,10 +17,10 @@ from toy_fields import (
 
 from discrete_diffusion.domains.eit.levels import LEVELS, levels_to_conductivity
 from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.sampling.ancestral import Ancestral
 from discrete_diffusion.sampling.fields import Ode
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.model import Model
 from fake_processes import in_processes
 from gaussian_images import GaussianImages, exact_flow
 

@@ -10,11 +10,11 @@ from discrete_diffusion.domains.molecules.completion import CompletionRequest, c
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule
 from discrete_diffusion.domains.molecules.scaffold import Scaffold
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.model import Model
 
 
 class OxygenFirst(nn.Module):

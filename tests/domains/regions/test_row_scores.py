@@ -18,7 +18,7 @@ from discrete_diffusion.domains.regions.row_scores import (
     FillingScores,
     fit_baselines,
 )
-from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.sampling.model import Model
 
 DATA = toy_regions()
 BASELINES = ("column_mean", "neighbour_mean", "window_mean", "oracle")

@@ -23,11 +23,11 @@ from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.json_values import finite
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.version import __version__
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.exactness import approximations, exactness
+from discrete_diffusion.sampling.model import Model
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

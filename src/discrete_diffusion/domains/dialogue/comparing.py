@@ -34,8 +34,8 @@ from discrete_diffusion.evaluation.evaluation_protocol import (
     held_out_rows,
 )
 from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.sampling.model import Model
 
 _BOUND = (36,)
 """Keeps this noise apart from that of other comparisons, and of training."""
@@ -174,8 +174,7 @@ def held_out_summary_bounds(
         split,
         rows,
         draws=protocol.bound_draws,
-        seed=protocol.seed,
-        stream=_BOUND,
+        entropy=(protocol.seed, *_BOUND),
     )
     uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
     bounds = HeldOutBounds("nats per summary", data.bound, rows, gap.own.nelbo, uniform)

@@ -25,7 +25,7 @@ from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.types import SampleOutput
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 SUMMARIES = "samples.jsonl"
 

@@ -22,7 +22,7 @@ from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class SummaryReport(Report):
         if num_pairs < 2 or not self.data.others(self.split) or bound != self.data.bound:
             return None
         rows = torch.arange(num_pairs)
-        return source_gap(model, self.data, self.split, rows, draws=draws, seed=seed)
+        return source_gap(model, self.data, self.split, rows, draws=draws, entropy=(seed,))
 
     def findings(self, bound: BoundEstimate, samples: Summaries) -> dict[str, Any]:
         if len(samples):

@@ -19,9 +19,10 @@ from discrete_diffusion.domains.dialogue.splitting import nearest_other
 from discrete_diffusion.domains.dialogue.summarising import Summaries
 from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
 from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 
 def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
@@ -90,11 +91,10 @@ def source_gap(
     rows: Tensor,
     *,
     draws: int,
-    seed: int,
-    stream: tuple[int, ...] = (),
+    entropy: tuple[int, ...],
 ) -> SourceGap:
-    """The gap of ``rows`` Int[M] of a split, ``draws`` noise samples each; ``stream`` as for
-    ``estimate_bound``.
+    """The gap of ``rows`` Int[M] of a split, ``draws`` noise samples each, a function of
+    ``entropy``.
 
     Works for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises
     ``ValueError`` for fewer than two pairs, or a split whose dialogues are all the same.
@@ -109,10 +109,7 @@ def source_gap(
             model.algorithm,
             [examples[some].batch() for some in rows.split(model.rows_at_once)],
             draws=draws,
-            seed=seed,
-            stream=stream,
-            device=model.device,
-            shard=model.shard,
+            settings=MeasurementSettings(entropy, model.device, model.shard),
         )
 
     return SourceGap(bounds(data.splits[split]), bounds(data.shuffled(split)))

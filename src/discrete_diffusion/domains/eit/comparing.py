@@ -28,7 +28,7 @@ from discrete_diffusion.domains.eit.reconstructing import RECONSTRUCTIONS, as_im
 from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol, held_out_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.trained_model import Model
+from discrete_diffusion.sampling.model import Model
 
 _SAME = 1e-4
 """Numbers of an image that are so far apart are the same: levels read from a file."""

@@ -23,7 +23,7 @@ from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 
 class ImageReport(Report):

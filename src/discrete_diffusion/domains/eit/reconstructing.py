@@ -24,7 +24,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 DRAWS = 8
 RECONSTRUCTIONS = "samples.npz"

@@ -20,8 +20,8 @@ from discrete_diffusion.evaluation.token_samples import TokenSamples, complete_t
 from discrete_diffusion.sampling.scoring import log_prob_of
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.sampling.model import Model
 
 PROPOSALS = 16
 """Ways to place a scaffold that are weighed for each completion, if the order of atoms counts."""

@@ -30,7 +30,8 @@ from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
 )
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 _MASK_STREAM, _FILL_STREAM = 70, 71
 """Keep masks and fillings apart from other samples with the same seed."""

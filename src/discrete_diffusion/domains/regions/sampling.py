@@ -29,7 +29,8 @@ from discrete_diffusion.runtime.given_objects import GivenObjects
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     decode,
 )
 from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
+    CompletionRequest,
     approximations,
     complete,
 )
@@ -32,6 +33,7 @@ from discrete_diffusion.sampling import (
     EntropyBounded,
     FirstHitting,
     Margin,
+    Model,
     Speculative,
 )
 from fake_processes import in_processes
@@ -45,12 +47,17 @@ MODEL, ROWS, PROB = tabulated_mdlm(
 NUM = 2_500
 
 
-def completed(partials, num=1, *, sampler=None, model=MODEL, seed=0, **options):
+def completed(partials, num=1, *, sampler=None, model=MODEL, seed=0, lines=None, **options):
     """Completions of small diagrams in canonical order by first hitting, unless told otherwise."""
-    request = {"vocab": VOCAB, "node_order": "canonical", **options}
-    generator = make_generator(seed)
-    sampler = FirstHitting() if sampler is None else sampler
-    return complete(sampler, model, partials, generator=generator, completions=num, **request)
+    of_model = {key: options.pop(key) for key in ("steps", "batch_size", "shard") if key in options}
+    lines = range(1, len(partials) + 1) if lines is None else lines
+    by_line = dict(zip(lines, partials, strict=True))
+    options = {"vocab": VOCAB, "node_order": "canonical", "num": num, **options}
+    return complete(
+        Model(model, FirstHitting() if sampler is None else sampler, **of_model),
+        CompletionRequest(partials=by_line, **options),
+        generator=make_generator(seed),
+    )
 
 
 def automorphisms(partial):
@@ -273,14 +280,14 @@ def test_completions_do_not_depend_on_the_number_of_processes():
     """Nor on that of arrangements that have to be drawn, nor on the file's other lines."""
     partials = [PARTIALS["two rooms of one type"], PARTIALS["three rooms"], PARTIALS["nothing"]]
 
-    def made(shard=None):
-        output = completed(partials, 20, max_arrangements=3, trajectories=2, shard=shard)
+    def made(**options):
+        output = completed(partials, 20, max_arrangements=3, trajectories=2, **options)
         diagrams = [(d.rooms, d.relations, d.metadata) for d in output.diagrams]
         return diagrams, output.trajectory.tolist(), output.num_scored, output.arrangement_errors
 
     alone = made()
     assert alone[-1]  # an arrangement was drawn
-    assert in_processes(2, made) == [alone] * 2
+    assert in_processes(2, lambda shard: made(shard=shard)) == [alone] * 2
 
 
 def test_all_processes_name_the_line_that_cannot_be_completed():

@@ -15,11 +15,11 @@ from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.tokens import encode
-from discrete_diffusion.evaluation.trained_model import Model
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.model import Model
 
 PLANS = generate_plans(40, seed=5)
 

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.evaluation.requests import Request, SampleRequest
-    from discrete_diffusion.evaluation.trained_model import Model, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 

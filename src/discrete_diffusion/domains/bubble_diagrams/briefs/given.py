@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,7 +45,7 @@ way."""
 
 
 def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
-    """How completions that meet ``brief`` are sampled and chosen, see ``complete_brief``.
+    """How completions that meet ``brief`` are sampled and chosen.
 
     Raises ``ValueError`` as ``load_brief``, and for a brief that says more than diagrams do.
     """
@@ -56,46 +55,54 @@ def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabC
             f"{brief.told.names[0]} of brief={request.brief} does not go with given= yet; leave "
             "one of them out"
         )
-    return partial(complete_brief, request, trained, brief, vocab)
+    return BriefChoice(request, trained, brief, vocab)
 
 
-def complete_brief(
-    request: SampleRequest,
-    trained: TrainedModel,
-    brief: Brief,
-    vocab: VocabConfig,
-    lines: Sequence[int],
-    draw: Draw,
-    num: int,
-    shard: Shard,
-) -> tuple[Completions, dict[str, Any]]:
-    """``num`` completions of each of the ``lines`` that meet ``brief``, and facts of how they were
-    sampled. Raises ``ValueError`` naming a line without."""
-    meets, method = BriefPredicate(brief, shard), request.method
-    if method is None:
-        met = meets(draw(trained.sampler, _PILOT, (3,)).diagrams)
+@dataclass(frozen=True)
+class BriefChoice:
+    """A ``Choose`` of completions that meet ``brief``, by the ``method`` of the request."""
+
+    request: SampleRequest
+    trained: TrainedModel
+    brief: Brief
+    vocab: VocabConfig
+
+    def __call__(
+        self, lines: Sequence[int], draw: Draw, num: int, shard: Shard
+    ) -> tuple[Completions, dict[str, Any]]:
+        """``num`` completions of each of the ``lines``, and facts of how they were sampled.
+
+        Raises ``ValueError`` naming a line without."""
+        request, sampler = self.request, self.trained.sampler
+        meets = BriefPredicate(self.brief, shard)
+        method = request.method or self._method(draw, meets, len(lines))
+        if method == "rejection":
+            found = by_rejection(
+                lambda turn: draw(sampler, num, (1, turn)),
+                meets,
+                lines,
+                num,
+                request.tries or TRIES,
+            )
+        else:
+            steering = steered(sampler, BriefConstraint(self.brief, self.vocab), self.trained.path)
+            steering = replace(steering, resample=0.0)  # a row keeps its line and its arrangement
+            particles = request.particles or PARTICLES
+            pool = draw(steering, particles, (1,))
+            found = by_particles(pool, meets, lines, num, particles, request.seed)
+        completed, facts = found
+        return completed, {"brief": str(request.brief), "method": method, **facts}
+
+    def _method(self, draw: Draw, meets: BriefPredicate, num_lines: int) -> str:
+        """Rejection if enough of a few completions of every line meet the brief."""
+        sampler = self.trained.sampler
+        met = meets(draw(sampler, _PILOT, (3,)).diagrams)
         shares = [
             sum(answer is True for answer in met[k * _PILOT : (k + 1) * _PILOT]) / _PILOT
-            for k in range(len(lines))
+            for k in range(num_lines)
         ]
-        common = min(shares) >= _LEAST_SHARE or not isinstance(trained.sampler, FirstHitting)
-        method = "rejection" if common else "particles"
-    if method == "rejection":
-        found = by_rejection(
-            lambda turn: draw(trained.sampler, num, (1, turn)),
-            meets,
-            lines,
-            num,
-            request.tries or TRIES,
-        )
-    else:
-        sampler = steered(trained.sampler, BriefConstraint(brief, vocab), trained.path)
-        sampler = replace(sampler, resample=0.0)  # a row keeps its line and its arrangement
-        particles = request.particles or PARTICLES
-        pool = draw(sampler, particles, (1,))
-        found = by_particles(pool, meets, lines, num, particles, request.seed)
-    completed, facts = found
-    return completed, {"brief": str(request.brief), "method": method, **facts}
+        common = min(shares) >= _LEAST_SHARE or not isinstance(sampler, FirstHitting)
+        return "rejection" if common else "particles"
 
 
 def by_rejection(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,9 @@ from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.sampling.drawing import rows_at_once, sample_in_batches, sample_seeds
+from discrete_diffusion.sampling.drawing import sample_in_batches, sample_seeds
 from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
+from discrete_diffusion.sampling.model import Model, rows_at_once
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -70,93 +71,103 @@ Choose = Callable[[Sequence[int], Draw, int, Shard], tuple[Completions, dict[str
 """So many completions of each of the lines, of those that are sampled, and facts of the choice."""
 
 
-def complete(
-    sampler: TokenSampler,
-    algorithm: TokenAlgorithm,
-    partials: Sequence[PartialDiagram],
-    *,
-    vocab: VocabConfig,
-    node_order: str,
-    generator: torch.Generator,
-    completions: int = 1,
-    steps: int | None = None,
-    batch_size: int | None = None,
-    max_arrangements: int | None = None,
-    lines: Sequence[int] | None = None,
-    trajectories: int = 0,
-    way: Way | None = None,
-    shard: Shard | None = None,
-    on_sampled: Callable[[Tensor, list[BubbleDiagram]], None] | None = None,
-) -> Completions:
-    """``completions`` diagrams for each partial one, every room and relation kept.
+@dataclass(frozen=True, kw_only=True)
+class CompletionRequest:
+    """Completions to sample, ``num`` for each partial diagram.
 
-    ``lines``: the numbers of the partial diagrams in ``given`` and in errors; 1, 2, ... by default.
-    ``trajectories``: the number of diagrams, the first ones, whose intermediate states are kept.
-    ``way``: "lookahead" gives them a floor plan, and their ``log_weight``, if one is possible.
-    ``batch_size``, ``shard``: as for ``sample_in_batches``; each line is weighed by one process.
-    ``on_sampled``: of a process by itself, given which diagrams are in each batch, and them, as
-    soon as they are sampled; with it a ``Stop`` ends the sampling, and those sampled by then are
-    returned.
+    ``partials``: by the number of their line, which completions and errors name. ``node_order``:
+    that of the model's data. ``way``: "lookahead" gives the completions a floor plan, and their
+    ``log_weight``, if one is possible. ``max_arrangements``: the most ways to keep at each step,
+    see ``complete``. ``trajectories``: the number of diagrams, the first ones, whose intermediate
+    states are kept.
+
+    Raises ``ValueError`` for no partial diagrams or an unknown ``node_order``.
+    """
+
+    partials: Mapping[int, PartialDiagram]
+    vocab: VocabConfig
+    node_order: str
+    num: int = 1
+    way: Way | None = None
+    max_arrangements: int | None = None
+    trajectories: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.partials:
+            raise ValueError("no partial diagrams to complete; give at least one")
+        if self.node_order not in NODE_ORDERS:
+            raise ValueError(unknown_name("node order", self.node_order, NODE_ORDERS))
+
+
+def complete(
+    model: Model, request: CompletionRequest, *, generator: torch.Generator
+) -> Completions:
+    """The requested completions, every room and relation of each partial diagram kept.
+
+    ``model.on_sampled``: given which diagrams are in each batch, and them. Each line is weighed by
+    one process.
 
     Samples (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in
     G. A model of ``node_order`` canonical knows diagrams in that order only, so m is sampled first,
     in proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with
     those tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be
     shown more than 60 sequences per completion for that; else some are, sampled by their Z so far:
-    importance sampling, see ``weigh``, the more exact the more completions.
-    ``max_arrangements``: the most ways to keep at each step instead.
+    importance sampling, see ``weigh``, the more exact the more completions; ``max_arrangements`` of
+    the request replaces that limit.
     For other orders any slot is as good as another (random) or the file's is right (given): one m.
 
-    A complete diagram costs no network call. Raises ``ValueError`` for no partial diagrams, an
-    unknown ``node_order`` or a sampler that does not fit, and ``UnseenError`` naming line and room
-    or relation, see ``first_unseen``.
+    A complete diagram costs no network call. Raises ``ValueError`` for a sampler that does not fit,
+    and ``UnseenError`` naming line and room or relation, see ``first_unseen``.
     """
-    if not partials:
-        raise ValueError("no partial diagrams to complete; give at least one")
-    if node_order not in NODE_ORDERS:
-        raise ValueError(unknown_name("node order", node_order, NODE_ORDERS))
-    sampler.check(algorithm, steps)
-    lines = range(1, len(partials) + 1) if lines is None else lines
-    device = algorithm.layout.support.device
-    batch_size = rows_at_once(device) if batch_size is None else batch_size
-    arranger = Arranger(
-        algorithm, vocab, node_order, max_arrangements, batch_size, generator.device, completions
-    )
-    shard, way = shard or Shard(), way or Way("", vocab)
-    seeds = sample_seeds(generator, len(partials))
-    with progress.task("weighing arrangements", len(partials), "lines") as weighing:
-
-        def arrange(request: tuple[PartialDiagram, int, int]) -> Arranged:
-            found = arranger.arrange(request)
-            weighing.advance(shard.world_size)
-            return found
-
-        arranged = shard.map(arrange, zip(partials, lines, seeds, strict=True))
+    model.sampler.check(model.algorithm, model.steps)
+    way = request.way or Way("", request.vocab)
+    model = way.on(model)
+    arranged = _arranged(model, request, generator)
     tokens = torch.cat([part.tokens for part in arranged])
-    known, real = known_and_real(tokens, vocab)
+    known, real = known_and_real(tokens, request.vocab)
     finished: list[Tensor] = []
+    if (on_sampled := model.on_sampled) is not None:
 
-    def tell(rows: Tensor, output: SampleOutput) -> None:
-        finished.append(rows)
-        if on_sampled is not None:
-            drawn = numbered_as_given(output, arranged, real, known, rows, way)
-            on_sampled(rows, drawn.diagrams)
+        def tell(rows: Tensor, output: SampleOutput) -> None:
+            finished.append(rows)
+            on_sampled(rows, numbered_as_given(output, arranged, real, known, rows, way).diagrams)
 
+        model = replace(model, on_sampled=tell)
     output = sample_in_batches(
-        sampler,
-        algorithm,
+        model,
         real,
         generator=generator,
-        steps=steps,
-        batch_size=batch_size,
         clamp=torch.where(known, tokens, -1),
-        narrowing=way.narrowing,
-        trajectories=trajectories,
-        shard=shard,
-        on_sampled=None if on_sampled is None else tell,
+        trajectories=request.trajectories,
     )
     rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
     return numbered_as_given(output, arranged, real, known, rows, way)
+
+
+def _arranged(
+    model: Model, request: CompletionRequest, generator: torch.Generator
+) -> list[Arranged]:
+    """The rooms of each partial diagram in slots of the network, ``num`` times."""
+    arranger = Arranger(
+        model.algorithm,
+        request.vocab,
+        request.node_order,
+        request.max_arrangements,
+        model.batch_size or rows_at_once(model.algorithm.layout.support.device),
+        generator.device,
+        request.num,
+    )
+    seeds = sample_seeds(generator, len(request.partials))
+    with progress.task("weighing arrangements", len(seeds), "lines") as weighing:
+
+        def arrange(line: tuple[PartialDiagram, int, int]) -> Arranged:
+            found = arranger.arrange(line)
+            weighing.advance(model.shard.world_size)
+            return found
+
+        numbered = request.partials.items()
+        lines = [(each, k, seed) for (k, each), seed in zip(numbered, seeds, strict=True)]
+        return model.shard.map(arrange, lines)
 
 
 def numbered_as_given(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
     Choose,
+    CompletionRequest,
     Completions,
     approximations,
     complete,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.sampling.model import Model
     from discrete_diffusion.sampling.tokens import TokenSampler
 
 logger = logging.getLogger(__name__)
@@ -76,51 +79,29 @@ def complete_file(
     check_directions(request, trained, vocab)
     way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
     check_realise(request)
-    words = vocabulary_of_graph(vocab)
-    partials = numbered_partials(
-        request.given, n_max=vocab.n_max, codes=request.codes, vocabulary=words
+    partials = _partials(request, vocab, way)
+    asked = CompletionRequest(
+        partials=partials,
+        vocab=vocab,
+        node_order=trained.data_config.node_order,
+        num=COMPLETIONS if request.completions is None else request.completions,
+        way=way,
+        max_arrangements=request.max_arrangements,
+        trajectories=request.trajectory,
     )
-    if request.realise:
-        check_given(request.given, partials)
-    for line, partial in partials.items() if way.name else ():
-        check_partial(partial, place_of_line(request.given, line))
-    if words.has_directions:
-        _warn_of_never_valid(request.given, partials)
-    each = COMPLETIONS if request.completions is None else request.completions
     with trained.sharing() as shard:
         start = time.perf_counter()
 
-        def draw(
-            sampler: TokenSampler, num: int, entropy: Sequence[int], on_sampled: Any = None
-        ) -> Completions:
-            try:
-                return complete(
-                    sampler,
-                    trained.algorithm,
-                    list(partials.values()),
-                    lines=list(partials),
-                    vocab=vocab,
-                    node_order=trained.data_config.node_order,
-                    generator=make_generator(request.seed, *entropy, device=trained.device),
-                    completions=num,
-                    steps=trained.steps,
-                    way=way,
-                    batch_size=way.rows_at_once(trained.batch_size),
-                    max_arrangements=request.max_arrangements,
-                    trajectories=request.trajectory,
-                    shard=shard,
-                    on_sampled=on_sampled,
-                )
-            except UnseenError as error:
-                place = place_of_line(request.given, error.line)
-                raise ValueError(f"{place}: {error.reason}") from error
+        def draw(sampler: TokenSampler, num: int, entropy: Sequence[int]) -> Completions:
+            model = replace(trained.on(shard), sampler=sampler, on_sampled=None)
+            return _completed(request, model, replace(asked, num=num), entropy)
 
         of_choice: dict[str, Any] = {}
         if choose is None:
-            told = trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_sampled
-            completed = draw(trained.sampler, each, (1,), told)
+            model = trained.on(shard, lambda _, diagrams: lines_of(diagrams))
+            completed = _completed(request, model, asked, (1,))
         else:
-            completed, of_choice = choose(list(partials), draw, each, shard)
+            completed, of_choice = choose(list(partials), draw, asked.num, shard)
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
@@ -132,18 +113,38 @@ def complete_file(
         )
     if reasons := "; ".join(why):
         logger.info("the completions are approximate: %s", reasons)
+    facts = {"completions": asked.num, "seconds": seconds, **exactness(why), **weights, **of_choice}
+    return Samples(
+        Diagrams(completed.diagrams),
+        lambda: _write_completed(request, trained, partials, completed, facts, vocab),
+    )
 
-    def write() -> SavedSamples:
-        facts = {
-            "completions": each,
-            "seconds": seconds,
-            **exactness(why),
-            **weights,
-            **of_choice,
-        }
-        return _write_completed(request, trained, partials, completed, facts, vocab)
 
-    return Samples(Diagrams(completed.diagrams), write)
+def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
+    """The partial diagrams of ``given`` by line, each of which can be completed as requested."""
+    words = vocabulary_of_graph(vocab)
+    partials = numbered_partials(
+        request.given, n_max=vocab.n_max, codes=request.codes, vocabulary=words
+    )
+    if request.realise:
+        check_given(request.given, partials)
+    for line, partial in partials.items() if way.name else ():
+        check_partial(partial, place_of_line(request.given, line))
+    if words.has_directions:
+        _warn_of_never_valid(request.given, partials)
+    return partials
+
+
+def _completed(
+    request: SampleRequest, model: Model, asked: CompletionRequest, entropy: Sequence[int]
+) -> Completions:
+    """``complete``, a function of ``entropy``; an error names the file, too."""
+    generator = make_generator(request.seed, *entropy, device=model.device)
+    try:
+        return complete(model, asked, generator=generator)
+    except UnseenError as error:
+        place = place_of_line(request.given, error.line)
+        raise ValueError(f"{place}: {error.reason}") from error
 
 
 def _write_completed(

@@ -13,13 +13,14 @@ from discrete_diffusion.data.base import Examples
 from discrete_diffusion.domains.bubble_diagrams.conditions.facts import OF_ROOMS, Facts
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 from discrete_diffusion.evaluation.bound import sample_bounds
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.drawing import sample_in_batches
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
-    from discrete_diffusion.evaluation.trained_model import Model
+    from discrete_diffusion.sampling.model import Model
 
 NUM = 300
 """Held-out diagrams at most, on whose facts the model is conditioned."""
@@ -96,10 +97,7 @@ def measure_told(
             model.algorithm,
             batches,
             draws=2,
-            seed=seed,
-            stream=_BOUND,
-            device=model.device,
-            shard=model.shard,
+            settings=MeasurementSettings((seed, *_BOUND), model.device, model.shard),
         ).nelbo
     right = bounds.pop("told all")
     more = {name: _mean_and_error(found - right) for name, found in bounds.items()}
@@ -116,14 +114,10 @@ def _obeyed(
 ) -> float:
     """Share of samples, one for each row of ``asked``, that are as they should."""
     drawn = sample_in_batches(
-        replace(model.sampler, guidance=weight),
-        model.algorithm,
+        replace(model, sampler=replace(model.sampler, guidance=weight), on_sampled=None),
         real,
         generator=make_generator(seed, *_SAMPLES, device=model.device),
-        steps=model.steps,
-        batch_size=model.batch_size,
         conditions={"condition": asked},
-        shard=model.shard,
     )
     found = facts.of_graphs(encode(decode(drawn.x0, facts.vocab), facts.vocab))
     return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())

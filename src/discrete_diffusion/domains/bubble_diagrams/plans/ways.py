@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.sampling.model import Model
     from discrete_diffusion.sampling.narrowing import Narrowing
 
 REJECTING = ("rejection", "narrowing")

@@ -33,8 +33,8 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 )
 from discrete_diffusion.sampling import check_sampler
 from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.drawing import rows_at_once
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.model import rows_at_once
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm

@@ -1,0 +1,89 @@
+"""``Model``: an algorithm and a sampler that fits it, as samples are asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.types import Conditions, SampleOutput
+
+_MOST_ROWS = {"cpu": 256}
+"""``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``)."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """An algorithm, a sampler that fits it, and where they compute.
+
+    ``steps``: of the sampler, None for its default. ``batch_size``: samples made at once, None for
+    the default of the device. ``shard``: this process among those that share the work.
+    ``on_sampled``: of a process by itself, given the rows Int[b] of every batch and its samples,
+    as soon as they are there; with it a ``Stop`` ends the sampling and the samples are those that
+    were finished by then; before the first of them it is raised.
+    ``narrowing``: makes the one of every batch, see ``TokenSampler.sample``; of tokens only.
+    ``shared_conditions``: conditions that all samples share, tensors of one row, by name; of
+    tokens only.
+
+    Raises ``ValueError`` for ``batch_size`` below 1.
+    """
+
+    algorithm: Any
+    sampler: Any
+    device: torch.device | str = "cpu"
+    steps: int | None = None
+    batch_size: int | None = None
+    shard: Shard = field(default_factory=Shard)
+    on_sampled: Callable[[Tensor, Any], None] | None = None
+    narrowing: Callable[[], Any] | None = None
+    shared_conditions: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.batch_size is not None:
+            check_whole_number("batch_size", self.batch_size, least=1)
+
+    def shared_conditions_of(self, num: int) -> dict[str, Tensor]:
+        """``shared_conditions``, a row for each of ``num`` samples."""
+        return {
+            name: value.to(self.device).expand(num, -1)
+            for name, value in self.shared_conditions.items()
+        }
+
+    def sample_batch(
+        self,
+        real: Tensor,
+        *,
+        generator: torch.Generator,
+        clamp: Tensor | None = None,
+        conditions: Conditions | None = None,
+        keep_trajectory: bool = False,
+    ) -> SampleOutput:
+        """Samples of tokens for the rows of ``real`` Bool[B, L], all at once; on the CPU. The
+        arguments as for ``TokenSampler.sample``, on any device."""
+        device = self.algorithm.layout.support.device
+        output: SampleOutput = self.sampler.sample(
+            self.algorithm,
+            real.to(device),
+            generator=generator,
+            steps=self.steps,
+            clamp=None if clamp is None else clamp.to(device),
+            narrowing=None if self.narrowing is None else self.narrowing(),
+            conditions={name: x.to(device) for name, x in (conditions or {}).items()},
+            keep_trajectory=keep_trajectory,
+        )
+        return output.cpu()
+
+    @property
+    def rows_at_once(self) -> int:
+        """``batch_size``, or the default of the device."""
+        return self.batch_size or rows_at_once(self.device)
+
+
+def rows_at_once(device: torch.device | str) -> int:
+    """How many samples are taken at once on ``device`` by default."""
+    return _MOST_ROWS.get(torch.device(device).type, 1024)
