@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from discrete_diffusion.runtime import progress
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.data.base import TokenDataset
+    from discrete_diffusion.evaluation.measured_data import MeasuredData
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.sampling.model import Model
@@ -38,53 +38,60 @@ Parts = Iterator[AbstractContextManager[Any]]
 """Parts of a long task, see ``progress.parts``."""
 
 
-def model_parts(num: int, seeds: Sequence[int], num_held_out: int) -> tuple[str, str]:
-    """Names of the parts of ``sample_and_measure``, in words."""
-    return (
-        f"sampling {shown_sizes([num] * len(seeds))} samples",
-        f"measuring the model on {num_held_out:,} held-out samples",
-    )
+@dataclass(frozen=True)
+class SampleSets:
+    """Sets of ``num`` samples of a model, one for each of ``seeds``.
+
+    ``save``: writes the tokens Int[num, L] of the first seed into a folder.
+    """
+
+    num: int
+    seeds: Sequence[int]
+    save: Callable[[Tensor, Path], object]
+
+    def parts(self, num_held_out: int) -> tuple[str, str]:
+        """Names of the parts of ``sample_and_measure``, in words."""
+        return (
+            f"sampling {shown_sizes([self.num] * len(self.seeds))} samples",
+            f"measuring the model on {num_held_out:,} held-out samples",
+        )
 
 
 def sample_and_measure(
     request: EvaluateRequest,
     trained: TrainedModel,
-    data: TokenDataset,
-    split: str,
+    measured: MeasuredData,
+    sets: SampleSets,
     *,
-    name: str,
-    num: int,
-    seeds: Sequence[int],
     parts: Parts,
-    save: Callable[[Tensor, Path], object],
     also: Callable[[Model], None] | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
-    """``num`` samples of a model for each of ``seeds``, Int[num, L]; what ``metrics.json`` says of
-    how they were sampled; and the model on the held-out samples of ``split``, ``name`` in words.
+    """The sets of samples of a model, Int[num, L]; what ``metrics.json`` says of how they were
+    sampled; and the model on the held-out samples of what is ``measured``.
 
-    ``parts``: begins with two for ``model_parts``. ``save``: writes the samples of the first seed
-    into ``request.out``, if there is one; called as soon as they are there, so that they are kept
-    if what follows is stopped. ``also``: measures something else of the model while processes share
-    the work, which they do once."""
-    measured = some_held_out(request, data, split)
+    ``parts``: begins with those of ``sets.parts``. The samples of the first seed are saved into
+    ``request.out``, if there is one, as soon as they are there, so that they are kept if what
+    follows is stopped. ``also``: measures something else of the model while processes share the
+    work, which they do once."""
+    data, split = some_held_out(request, measured.data, measured.split), measured.split
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            drawn = _drawn(request, trained, model, num, seeds, len(measured.splits[split]), save)
+            drawn = _drawn(request, trained, model, sets, len(data.splits[split]))
         with next(parts):
-            scores = measure_model(request, model, measured, split)
+            scores = measure_model(request, model, data, split)
             if also is not None:
                 also(model)
     absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
     facts = {
-        **checkpoint_facts(request, trained, data),
-        "seeds": list(seeds),
-        "num_samples": num,
+        **checkpoint_facts(request, trained, measured.data),
+        "seeds": list(sets.seeds),
+        "num_samples": sets.num,
         **sampling_facts(request, trained),
         "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
         "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
     }
-    of_model = ModelEvaluation({}, name, scores, absorbing, titles)
+    of_model = ModelEvaluation({}, measured.name, scores, absorbing, titles)
     return [samples.tokens for samples in drawn], facts, of_model
 
 
@@ -92,10 +99,8 @@ def _drawn(
     request: EvaluateRequest,
     trained: TrainedModel,
     model: Model,
-    num: int,
-    seeds: Sequence[int],
+    sets: SampleSets,
     num_held_out: int,
-    save: Callable[[Tensor, Path], object],
 ) -> list[TokenSamples]:
     """The first batch tells how long sampling them and measuring the model will take."""
     start, told = time.perf_counter(), False
@@ -104,7 +109,7 @@ def _drawn(
         nonlocal told
         if not told:
             seconds = time.perf_counter() - start
-            drawing = seconds / len(rows) * num * len(seeds)
+            drawing = seconds / len(rows) * sets.num * len(sets.seeds)
             measuring = seconds / float(output.nfe.sum()) * num_passes(request) * num_held_out
             logger.info(
                 "about %.0f s to draw the samples and %.0f s to measure the model",
@@ -115,11 +120,11 @@ def _drawn(
     if model.shard.world_size == 1:
         model = replace(model, on_sampled=estimate)
     drawn = []
-    for seed in progress.track(seeds, "samples", "sets"):
-        drawn.append(samples := sample_fresh(trained, model, num, seed))
-        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
+    for seed in progress.track(sets.seeds, "samples", "sets"):
+        drawn.append(samples := sample_fresh(trained, model, sets.num, entropy=(seed,)))
+        logger.info("seed %d: %s samples in %.1f s", seed, f"{sets.num:,}", samples.seconds)
         if len(drawn) == 1 and model.shard.rank == 0 and request.out is not None:
-            save(samples.tokens, request.out)
+            sets.save(samples.tokens, request.out)
     return drawn
 
 

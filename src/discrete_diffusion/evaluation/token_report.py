@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.evaluation.bound import blind_bounds
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Report
-from discrete_diffusion.evaluation.token_samples import sample_tokens
+from discrete_diffusion.evaluation.token_samples import fresh_sizes, sample_tokens
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
@@ -32,13 +32,9 @@ class TokenReport(Report):
         self.data, self.split = data, split
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Tensor:
-        return sample_tokens(
-            model,
-            self.data.real_positions,
-            num,
-            size_counts=self.data.size_counts(),
-            entropy=(seed, *stream),
-        ).tokens
+        entropy = (seed, *stream)
+        sizes = fresh_sizes(num, self.data.size_counts(), entropy=entropy)
+        return sample_tokens(model, self.data.real_positions(sizes), entropy=entropy).tokens
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         return {

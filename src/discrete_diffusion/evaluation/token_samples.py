@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,49 +39,56 @@ class TokenSamples:
 
 def sample_tokens(
     model: Model,
-    real_positions: Callable[[Tensor], Tensor],
-    num: int,
+    real: Tensor,
     *,
-    size_counts: list[int],
     entropy: Sequence[int],
-    size: int | Sequence[int] | None = None,
+    clamp: Tensor | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """``num`` samples, a function of ``entropy``, of sizes sampled from ``size_counts``, the
-    histogram of the training data, or all of one ``size``; of several, as often as in the histogram
-    among these.
+    """One sample per row of ``real`` Bool[M, L], the positions that carry data; a function of
+    ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where they are sampled."""
+    start = time.perf_counter()
+    output = sample_in_batches(
+        model,
+        real,
+        generator=make_generator(*entropy, 1, device=model.device),
+        clamp=clamp,
+        conditions=model.shared_conditions_of(len(real)),
+        trajectories=trajectories,
+    )
+    seconds = time.perf_counter() - start
+    return TokenSamples(output.x0, output.nfe, output.log_weights, seconds, output.trajectory)
 
-    ``real_positions``: Int[num] sizes -> Bool[num, L]."""
+
+def fresh_sizes(
+    num: int,
+    size_counts: Sequence[int],
+    *,
+    entropy: Sequence[int],
+    size: int | Sequence[int] | None = None,
+) -> Tensor:
+    """Int[num]: sizes sampled from ``size_counts``, the histogram of the training data, or all of
+    one ``size``; of several, as often as in the histogram among these."""
     if isinstance(size, int):
-        sizes = torch.full((num,), size)
-    else:
-        counts = [count if size is None or n in size else 0 for n, count in enumerate(size_counts)]
-        sizes = sample_sizes(counts, num, make_generator(*entropy, 0))
-    return _drawn(model, real_positions(sizes), None, entropy, trajectories)
+        return torch.full((num,), size)
+    counts = [count if size is None or n in size else 0 for n, count in enumerate(size_counts)]
+    return sample_sizes(counts, num, make_generator(*entropy, 0))
 
 
 def sample_fresh(
     trained: TrainedModel,
     model: Model,
     num: int,
-    seed: int,
     *,
-    stream: tuple[int, ...] = (),
+    entropy: Sequence[int],
     size: int | Sequence[int] | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """``num`` samples of a checkpoint, of sizes as for ``sample_tokens``; ``stream`` keeps
-    them apart from other samples with that seed."""
-    domain, data = trained.domain, trained.data_config
-    return sample_tokens(
-        model,
-        lambda sizes: domain.real_positions(data, sizes),
-        num,
-        size_counts=trained.size_counts,
-        entropy=(seed, *stream),
-        size=size,
-        trajectories=trajectories,
-    )
+    """``num`` samples of a checkpoint, a function of ``entropy``: a seed, and numbers that keep
+    them apart from other samples with it; of sizes as for ``fresh_sizes``."""
+    sizes = fresh_sizes(num, trained.size_counts, entropy=entropy, size=size)
+    real = trained.domain.real_positions(trained.data_config, sizes)
+    return sample_tokens(model, real, entropy=entropy, trajectories=trajectories)
 
 
 def asked_sizes(
@@ -119,24 +126,4 @@ def complete_tokens(
 
     ``real``: Bool[M, L], the positions that carry data; elsewhere ``partial`` is not read. Raises
     ``ValueError`` naming row and position for an id that is not legal there."""
-    return _drawn(model, real, partial.where(real, -1), entropy)
-
-
-def _drawn(
-    model: Model,
-    real: Tensor,
-    clamp: Tensor | None,
-    entropy: Sequence[int],
-    trajectories: int = 0,
-) -> TokenSamples:
-    start = time.perf_counter()
-    output = sample_in_batches(
-        model,
-        real,
-        generator=make_generator(*entropy, 1, device=model.device),
-        clamp=clamp,
-        conditions=model.shared_conditions_of(len(real)),
-        trajectories=trajectories,
-    )
-    seconds = time.perf_counter() - start
-    return TokenSamples(output.x0, output.nfe, output.log_weights, seconds, output.trajectory)
+    return sample_tokens(model, real, entropy=entropy, clamp=partial.where(real, -1))

@@ -36,11 +36,12 @@ from discrete_diffusion.domains.bubble_diagrams.real_data import (
 from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.evaluation.held_out import sampling_seeds
+from discrete_diffusion.evaluation.measured_data import MeasuredData
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation, scalars_first
 from discrete_diffusion.evaluation.sample_sets import (
+    SampleSets,
     facts_of_files,
-    model_parts,
     sample_and_measure,
     shown_sizes,
 )
@@ -136,19 +137,22 @@ def evaluate_model(
     real = real_data_for_model(request, trained, vocab)
     assert real.data is not None
     trained.check_weights()
-    num, seeds = _num_samples(request), sampling_seeds(request)
+    drawing = SampleSets(
+        _num_samples(request),
+        sampling_seeds(request),
+        lambda drawn, folder: write_diagrams(folder / "samples.jsonl", decode(drawn, vocab)),
+    )
     parts = progress.parts(
-        *model_parts(num, seeds, len(real.reference)),
+        *drawing.parts(len(real.reference)),
         f"scoring the samples, with {_floor_draws(request)} draws for the floors",
     )
     data, told = real.data, list[ConditioningScores | None]()
     tokens, facts, measured = sample_and_measure(
-        *(request, trained, data, real.split),
-        name=real.name,
-        num=num,
-        seeds=seeds,
+        request,
+        trained,
+        MeasuredData(data, real.split, real.name),
+        drawing,
         parts=parts,
-        save=lambda drawn, folder: write_diagrams(folder / "samples.jsonl", decode(drawn, vocab)),
         also=lambda model: told.append(measure_told(model, data, real.split, request.seed)),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]

@@ -76,7 +76,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
             trained,
             way.on(model),
             num,
-            request.seed,
+            entropy=(request.seed,),
             size=size,
             trajectories=request.trajectory,
         )
@@ -115,7 +115,7 @@ def _sample_rejecting(
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
             stream = (turn,) if turn else ()
-            drawn = sample_fresh(trained, model, asked, request.seed, stream=stream, size=size)
+            drawn = sample_fresh(trained, model, asked, entropy=(request.seed, *stream), size=size)
             found = way.weighted(decode(drawn.tokens, vocab), drawn.log_weights)
             numbers = (drawn.nfe.tolist(), drawn.log_weights.tolist())
             return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]

@@ -27,11 +27,12 @@ from discrete_diffusion.domains.graphs.sample_scores import (
     score_samples,
 )
 from discrete_diffusion.evaluation.held_out import sampling_seeds
+from discrete_diffusion.evaluation.measured_data import MeasuredData
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation, scalars_first
 from discrete_diffusion.evaluation.sample_sets import (
+    SampleSets,
     facts_of_files,
-    model_parts,
     sample_and_measure,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
@@ -116,19 +117,15 @@ def evaluate_model(
     assert real.data is not None
     trained.check_weights()
     num = len(real.reference) if request.num_samples is None else int(request.num_samples)
-    seeds, types = sampling_seeds(request), GraphTypes.of(trained.data_config)
-    parts = progress.parts(*model_parts(num, seeds, len(real.reference)), "scoring the samples")
+    types = GraphTypes.of(trained.data_config)
 
     def save(drawn: Tensor, folder: Path) -> None:
         write_graphs(folder / SAMPLES, decode_graphs(drawn, vocab), types)
 
+    drawing = SampleSets(num, sampling_seeds(request), save)
+    parts = progress.parts(*drawing.parts(len(real.reference)), "scoring the samples")
     tokens, facts, measured = sample_and_measure(
-        *(request, trained, real.data, real.split),
-        name=real.name,
-        num=num,
-        seeds=seeds,
-        parts=parts,
-        save=save,
+        request, trained, MeasuredData(real.data, real.split, real.name), drawing, parts=parts
     )
     sets = [decode_graphs(drawn, vocab) for drawn in tokens]
     kind = trained.data_config.kind if request.kind is None else request.kind

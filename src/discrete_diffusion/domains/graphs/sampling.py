@@ -68,7 +68,9 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
         return lines_of(decode_graphs(output.x0, vocab), types)
 
     with trained.sharing() as shard:
-        drawn = sample_fresh(trained, trained.on(shard, lines), num, request.seed, size=size)
+        drawn = sample_fresh(
+            trained, trained.on(shard, lines), num, entropy=(request.seed,), size=size
+        )
     graphs = decode_graphs(drawn.tokens, vocab)
 
     def write() -> SavedSamples:

@@ -31,8 +31,8 @@ from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_d
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.sample_sets import (
+    SampleSets,
     facts_of_files,
-    model_parts,
     sample_and_measure,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
@@ -99,17 +99,11 @@ def evaluate_model(
     measured = some_held_out(request, data, split)
     num = NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
     seeds = [request.seed + k for k in range(request.seeds or 1)]
-    parts = progress.parts(
-        *model_parts(num, seeds, len(measured.splits[split])), "scoring the samples"
+    drawing = SampleSets(
+        num, seeds, lambda drawn, folder: write_molecules(decode(drawn, vocab), folder)
     )
-    tokens, facts, of_model = sample_and_measure(
-        *(request, trained, data, split),
-        name=on.name,
-        num=num,
-        seeds=seeds,
-        parts=parts,
-        save=lambda drawn, folder: write_molecules(decode(drawn, vocab), folder),
-    )
+    parts = progress.parts(*drawing.parts(len(measured.splits[split])), "scoring the samples")
+    tokens, facts, of_model = sample_and_measure(request, trained, on, drawing, parts=parts)
     sets = [decode(drawn, vocab) for drawn in tokens]
     facts |= on.facts(request)
     with next(parts):

@@ -52,7 +52,7 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     with trained.sharing() as shard:
         model = trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab)))
-        drawn = sample_fresh(trained, model, num, request.seed, size=size)
+        drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=size)
     molecules = decode(drawn.tokens, vocab) if len(drawn.tokens) else []
 
     def write() -> SavedSamples:

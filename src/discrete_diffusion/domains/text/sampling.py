@@ -30,7 +30,7 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 
     with trained.sharing() as shard:
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-        drawn = sample_fresh(trained, trained.on(shard, numbered), num, request.seed)
+        drawn = sample_fresh(trained, trained.on(shard, numbered), num, entropy=(request.seed,))
     texts = vocabulary.decode(drawn.tokens)
 
     def write() -> SavedSamples:

@@ -163,7 +163,7 @@ class BriefRequest:
         if turn == 0 and self._first is not None:
             return self._first
         drawn = sample_fresh(
-            self.trained, self.model, num, self.request.seed, stream=(turn,), size=self.sizes
+            self.trained, self.model, num, entropy=(self.request.seed, turn), size=self.sizes
         )
         diagrams, calls = decode(drawn.tokens, self.vocab), drawn.nfe.tolist()
         return [DrawnDiagram(*each) for each in zip(diagrams, calls, strict=True)]

@@ -164,8 +164,7 @@ def _by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
         asked.trained,
         replace(asked.model, sampler=sampler, steps=None),
         asked.num,
-        asked.request.seed,
-        stream=_SOFT,
+        entropy=(asked.request.seed, *_SOFT),
         size=asked.sizes,
     )
     facts = {
