@@ -12,10 +12,10 @@ from toy_samplers import exact
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.particles import (
+    Move,
     Particles,
     effective_number,
     log_mean,
-    move,
     systematic,
 )
 from toy_world import FULL, PADDED, noise_floor, total_variation
@@ -127,16 +127,9 @@ def test_a_move_leaves_the_conditional_unchanged(padded):
     rows = torch.multinomial(law, num, replacement=True, generator=make_generator(0))
     x, sampler = world.x0[rows], build_sampler({"name": "first-hitting"})
     constraint, generator = Toy(name, "possible", real), make_generator(1)
+    move = Move(sampler, exact("mdlm"), constraint, share=0.6)
     for _ in range(3):
-        output, accepted = move(
-            sampler,
-            exact("mdlm"),
-            x,
-            real.expand(num, -1),
-            constraint,
-            share=0.6,
-            generator=generator,
-        )
+        output, accepted = move(x, real.expand(num, -1), generator=generator)
         assert 0.2 < accepted.double().mean() < 1
         assert CONSTRAINTS[name](output.x0).all()
         x = output.x0
@@ -148,16 +141,9 @@ def test_fixed_positions_do_not_move():
     world, law, _ = conditional("one three")
     x = world.x0[torch.multinomial(law, 200, replacement=True, generator=make_generator(0))]
     fixed = torch.tensor([False, True, False]).expand(200, -1)
-    output, _ = move(
-        build_sampler({"name": "first-hitting"}),
-        exact("mdlm"),
-        x,
-        FULL.expand(200, -1),
-        Toy("one three", "possible", FULL),
-        share=1.0,
-        generator=make_generator(1),
-        fixed=fixed,
-    )
+    sampler = build_sampler({"name": "first-hitting"})
+    move = Move(sampler, exact("mdlm"), Toy("one three", "possible", FULL), share=1.0)
+    output, _ = move(x, FULL.expand(200, -1), generator=make_generator(1), fixed=fixed)
     assert torch.equal(output.x0[:, 1], x[:, 1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,8 +44,59 @@ def general_bound(
     """
     if not isinstance(process, InterpolatingProcess):
         return jump_bound(process, xt, x0, log_d0, t, real)
-    bound: Tensor = _GeneralBound.apply(log_d0, process, xt, x0, t, real)
+    bound: Tensor = _GeneralBound.apply(log_d0, _Noised(process, xt, x0, t, real))
     return bound
+
+
+class _Noised(NamedTuple):
+    """Noisy and clean ids Int[B, L] at the times t, and where they count; as ``general_bound``."""
+
+    process: InterpolatingProcess
+    xt: Tensor
+    x0: Tensor
+    t: Tensor
+    real: Tensor
+
+
+class _Terms(NamedTuple):
+    """The quantities of the bound at z and x0, in logarithms but for W and R; Float64[B, L] each.
+
+    ``rise``: log(Q / b). ``log_ratio``: log(q / Q). ``w``, ``r``: 0 where nothing counts.
+    """
+
+    log_alpha: Tensor
+    log_d_z: Tensor
+    log_d_x: Tensor
+    log_b_z: Tensor
+    log_b_x: Tensor
+    rise_z: Tensor
+    rise_x: Tensor
+    log_ratio_z: Tensor
+    log_ratio_x: Tensor
+    w: Tensor
+    r: Tensor
+
+    @classmethod
+    def of(cls, log_d0: Tensor, noised: _Noised) -> _Terms:
+        process, xt, x0, t, real = noised
+        log_alpha, stays = process.log_alpha(t).double().expand(xt.shape), xt == x0
+        log_d_z, log_d_x = (
+            log_d0.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double() for ids in (xt, x0)
+        )
+        log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
+        rise_z = _softplus(log_alpha + log_d_z - log_b_z)
+        rise_x = _softplus(log_alpha + log_d_x - log_b_x)
+        log_ratio_x = _softplus_difference(log_alpha - log_b_x, -log_d_x)
+        log_ratio_z = torch.where(stays, log_ratio_x, -rise_z)
+        log_rate = process.log_rate_at(xt, t)
+        counted = real & (log_rate > neg_inf(log_rate.dtype) / 2)  # absorbing noise left some alone
+        truth_rise = torch.where(stays, _softplus(log_alpha - log_b_z), 0.0)  # log q(z) / b(z)
+        return cls(
+            *(log_alpha, log_d_z, log_d_x, log_b_z, log_b_x),
+            *(rise_z, rise_x, log_ratio_z, log_ratio_x),
+            w=torch.where(counted, (log_rate - log_b_z - truth_rise).exp(), 0.0),
+            r=torch.where(counted, (log_rate - log_b_z - rise_z).exp(), 0.0),
+        )
 
 
 class _GeneralBound(torch.autograd.Function):
@@ -64,32 +115,9 @@ class _GeneralBound(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        log_d0: Tensor,
-        process: InterpolatingProcess,
-        xt: Tensor,
-        x0: Tensor,
-        t: Tensor,
-        real: Tensor,
-    ) -> Tensor:
-        log_alpha = process.log_alpha(t).double().expand(xt.shape)
-        alpha, stays = log_alpha.exp(), xt == x0
-        log_d_z, log_d_x = (
-            log_d0.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double() for ids in (xt, x0)
-        )
-        log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
-        rise_z = _softplus(log_alpha + log_d_z - log_b_z)
-        rise_x = _softplus(log_alpha + log_d_x - log_b_x)
-        log_ratio_x = _softplus_difference(log_alpha - log_b_x, -log_d_x)  # log q(x0) / Q(x0)
-        log_ratio_z = torch.where(stays, log_ratio_x, -rise_z)
-
-        log_rate = process.log_rate_at(xt, t)
-        counted = real & (log_rate > neg_inf(log_rate.dtype) / 2)  # absorbing noise left some alone
-        truth_rise = torch.where(stays, _softplus(log_alpha - log_b_z), 0.0)  # log q(z) / b(z)
-        w = torch.where(counted, (log_rate - log_b_z - truth_rise).exp(), 0.0)
-        r = torch.where(counted, (log_rate - log_b_z - rise_z).exp(), 0.0)
-
+    def forward(ctx: Any, log_d0: Tensor, noised: _Noised) -> Tensor:
+        terms = _Terms.of(log_d0, noised)
+        w, r, log_alpha = terms.w, terms.r, terms.log_alpha
         scale = (w + r).clamp(min=torch.finfo(w.dtype).tiny)
         from_w, from_r = ((one / scale).unsqueeze(-1) for one in (w, r))
         slope = torch.empty_like(log_d0) if ctx.needs_input_grad[0] else None
@@ -97,27 +125,23 @@ class _GeneralBound(torch.autograd.Function):
         for part in _parts(log_d0):
             samples, positions = part
             model = (log_d0[part].double() + log_alpha[part].unsqueeze(-1)).exp_()  # alpha D
-            noise = process.noise(t[samples], positions).clamp(min=NO_NOISE)
+            noise = noised.process.noise(noised.t[samples], positions).clamp(min=NO_NOISE)
             ratio = model / noise
             data[part] = model.sum(dim=-1)
             risen[part] = noise.mul_(ratio.log1p()).sum(dim=-1)
             if slope is not None:
                 slope[part] = model.mul_(from_r[part] - from_w[part] / ratio.add_(1))
 
-        b_x = log_b_x.exp()
-        divergence = alpha * log_ratio_x + b_x * _softplus(log_alpha - log_b_x) - risen
-        near = w * torch.expm1(log_ratio_z.clamp(max=1.0))  # R - W, which may cancel
-        beyond = torch.where(log_ratio_z < 1, near, r - w)
+        alpha, b_x = log_alpha.exp(), terms.log_b_x.exp()
+        divergence = alpha * terms.log_ratio_x + b_x * _softplus(log_alpha - terms.log_b_x) - risen
+        near = w * torch.expm1(terms.log_ratio_z.clamp(max=1.0))  # R - W, which may cancel
+        beyond = torch.where(terms.log_ratio_z < 1, near, r - w)
         if slope is not None:
-            share_z = (log_alpha + log_d_z - log_b_z - rise_z).exp()
-            share_x = (log_alpha + log_d_x - log_b_x - rise_x).exp()
-            slope_x = r * alpha * log_d_x.exp() - w * (b_x + alpha) * share_x
-            q_z = log_b_z.exp() + alpha * stays
-            slope_z = r * alpha * log_d_z.exp() + (w * (1 - q_z) - r * (data + 1 - alpha)) * share_z
-            for ids, one in ((x0, slope_x), (xt, slope_z)):
+            at_x0, at_z = _slopes(terms, data, stays=noised.xt == noised.x0)
+            for ids, one in ((noised.x0, at_x0), (noised.xt, at_z)):
                 slope.scatter_(-1, ids.unsqueeze(-1), (one / scale).unsqueeze(-1).to(slope))
             ctx.save_for_backward(slope, scale)
-        return w * (divergence - log_ratio_z) + beyond + r * (data - alpha)
+        return w * (divergence - terms.log_ratio_z) + beyond + r * (data - alpha)
 
     @staticmethod
     @once_differentiable
@@ -127,7 +151,19 @@ class _GeneralBound(torch.autograd.Function):
         found = torch.empty_like(slope)
         for part in _parts(slope):
             found[part] = factor[part] * slope[part]
-        return found, None, None, None, None, None
+        return found, None
+
+
+def _slopes(terms: _Terms, data: Tensor, *, stays: Tensor) -> tuple[Tensor, Tensor]:
+    """The derivatives by log D at x0 and at z, Float64[B, L] each. ``data``: the sum of alpha D;
+    ``stays``: Bool[B, L], where z is x0."""
+    w, r, alpha = terms.w, terms.r, terms.log_alpha.exp()
+    share_z = (terms.log_alpha + terms.log_d_z - terms.log_b_z - terms.rise_z).exp()
+    share_x = (terms.log_alpha + terms.log_d_x - terms.log_b_x - terms.rise_x).exp()
+    slope_x = r * alpha * terms.log_d_x.exp() - w * (terms.log_b_x.exp() + alpha) * share_x
+    q_z = terms.log_b_z.exp() + alpha * stays
+    slope_z = r * alpha * terms.log_d_z.exp() + (w * (1 - q_z) - r * (data + 1 - alpha)) * share_z
+    return slope_x, slope_z
 
 
 def _parts(values: Tensor) -> Iterator[tuple[slice, slice]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import torch
@@ -12,6 +13,21 @@ from discrete_diffusion.categorical import log_one_hot, log_softmax_on, nucleus,
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.types import Batch, Conditions, LossOutput, Prediction
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """How D is changed before it is sampled: tempered, then narrowed, then cut to its nucleus.
+
+    Args:
+        support: Bool[B, L, V], a narrowing of the legal ids, or None.
+        temperature: D^(1/T), 1 for the model itself.
+        top_p: nucleus mass kept of D, 1 for the model itself.
+    """
+
+    support: Tensor | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
 
 
 class TokenAlgorithm(Algorithm):
@@ -158,32 +174,27 @@ class TokenAlgorithm(Algorithm):
         t: Tensor,
         s: Tensor,
         real: Tensor,
-        support: Tensor | None = None,
+        shaping: Shaping | None = None,
         *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
         conditions: Conditions | None = None,
     ) -> Prediction:
-        """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed ``support``.
+        """p(x_s | x_t) per position for s < t, and the weights that undo a narrowed support.
 
-        D is tempered, then narrowed, then cut to its nucleus. At s = 0 this is the ordinary
-        posterior p(x0 | x_t).
+        At s = 0 this is the ordinary posterior p(x0 | x_t).
 
         Args:
             x_t: Int[B, L], noisy ids.
             t: Float[B], times.
             s: Float[B], times before t.
             real: Bool[B, L], False where x_t stays.
-            support: Bool[B, L, V], a narrowing of the legal ids, or None.
-            temperature: D^(1/T), 1 for the model itself.
-            top_p: nucleus mass kept of D, 1 for the model itself.
+            shaping: how D is changed; None for the model itself.
             conditions: conditions by name, or None.
 
         Returns:
             Log-probabilities and log importance weights, Float[B, L, V] each.
         """
         log_d0 = self.denoise(x_t, t, real, conditions)
-        return self.step(log_d0, x_t, t, s, real, support, temperature=temperature, top_p=top_p)
+        return self.step(log_d0, x_t, t, s, real, shaping)
 
     def step(
         self,
@@ -192,10 +203,7 @@ class TokenAlgorithm(Algorithm):
         t: Tensor,
         s: Tensor,
         real: Tensor,
-        support: Tensor | None = None,
-        *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
+        shaping: Shaping | None = None,
     ) -> Prediction:
         """``predict`` with log D already computed.
 
@@ -205,20 +213,19 @@ class TokenAlgorithm(Algorithm):
             t: Float[B], times.
             s: Float[B], times before t.
             real: Bool[B, L], False where x_t stays.
-            support: Bool[B, L, V], a narrowing of the legal ids, or None.
-            temperature: D^(1/T), 1 for the model itself.
-            top_p: nucleus mass kept of D, 1 for the model itself.
+            shaping: how D is changed; None for the model itself.
 
         Returns:
             Log-probabilities and log importance weights, Float[B, L, V] each.
         """
-        log_d0 = temper(log_d0, temperature)
+        shaping = shaping or Shaping()
+        log_d0 = temper(log_d0, shaping.temperature)
         posterior, log_weights = self.process.posterior_log_probs, None
-        if support is not None:
-            narrowed = log_softmax_on(log_d0, support & self.layout.support)
+        if shaping.support is not None:
+            narrowed = log_softmax_on(log_d0, shaping.support & self.layout.support)
             log_weights = posterior(x_t, log_d0, t, s) - posterior(x_t, narrowed, t, s)
             log_d0 = narrowed
-        log_probs = posterior(x_t, nucleus(log_d0, top_p), t, s)
+        log_probs = posterior(x_t, nucleus(log_d0, shaping.top_p), t, s)
         unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
         return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
 

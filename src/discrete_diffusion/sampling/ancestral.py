@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import Shaping, TokenAlgorithm
 from discrete_diffusion.categorical import sample_categorical, uniform_draws
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import check_whole_number
@@ -87,15 +87,14 @@ class GridSampler(TokenSampler):
         rows = block.free.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
+        support = None if draft.support is None else draft.support[rows]
         prediction = draft.algorithm.step(
             self.log_d0(draft, rows, draft.at(t)[rows]),
             draft.x[rows],
             draft.at(t)[rows],
             draft.at(s)[rows],
             draft.real[rows],
-            None if draft.support is None else draft.support[rows],
-            temperature=self.temperature,
-            top_p=self.top_p,
+            Shaping(support, self.temperature, self.top_p),
         )
         here = block.free[rows]
         tokens = sample_categorical(prediction.log_probs[here], draft.generator)

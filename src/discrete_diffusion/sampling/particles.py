@@ -208,32 +208,39 @@ def systematic(log_weights: Tensor, num: int, generator: torch.Generator) -> Ten
     return torch.searchsorted(share / share[-1], points, right=True).clamp(max=len(share) - 1)
 
 
-def move(
-    sampler: FirstHitting,
-    algorithm: TokenAlgorithm,
-    x: Tensor,
-    real: Tensor,
-    constraint: Constraint,
-    *,
-    share: float,
-    generator: torch.Generator,
-    fixed: Tensor | None = None,
-    conditions: Conditions | None = None,
-) -> tuple[SampleOutput, Tensor]:
-    """A Metropolis-Hastings move of finished samples x Int[B, L], which leaves p given C unchanged.
+@dataclass(frozen=True)
+class Move:
+    """A Metropolis-Hastings move of finished samples, which leaves p given C unchanged.
 
-    Each position is hidden with probability ``share``, but for those ``fixed`` Bool[B, L], and
-    sampled anew given the rest by ``sampler``. This is reversible with respect to p, as far as
-    clamped samples are those of one joint distribution, so the move is accepted where the new
-    sample meets C. ``conditions``: those that p has, a row each.
-
-    Returns the samples, Int[B, L] in ``x0``, and Bool[B], which of them were accepted.
+    Each position is hidden with probability ``share`` and sampled anew given the rest by
+    ``sampler``. This is reversible with respect to p, as far as clamped samples are those of one
+    joint distribution, so the move is accepted where the new sample meets C.
     """
-    free = real if fixed is None else real & ~fixed
-    hidden = (uniform_draws(tuple(x.shape), generator, x.device) < share) & free
-    clamp = x.masked_fill(hidden | ~real, -1)
-    output = sampler.sample(
-        algorithm, real, generator=generator, clamp=clamp, conditions=conditions
-    )
-    accepted = constraint.met(output.x0)
-    return replace(output, x0=torch.where(accepted.unsqueeze(1), output.x0, x)), accepted
+
+    sampler: FirstHitting
+    algorithm: TokenAlgorithm
+    constraint: Constraint
+    share: float
+
+    def __call__(
+        self,
+        x: Tensor,
+        real: Tensor,
+        *,
+        generator: torch.Generator,
+        fixed: Tensor | None = None,
+        conditions: Conditions | None = None,
+    ) -> tuple[SampleOutput, Tensor]:
+        """The samples x Int[B, L] after the move, in ``x0``, and Bool[B], which were accepted.
+
+        ``fixed``: Bool[B, L], positions that are not hidden. ``conditions``: those that p has, a
+        row each.
+        """
+        free = real if fixed is None else real & ~fixed
+        hidden = (uniform_draws(tuple(x.shape), generator, x.device) < self.share) & free
+        clamp = x.masked_fill(hidden | ~real, -1)
+        output = self.sampler.sample(
+            self.algorithm, real, generator=generator, clamp=clamp, conditions=conditions
+        )
+        accepted = self.constraint.met(output.x0)
+        return replace(output, x0=torch.where(accepted.unsqueeze(1), output.x0, x)), accepted

@@ -18,6 +18,26 @@ from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.types import Conditions, SampleOutput
 
 
+@dataclass
+class _Rows:
+    """Samples so far: ``x`` Float[B, N, M], scaled, whose ``masked`` Bool[B, N] rows are sampled.
+
+    ``conditions``: encoded, a row each.
+    """
+
+    algorithm: MaskedFeatures
+    x: Tensor
+    masked: Tensor
+    real: Tensor
+    conditions: dict[str, Any]
+    generator: torch.Generator
+    calls: progress.Calls
+
+    def conditions_of(self, some: Tensor) -> dict[str, Any]:
+        """Those of some samples, Int[R] or Bool[B]."""
+        return {name: value[some] for name, value in self.conditions.items()}
+
+
 @dataclass(kw_only=True)
 class RowAncestral(Sampler[MaskedFeatures]):
     """Row-ancestral: hidden rows are revealed step by step, observed ones returned unchanged.
@@ -83,71 +103,55 @@ class RowAncestral(Sampler[MaskedFeatures]):
         steps = self.steps if steps is None else steps
         with eval_mode(algorithm), progress.calls() as calls:
             x = algorithm.scaling(clamp).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
+            encoded = algorithm.encoded(conditions)
+            rows = _Rows(algorithm, x, masked, real, encoded, generator, calls)
             run = self._reveal if algorithm.objective == "mask" else self._denoise
-            x, nfe = run(
-                algorithm, x, masked, real, algorithm.encoded(conditions), steps, generator, calls
-            )
-        filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(x), clamp.float())
+            nfe = run(rows, steps)
+        filled = torch.where(masked.unsqueeze(-1), algorithm.scaling.inverse(rows.x), clamp.float())
         return SampleOutput(filled, nfe, torch.zeros_like(nfe).double())
 
-    def _reveal(
-        self,
-        algorithm: MaskedFeatures,
-        x: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        given: dict[str, Any],
-        steps: int,
-        generator: torch.Generator,
-        calls: progress.Calls,
-    ) -> tuple[Tensor, Tensor]:
-        u = uniform_draws(tuple(masked.shape), generator, x.device)
+    def _reveal(self, rows: _Rows, steps: int) -> Tensor:
+        """Sample every row once, in ``rows.x``; the network calls Int64[B]."""
+        algorithm, x, masked = rows.algorithm, rows.x, rows.masked
+        u = uniform_draws(tuple(masked.shape), rows.generator, x.device)
         nfe = torch.zeros(len(x), dtype=torch.long, device=x.device)
         grid = torch.linspace(1, 0, steps + 1, dtype=torch.float64, device=x.device)
         for k, s in enumerate(grid[1:]):
-            calls.come(k / steps, steps - k)
+            rows.calls.come(k / steps, steps - k)
             reveal = masked & (u >= algorithm.process.one_minus_alpha(s.expand(len(x))))
             some = reveal.any(dim=1).nonzero().squeeze(1)  # (R,)
             if some.numel() == 0:
                 continue
-            of_some = {name: value[some] for name, value in given.items()}
-            calls.begin()
-            xhat = algorithm.denoise_masked(x[some], masked[some], real[some], of_some)
-            drawn = xhat + self._noise(xhat, 0.0, generator)
+            of_some = rows.conditions_of(some)
+            rows.calls.begin()
+            xhat = algorithm.denoise_masked(x[some], masked[some], rows.real[some], of_some)
+            drawn = xhat + self._noise(xhat, 0.0, rows.generator)
             x[some] = torch.where(reveal[some].unsqueeze(-1), drawn, x[some])
             masked = masked & ~reveal
             nfe[some] += 1
-        return x, nfe
+        return nfe
 
-    def _denoise(
-        self,
-        algorithm: MaskedFeatures,
-        x: Tensor,
-        masked: Tensor,
-        real: Tensor,
-        given: dict[str, Any],
-        steps: int,
-        generator: torch.Generator,
-        calls: progress.Calls,
-    ) -> tuple[Tensor, Tensor]:
-        gaussian, some = algorithm.gaussian, masked.any(dim=1)
+    def _denoise(self, rows: _Rows, steps: int) -> Tensor:
+        """Denoise all rows together, in ``rows.x``; the network calls Int64[B]."""
+        algorithm, some = rows.algorithm, rows.masked.any(dim=1)
+        gaussian = algorithm.gaussian
         last = gaussian.num_timesteps - 1
         grid = (
             torch.linspace(last, -1, min(steps, last + 1) + 1, dtype=torch.float64).round().long()
         )
-        noisy = masked[some].unsqueeze(-1)
-        of_some = {name: value[some] for name, value in given.items()}
-        state = torch.where(noisy, self._noise(x[some], 1.0, generator), x[some])  # (R, N, M)
-        calls.expect(len(grid) - 1)
+        masked, real, of_some = rows.masked[some], rows.real[some], rows.conditions_of(some)
+        x, noisy = rows.x[some], masked.unsqueeze(-1)
+        state = torch.where(noisy, self._noise(x, 1.0, rows.generator), x)  # (R, N, M)
+        rows.calls.expect(len(grid) - 1)
         for step in pairwise(grid.to(x.device)):
             k, j = (index.expand(len(state)) for index in step)
-            calls.begin()
-            xhat = algorithm.denoise_noised(state, masked[some], k, real[some], of_some)
+            rows.calls.begin()
+            xhat = algorithm.denoise_noised(state, masked, k, real, of_some)
             mean, variance = gaussian.posterior(state, xhat, k, j)
-            drawn = mean + variance.sqrt() * self._noise(state, 1.0, generator)
+            drawn = mean + variance.sqrt() * self._noise(state, 1.0, rows.generator)
             state = torch.where(noisy, drawn.float(), state)
-        x[some] = state
-        return x, some.long() * (len(grid) - 1)
+        rows.x[some] = state
+        return some.long() * (len(grid) - 1)
 
     def _noise(self, like: Tensor, default: float, generator: torch.Generator) -> Tensor:
         """Normal noise of the temperature's size; zeros cost no random number."""

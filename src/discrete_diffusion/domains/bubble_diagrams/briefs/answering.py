@@ -40,7 +40,7 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.drawing import sample_seeds
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.particles import effective_samples, log_mean, move, systematic
+from discrete_diffusion.sampling.particles import Move, effective_samples, log_mean, systematic
 from discrete_diffusion.types import SampleOutput
 
 if TYPE_CHECKING:
@@ -182,7 +182,6 @@ class BriefRequest:
         tries = self.request.tries or TRIES
         kept = accept(
             self._draw,
-            self.num,
             self.meets,
             Accepted(self.num, "meet the brief", most_calls),
             tries=tries,
@@ -272,14 +271,11 @@ class BriefRequest:
         sampler = self.trained.sampler
         assert isinstance(sampler, FirstHitting)
         on_device = make_generator(*sample_seeds(generator, 1), device=model.device)
+        move = Move(sampler, model.algorithm, self.constraint, MOVED)
         for _ in range(MOVES):
             output, took = move(
-                sampler,
-                model.algorithm,
                 tokens.to(model.device),
                 real.to(model.device),
-                self.constraint,
-                share=MOVED,
                 generator=on_device,
                 conditions=model.shared_conditions_of(len(tokens)),
             )

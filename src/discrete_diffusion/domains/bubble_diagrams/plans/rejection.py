@@ -134,12 +134,11 @@ def keep_buildable(
     verdicts."""
     judge = Buildable(effort, shard or Shard())
     remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
-    return accept(draw, num, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
+    return accept(draw, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
 
 
 def accept(
     draw: Draw,
-    num: int,
     judge: Callable[[Sequence[BubbleDiagram]], list[bool | None]],
     kept: Accepted,
     *,
@@ -147,7 +146,7 @@ def accept(
     remedy: str,
     on_kept: OnKept | None = None,
 ) -> Accepted:
-    """The first ``num`` samples that ``judge`` finds to have what is requested, in ``kept``.
+    """The first samples that ``judge`` finds to have what is requested, in ``kept``.
 
     Whole samples are rejected, their number of rooms too: if ``draw`` samples from p, these are
     samples from p given what is requested. If it returns fewer than the number, there is no further
@@ -157,8 +156,8 @@ def accept(
     Raises ``ValueError`` if none fits, unless ``kept`` has ``most_calls``.
     """
     ended = False
-    with progress.task(f"drawing samples that {kept.having}", num, "samples") as going:
-        for turn in range(tries * num):
+    with progress.task(f"drawing samples that {kept.having}", kept.asked, "samples") as going:
+        for turn in range(tries * kept.asked):
             if ended or not (asked := kept.next_round(tries)):
                 break
             try:
