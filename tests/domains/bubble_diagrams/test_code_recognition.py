@@ -13,6 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
     write_diagrams,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 PLANS = list(generate_plans(567, seed=3))
 HOUSE_GAN = dict(enumerate((1, 3, 2, 4, 9, 3, 3, 3, 3, 7, 8, 6, 10)))
@@ -47,7 +48,7 @@ def test_house_gan_codes_are_refused_until_they_are_named(write, boxes, skip_inv
     """Every line would pass as a plan of RPLAN, and every room but two as another one."""
     path = write(*records(HOUSE_GAN, boxes=boxes))
     with pytest.raises(ValueError, match="room codes fit several tables") as caught:
-        read_report(path, skip_invalid=skip_invalid)
+        read_report(path, ReadOptions(skip_invalid=skip_invalid))
     for word in (
         *(str(path), "data.codes=housegan", "codes=TABLE", "--code-table", "4 Bathroom"),
         *("4 DiningRoom", "6 Storage (closet)", "6 StudyRoom"),
@@ -55,7 +56,7 @@ def test_house_gan_codes_are_refused_until_they_are_named(write, boxes, skip_inv
         "housegan reads 567 of 567 plans, 567 with a living room",
     ):
         assert word in str(caught.value)
-    report = read_report(path, codes="housegan", skip_invalid=skip_invalid)
+    report = read_report(path, ReadOptions(codes="housegan", skip_invalid=skip_invalid))
     assert (len(report.diagrams), report.problems, report.codes) == (567, (), ("housegan",))
     assert "(room codes of housegan)" in report.summary()
     same = {0: 0, 2: 2, 3: 3, 4: 4, 9: 9, 10: 10, 11: 11, 12: 11}
@@ -97,7 +98,7 @@ def test_coarse_codes_without_their_format_are_refused(write):
     path = write(*records(COARSE, boxes=True))
     with pytest.raises(ValueError, match=r"5 ChildRoom.*5 Storage"):
         read_report(path)
-    assert read_report(path, codes="coarse").codes == ("coarse",)
+    assert read_report(path, ReadOptions(codes="coarse")).codes == ("coarse",)
 
 
 def test_a_file_of_two_tables_is_refused(write):
@@ -133,7 +134,7 @@ def test_a_few_plans_of_another_table_are_named(write, caplog, codes, reason):
 
 def test_plans_of_one_table_are_silent(write, caplog):
     assert read_report(write(*records(RPLAN))).num_doubtful == 0
-    assert read_report(write(*records(HOUSE_GAN)), codes="housegan").num_doubtful == 0
+    assert read_report(write(*records(HOUSE_GAN)), ReadOptions(codes="housegan")).num_doubtful == 0
     partial = [{"rooms": [None, 1, 2]}] * 2  # the living room may be the unknown one
     assert len(read_partials(write(*[{"rooms": [0, 7, None]}] * 20, *partial))) == 22
     assert caplog.records == []
@@ -142,7 +143,7 @@ def test_plans_of_one_table_are_silent(write, caplog):
 def test_what_is_said_is_not_recognised(write, tmp_path):
     """Names, a record's own word and a format with codes of its own say it for themselves."""
     named = [plan.to_json() for plan in PLANS[:5]]
-    report = read_report(write(*named), codes="housegan")
+    report = read_report(write(*named), ReadOptions(codes="housegan"))
     assert (list(report.diagrams), report.codes) == (PLANS[:5], ())
     assert "room codes" not in report.summary()
     some = named[0] | {"rooms": ["LivingRoom", *PLANS[0].rooms[1:]]}
@@ -154,7 +155,7 @@ def test_what_is_said_is_not_recognised(write, tmp_path):
     house_gan_pp = {"room_type": [1, 3], "boxes": [[0, 0, 40, 40], [44, 0, 90, 40]], "ed_rm": []}
     rendered = {"room_type": [0, 4], "boxes": house_gan_pp["boxes"], "rel": []}
     report = read_report(
-        write(house_gan_pp, rendered, *records(HOUSE_GAN, PLANS[:9])), codes="housegan"
+        write(house_gan_pp, rendered, *records(HOUSE_GAN, PLANS[:9])), ReadOptions(codes="housegan")
     )
     assert report.codes == ("coarse", "housegan", "houseganpp")
     assert [d.room_names for d in report.diagrams[:2]] == [
@@ -181,7 +182,7 @@ def test_names_elsewhere_in_the_file_speak_for_our_codes(write):
 def test_lines_that_no_table_reads_do_not_decide(write):
     lines = [*records(RPLAN, PLANS[:3]), *[{"rooms": [1, 99], "relations": []}] * 9]
     lines += [{"rooms": [1, 9], "relations": [[0, 5, 1]]}] * 9
-    report = read_report(write(*lines), skip_invalid=True)
+    report = read_report(write(*lines), ReadOptions(skip_invalid=True))
     assert (report.codes, len(report.diagrams), len(report.problems)) == (("rplan",), 3, 18)
 
 

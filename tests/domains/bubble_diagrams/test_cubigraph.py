@@ -10,6 +10,7 @@ import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENCY, RELATIONS
 
 PLAN = {
@@ -80,7 +81,7 @@ def test_what_is_wrong_is_named(tmp_path, change, message):
     path.write_text(json.dumps({"7": PLAN, "x9": PLAN | change}))
     with pytest.raises(ValueError, match=rf"data.json, plan x9, field {message}|{message}"):
         read_diagrams(path)
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert len(report.diagrams) == 1
     assert report.problems[0].record == "plan x9"
 
@@ -90,7 +91,7 @@ def test_larger_plans_are_counted(tmp_path):
     path.write_text(json.dumps({"7": PLAN}))
     with pytest.raises(ValueError, match=r"4 rooms, more than n_max=3; allow more with data.n_max"):
         read_diagrams(path, n_max=3)
-    report = read_report(path, n_max=3, skip_invalid=True)
+    report = read_report(path, ReadOptions(n_max=3, skip_invalid=True))
     assert "0 diagrams from 1 plan; 1 invalid left out" in report.counts()
 
 
@@ -98,7 +99,7 @@ def test_the_real_plans(real_data):
     path = real_data / "cubigraph5k" / "data.json.gz"
     if not path.is_file():
         pytest.skip(f"{path} is not there")
-    report = read_report(path, n_max=33, vocabulary=ADJACENCY)
+    report = read_report(path, ReadOptions(n_max=33, vocabulary=ADJACENCY))
     assert len(report.diagrams) == report.num_records == 3493
     sizes = Counter(diagram.num_rooms for diagram in report.diagrams)
     assert max(sizes) == 33

@@ -13,6 +13,7 @@ import pytest
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_partials
 from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import foreign_format
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 LINES = [json.dumps(plan.to_json()).encode() for plan in generate_plans(5, seed=1)]
 
@@ -76,7 +77,7 @@ def test_one_sentence_says_what_it_is_and_what_is_read(tmp_path, name):
     assert "\n" not in sentence
     for known in ("JSON lines", "GraphML", "DXF", "GeoJSON", "WKT", "data.mat"):
         assert known in sentence
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert [problem.sentence() for problem in report.problems] == [sentence]
     assert (report.num_records, report.diagrams) == (1, ())
     if "JSON object" not in what:
@@ -95,7 +96,7 @@ def test_text_is_not_foreign(tmp_path):
 def test_a_wrong_line_among_plans_is_a_wrong_line(tmp_path):
     path = tmp_path / "plans.jsonl"
     path.write_bytes(b"\n".join([b"room,x,y", *LINES, bytes(9)]))
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert [problem.record for problem in report.problems] == ["line 1", "line 7"]
     assert report.num_records == 7
 

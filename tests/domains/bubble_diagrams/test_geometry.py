@@ -16,6 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import (
     threshold_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
 
 V = (10, 10, 20, 20)
@@ -200,9 +201,9 @@ def test_files_in_metres_are_refused_and_read_by_their_unit(tmp_path):
     path.write_text("".join(json.dumps(each) + "\n" for each in objects))
     for arguments in ({}, {"threshold": 9.0}, {"skip_invalid": True}):
         with pytest.raises(ValueError, match=rf"^{path}: .*data\.unit=metres"):
-            read_report(path, **arguments)
+            read_report(path, ReadOptions(**arguments))
     for arguments in ({"unit": "metres"}, {"threshold": 0.633}):
-        read = read_report(path, **arguments).diagrams
+        read = read_report(path, ReadOptions(**arguments)).diagrams
         assert [d.relations for d in read] == [plan.relations for plan in plans]
     with_relations = [each | {"relations": []} for each in objects]  # nothing is measured
     path.write_text("".join(json.dumps(each) + "\n" for each in with_relations))
@@ -231,7 +232,7 @@ def test_a_few_plans_in_another_unit_are_refused(tmp_path, unit, num):
     remedy = r"shorter side measures .* a file per unit, .*data\.unit"
     for arguments in ({}, {"threshold": 9.0}, {"unit": unit, "skip_invalid": True}):
         with pytest.raises(ValueError, match=rf"^{path}: .*{counts}{path}, line \d+, .*{remedy}"):
-            read_report(path, **arguments)
+            read_report(path, ReadOptions(**arguments))
     if unit != "feet":
         file = f"{folder}/{'ab'[num < 12]}.jsonl"
         with pytest.raises(ValueError, match=rf"^{folder}: {counts}{file}, line 1, .*{remedy}"):

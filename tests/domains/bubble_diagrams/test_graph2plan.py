@@ -14,6 +14,7 @@ from scipy.io import savemat
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)))
 
@@ -92,7 +93,7 @@ def test_wrong_records_are_named(tmp_path):
     path = tmp_path / "data.mat"
     wrong = [mat_record(PLAN) | change for change, _, _ in WRONG]
     write_mat(path, [mat_record(PLAN), *wrong, mat_record(PLAN)])
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert report.diagrams == (PLAN, PLAN)
     for k, (problem, (_, field, reason)) in enumerate(
         zip(report.problems, WRONG, strict=True), start=2

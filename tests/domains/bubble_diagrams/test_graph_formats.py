@@ -17,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import (
     to_networkx,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
 
@@ -115,7 +116,7 @@ def test_mutated_graphml_is_read_or_refused(tmp_path):
             k, other = rng.randrange(len(parts)), rng.randrange(len(parts))
             changed[k] = rng.choice([changed[other], rng.choice(tokens)])
         path.write_text("".join(changed))
-        report = read_report(path, skip_invalid=True)
+        report = read_report(path, ReadOptions(skip_invalid=True))
         assert len(report.diagrams) + len(report.problems) == report.num_records == 1
         assert all(problem.sentence().isprintable() for problem in report.problems)
         accepted += len(report.diagrams)

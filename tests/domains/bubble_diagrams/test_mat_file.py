@@ -13,6 +13,7 @@ from mat_files import mat_record, write_mat
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files import graph2plan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)))
 
@@ -119,7 +120,7 @@ def test_mutated_files_are_read_or_refused_with_a_sentence(tmp_path, num):
     for k in range(num):
         compress = k % 2 == 0
         path.write_bytes(mutated(whole[compress], rng))
-        report = read_report(path, skip_invalid=True)
+        report = read_report(path, ReadOptions(skip_invalid=True))
         assert report.num_records == len(report.diagrams) + len(report.problems) >= 1
         for problem in report.problems:
             assert problem.sentence().startswith(f"{path}")

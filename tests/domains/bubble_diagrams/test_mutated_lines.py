@@ -12,6 +12,7 @@ import pytest
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import RepeatedKeys, load_json
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 NUM_MUTANTS = 10_000
 TOKENS = [
@@ -132,7 +133,7 @@ def test_every_mutant_is_accounted_for_and_what_is_accepted_round_trips(tmp_path
     path, copy = tmp_path / "plans.jsonl", tmp_path / "copy.jsonl"
     content = b"\n".join(mutants)
     path.write_bytes(content)
-    report = read_report(path, skip_invalid=True, codes="rplan")
+    report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
     lines = content.split(b"\n")
     num_lines = sum(bool(line.removeprefix(b"\xef\xbb\xbf").strip()) for line in lines)
     assert report.num_records == num_lines >= NUM_MUTANTS - 50
@@ -166,12 +167,12 @@ def test_the_strict_reading_ends_at_the_first_problem_with_its_sentence(tmp_path
     path = tmp_path / "plan.jsonl"
     for line in mutants[::50]:
         path.write_bytes(line or b"\n")
-        report = read_report(path, skip_invalid=True, codes="rplan")
+        report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
         if not report.problems:
-            assert read_report(path, codes="rplan") == report
+            assert read_report(path, ReadOptions(codes="rplan")) == report
             continue
         with pytest.raises(ValueError, match=re.escape(report.problems[0].sentence())):
-            read_report(path, codes="rplan")
+            read_report(path, ReadOptions(codes="rplan"))
 
 
 def test_mutated_json_files_are_accounted_for(tmp_path, mutants):
@@ -179,12 +180,12 @@ def test_mutated_json_files_are_accounted_for(tmp_path, mutants):
     path = tmp_path / "plan.json"
     for line in mutants[::50]:
         path.write_bytes(line)
-        report = read_report(path, skip_invalid=True, codes="rplan")
+        report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
         accounted = len(report.diagrams) + len(report.problems) + report.num_duplicates
         assert report.num_records == accounted >= 1
     whole = [line.removeprefix(b"\xef\xbb\xbf") for line in mutants if is_object(line)]
     path.write_bytes(b"[" + b",".join(whole) + b"]")
-    report = read_report(path, skip_invalid=True, codes="rplan")
+    report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
     assert report.num_records == len(whole)
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_graphml
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 GOOD = b'{"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "left-of"]]}'
 PLAN = BubbleDiagram((0, 2), ((0, 1, 2),))
@@ -59,7 +60,7 @@ def test_a_wrong_line_is_one_sentence_or_one_entry_of_the_report(write, line, me
         read_diagrams(path)
     assert str(caught.value).startswith(f"{path}, line 2")
     assert "\n" not in str(caught.value)
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert report.diagrams == (PLAN, PLAN)
     assert (report.num_records, report.unit) == (3, "lines")
     assert [problem.record for problem in report.problems] == ["line 2"]
@@ -91,7 +92,7 @@ def test_no_json_raises_anything_but_a_value_error(tmp_path_factory, data):
 
 
 def report_or_sentence(path):
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     accounted = len(report.diagrams) + len(report.problems) + report.num_duplicates
     assert report.num_records == accounted >= 1
     if report.problems:
@@ -104,7 +105,7 @@ def report_or_sentence(path):
 
 def test_what_is_left_out_is_counted_and_logged(write, caplog):
     path = write(GOOD, b"{", DUPLICATE, GOOD)
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert (report.num_records, report.num_duplicates) == (4, 1)
     assert [problem.record for problem in report.problems] == ["line 2"]
     with caplog.at_level(logging.INFO):
@@ -173,7 +174,7 @@ def test_files_without_a_plan_are_one_problem(tmp_path, name, content, reason):
 )
 def test_arguments_are_checked(write, arguments):
     with pytest.raises(ValueError, match=f"{next(iter(arguments))}=.*(: expected|did you mean)"):
-        read_report(write(GOOD), **arguments)
+        read_report(write(GOOD), ReadOptions(**arguments))
 
 
 def test_json_files_hold_one_plan_a_list_or_lines(tmp_path):
@@ -183,11 +184,11 @@ def test_json_files_hold_one_plan_a_list_or_lines(tmp_path):
         path.write_bytes(content)
         assert read_diagrams(path) == [PLAN]
     path.write_bytes(GOOD + b"\n" + DUPLICATE + b"\n{\n" + GOOD)
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert (len(report.diagrams), report.num_duplicates, report.unit) == (2, 1, "lines")
     assert report.problems[0].record == "line 3"
     path.write_bytes(b"[" + GOOD + b', {"rooms": []}, ' + GOOD + b"]")
-    report = read_report(path, skip_invalid=True)
+    report = read_report(path, ReadOptions(skip_invalid=True))
     assert (report.diagrams, report.num_records, report.unit) == ((PLAN, PLAN), 3, "plans")
     assert report.problems[0].sentence().startswith(f"{path}, plan 2, field 'relations'")
 
@@ -204,7 +205,7 @@ def test_a_folder_is_read_in_the_order_of_names_and_errors_name_the_file(tmp_pat
     (tmp_path / "aa.json").write_bytes(GOOD[:-1])
     with pytest.raises(ValueError, match=f"^{tmp_path}/aa.json: not valid JSON"):
         read_report(tmp_path)
-    report = read_report(tmp_path, skip_invalid=True)
+    report = read_report(tmp_path, ReadOptions(skip_invalid=True))
     assert (report.num_records, report.left_out) == (4, {"other files": 1})
     assert "1 other file left out; 1 invalid left out" in report.summary()
 
@@ -225,7 +226,7 @@ def test_gzipped_files_are_read_like_others(tmp_path):
     report = read_report(tmp_path)
     assert (report.num_records, report.left_out) == (5, {})
     (tmp_path / "bad.jsonl.gz").write_bytes(gzip.compress(GOOD)[:-9])
-    assert len(read_report(tmp_path, skip_invalid=True).problems) == 1
+    assert len(read_report(tmp_path, ReadOptions(skip_invalid=True)).problems) == 1
 
 
 @pytest.mark.parametrize(

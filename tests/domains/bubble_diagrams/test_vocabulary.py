@@ -31,6 +31,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import (
     numbered_partials,
     read_report,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.symmetries import images
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ADJACENCY,
@@ -170,12 +171,12 @@ def test_files_hold_either(tmp_path):
     with pytest.raises(ValueError, match=r"rooms\[2\]: 'Bedroom' has no code in the table rplan"):
         FLAT.to_json(names=False)
     with pytest.raises(ValueError, match=r"plans.jsonl, line \d+, .*data.relations=adjacency"):
-        read_report(path, n_max=20, vocabulary=DIRECTIONS)
+        read_report(path, ReadOptions(n_max=20, vocabulary=DIRECTIONS))
     with path.open("a") as file:
         file.write('{"rooms": ["MasterRoom", "Kitchen"], "relations": [[0, 1, "above"]]}\n')
     with pytest.raises(ValueError, match=r"line 14, .*'MasterRoom' is no room type of plans"):
-        read_report(path, n_max=20)
-    report = read_report(path, n_max=20, skip_invalid=True)
+        read_report(path, ReadOptions(n_max=20))
+    report = read_report(path, ReadOptions(n_max=20, skip_invalid=True))
     assert list(report.diagrams) == plans
     assert len(report.places) == len(plans)
     assert [problem.record for problem in report.problems] == ["line 14"]

@@ -21,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
     plans_with_boxes,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     PlanArrays,
@@ -175,12 +176,11 @@ def read_plans(
 ) -> ReadReport:
     """The plans of a file, of at most ``n_max`` rooms, in any format the readers take; counted in
     the log. ``config``: says how to read them, as of ``data=plans`` or ``evaluate``.
-    ``vocabulary``: as for ``read_report``.
+    ``vocabulary``: as for ``ReadOptions``.
 
     Raises the readers' errors, and ``ValueError`` if there is no plan.
     """
-    report = read_report(
-        path,
+    options = ReadOptions(
         skip_invalid=config.skip_invalid,
         n_max=n_max,
         threshold=config.get("threshold"),
@@ -189,6 +189,7 @@ def read_plans(
         names=config.get("names"),
         vocabulary=vocabulary,
     )
+    report = read_report(path, options)
     logger.info("%s", report.summary())
     if not report.diagrams:
         raise ValueError(

@@ -21,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
     NUM_DECIDED,
     impossible_plans,
@@ -34,12 +35,14 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
     refuse_features(file)
     return read_report(
         file,
-        skip_invalid=skip_invalid,
-        n_max=options.n_max,
-        threshold=options.threshold,
-        unit=options.unit,
-        codes=options.code_table,
-        names=options.names,
+        ReadOptions(
+            skip_invalid=skip_invalid,
+            n_max=options.n_max,
+            threshold=options.threshold,
+            unit=options.unit,
+            codes=options.code_table,
+            names=options.names,
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import 
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import write_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 recover = pytest.importorskip("ezdxf.recover", reason="dimensioned plans take the extra plans")
 ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
@@ -131,7 +132,7 @@ def test_a_drawing_of_inches_and_feet(tmp_path):
 def test_a_drawing_without_a_unit_takes_the_one_that_is_given(tmp_path, unit, metres):
     path = tmp_path / "plan.dxf"
     by_another_hand(0, scale=0.001 / metres).saveas(path)
-    (diagram,) = read_report(path, unit=unit).diagrams
+    (diagram,) = read_report(path, ReadOptions(unit=unit)).diagrams
     plan = FloorPlan.of(diagram)
     assert plan.areas == pytest.approx((7.5, 5.0))
     assert diagram.relations == ((0, 1, 2),)

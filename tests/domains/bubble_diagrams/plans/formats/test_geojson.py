@@ -12,6 +12,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DO
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import geojson_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -152,7 +153,7 @@ def test_more_rooms_than_a_model_knows_are_refused_as_everywhere(tmp_path):
     data = json.loads(geojson_of(by_hand()))
     (tmp_path / "plan.geojson").write_text(json.dumps(data))
     with pytest.raises(ValueError, match=r"6 rooms, more than n_max=5; .*--n-max 6"):
-        read_report(tmp_path / "plan.geojson", n_max=5)
+        read_report(tmp_path / "plan.geojson", ReadOptions(n_max=5))
 
 
 def test_what_was_written_beside_it_is_checked(tmp_path):

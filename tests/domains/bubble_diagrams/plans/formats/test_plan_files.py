@@ -22,6 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
     write_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
@@ -57,7 +58,7 @@ def test_a_centre_on_the_line_of_an_edge_stays_on_it(tmp_path, format):
         num_on_lines += bool((codes != shaken).any())
         boxes = tuple(tuple(side / 10 for side in box) for box in whole.tolist())
         write_plan(path, FloorPlan(BubbleDiagram((0, 2, 3), (), boxes)), format)
-        (read,) = read_report(path, threshold=0.6 / PIXEL).diagrams
+        (read,) = read_report(path, ReadOptions(threshold=0.6 / PIXEL)).diagrams
         pairs = np.argwhere(codes != NO_EDGE).tolist()
         assert read.relations == tuple((i, j, int(codes[i, j])) for i, j in pairs)
     assert num_on_lines > 5
@@ -112,7 +113,7 @@ def test_a_unit_is_no_matter_where_the_format_is_in_metres(tmp_path, format):
     path = tmp_path / f"plan{FORMATS[format].suffix}"
     write_plan(path, plan, format)
     for unit, gap in (("metres", None), ("feet", None), ("metres", 9 * 18 / 256), ("pixels", 9.0)):
-        (read,) = read_report(path, unit=unit, threshold=gap).diagrams
+        (read,) = read_report(path, ReadOptions(unit=unit, threshold=gap)).diagrams
         assert_same(FloorPlan.of(read, unit), expected_of(format, plan))
 
 
@@ -129,7 +130,7 @@ def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path, format):
             new = rng.choice(["", "0", "-", "nan", "1e999", '"', "\n", "null", damaged[:99]])
             damaged = damaged[:start] + new + damaged[start + rng.choice([1, 5, 60]) :]
         path.write_text(damaged)
-        report = read_report(path, skip_invalid=True)
+        report = read_report(path, ReadOptions(skip_invalid=True))
         assert report.problems or report.diagrams
         for problem in report.problems:
             assert str(path) in problem.sentence()

@@ -6,13 +6,13 @@ import logging
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
-from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_boxes
+from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODES_FIELD,
@@ -30,14 +30,10 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import numbered_
 from discrete_diffusion.domains.bubble_diagrams.files.measured_boxes import check_measured
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import read_names
 from discrete_diffusion.domains.bubble_diagrams.files.records import (
-    Note,
     Plan,
-    Problem,
     ReadReport,
+    Record,
     remarks_of,
-)
-from discrete_diffusion.domains.bubble_diagrams.geometry import (
-    threshold_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_files import (
@@ -46,7 +42,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_files import 
     record_of_line,
     records_of_lines,
 )
-from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import Reading, ReadOptions
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
@@ -72,13 +69,13 @@ def read_diagrams(
     names: str | os.PathLike[str] | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> Diagrams:
-    """The diagrams of a file or folder, in its order; see ``read_report``.
+    """The diagrams of a file or folder, in its order; see ``read_report``, and ``ReadOptions`` for
+    the keywords.
 
     What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls)
     is logged, and so is what is odd.
     """
-    report = read_report(
-        path,
+    options = ReadOptions(
         skip_invalid=skip_invalid,
         n_max=n_max,
         threshold=threshold,
@@ -87,22 +84,13 @@ def read_diagrams(
         names=names,
         vocabulary=vocabulary,
     )
+    report = read_report(path, options)
     if report.problems or report.num_duplicates or report.left_out:
         logger.log(logging.WARNING if report.problems else logging.INFO, "%s", report.summary())
     return Diagrams(report.diagrams)
 
 
-def read_report(
-    path: str | os.PathLike[str],
-    *,
-    skip_invalid: bool = False,
-    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
-    threshold: float | None = None,
-    unit: str = "pixels",
-    codes: str | None = None,
-    names: str | os.PathLike[str] | None = None,
-    vocabulary: PlanVocabulary | None = None,
-) -> ReadReport:
+def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None) -> ReadReport:
     """Read plans and account for every line, record or file.
 
     * ``.json``: one plan, or a list of plans; JSON lines under this name are read too;
@@ -116,102 +104,48 @@ def read_report(
     The fields of a plan in JSON tell its format: interchange, boxes, House-GAN++ or rendered, see
     ``line_formats.parse_plan``. Pickles are never loaded.
 
-    ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
-    none; None recognises it, see ``recognise_codes``. ``names``: a file of somebody's own names of
-    rooms, see ``read_names``. ``unit``: of boxes, and of drawings in DXF that do not say it, one of
-    ``UNITS``; ``threshold``: the gap up to which boxes are related, in their unit, None is the
-    usual one, see ``threshold_of``. ``vocabulary``: of all plans; None is that of the first that
-    has relations.
-
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
     record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms
     (unless ``skip_invalid``: then the report lists it), for codes that fit several tables, boxes
-    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), drawings
-    that can hardly be in theirs (``check_drawings``), and for arguments that cannot be.
+    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), and
+    drawings that can hardly be in theirs (``check_drawings``).
     """
-    path = Path(path)
-    if n_max < 1:
-        raise ValueError(f"n_max={n_max}: expected at least 1 room")
-    gap = threshold_of(unit, threshold)
-    check_table(codes)
+    path, options = Path(path), options or ReadOptions()
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
-    own_names = read_names(names)
+    own_names = read_names(options.names)
     with progress.task(f"opening {path.name}"):
-        records = plan_records(path, n_max, gap, unit, own_names)
-        found = recognise_codes(path, records, codes)
-    diagrams: list[BubbleDiagram] = []
-    places: list[str] = []
-    measured: list[tuple[str, Plan]] = []
-    noted: list[tuple[str, Note]] = []
-    problems: list[Problem] = []
-    left_out: Counter[str] = Counter()
-    tables: dict[str, dict[Path, None]] = {}
-    num_duplicates = 0
+        records = plan_records(path, options.n_max, options.gap, options.unit, own_names)
+        found = recognise_codes(path, records, options.codes)
+    reading = Reading(options)
     for record in progress.track(records, f"reading {path.name}", "plans"):
-        table = found.table_of(record)
-        try:
-            plan = record.read(table)
-        except DiagramError as error:
-            problems.append(record.problem(error))
-            if not skip_invalid:
-                raise ValueError(problems[0].sentence()) from error
-            continue
-        left_out.update(plan.left_out)
-        if table is not None:
-            tables.setdefault(table, {})[record.path] = None
-        if plan.duplicate:
-            num_duplicates += 1
-            continue
-        diagrams.append(plan.diagram)
-        places.append(record.place)
-        noted += [(record.place, note) for note in (*plan.notes, *notes_of_boxes(plan.diagram))]
-        if plan.measured or plan.drawn is not None:
-            measured.append((record.place, plan))
-    check_measured(path, measured, unit, threshold)
-    remarks = remarks_of(noted)
+        reading.take(record, found.table_of(record))
+    check_measured(path, reading.measured, options.unit, options.threshold)
+    remarks = remarks_of(reading.noted)
     for remark in remarks:
         logger.warning("%s", remark.sentence())
-    if foreign := _foreign(diagrams, places, vocabulary):
-        if not skip_invalid:
-            raise ValueError(next(iter(foreign.values())).sentence())
-        problems += foreign.values()
-        diagrams = [diagram for k, diagram in enumerate(diagrams) if k not in foreign]
-        places = [place for k, place in enumerate(places) if k not in foreign]
+    reading.leave_out_foreign()
     if path.is_dir() and (num_others := count_other_files(path)):
-        left_out[OTHER_FILES] = num_others
-    units = {record.where.split(" ")[0] for record in records}
+        reading.left_out[OTHER_FILES] = num_others
     return ReadReport(
         path=path,
-        diagrams=tuple(diagrams),
+        diagrams=tuple(reading.diagrams),
         num_records=len(records),
-        unit=f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans",
-        problems=tuple(problems),
-        num_duplicates=num_duplicates,
-        left_out=dict(left_out),
-        code_tables={name: tuple(tables[name]) for name in sorted(tables)},
+        unit=_unit_of(records),
+        problems=tuple(reading.problems),
+        num_duplicates=reading.num_duplicates,
+        left_out=dict(reading.left_out),
+        code_tables={name: tuple(reading.tables[name]) for name in sorted(reading.tables)},
         doubts=found.doubts,
-        places=tuple(places),
+        places=tuple(reading.places),
         remarks=remarks,
     )
 
 
-def _foreign(
-    diagrams: Sequence[BubbleDiagram], places: Sequence[str], vocabulary: PlanVocabulary | None
-) -> dict[int, Problem]:
-    """By its index, each diagram with rooms or relations that ``vocabulary`` does not have."""
-    if vocabulary is None:
-        related = (diagram for diagram in diagrams if diagram.relations)
-        first = next(related, None) or next(iter(diagrams), None)
-        vocabulary = DIRECTIONS if first is None else first.vocabulary
-    found = {}
-    for k, diagram in enumerate(diagrams):
-        try:
-            check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
-        except DiagramError as error:
-            place, where = places[k], places[k].rpartition(", ")[2]
-            found[k] = Problem(place, where, error.field, error.reason)
-    return found
+def _unit_of(records: Sequence[Record[Plan]]) -> str:
+    """What the records are called, in the plural: lines, records, or plans where they differ."""
+    units = {record.where.split(" ")[0] for record in records}
+    return f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"
 
 
 def read_partials(
@@ -235,7 +169,7 @@ def numbered_partials(
 ) -> dict[int, PartialDiagram]:
     """The partial diagrams of a file, or of objects, by the number of their line, from 1 on: one
     JSON object per line, see ``PartialDiagram.from_json``; blank lines are skipped, and a gzipped
-    file is read as well. ``codes``, ``vocabulary``: as for plans, see ``read_report``. Keys that
+    file is read as well. ``codes``, ``vocabulary``: as for plans, see ``ReadOptions``. Keys that
     are not read are logged with how many lines have them, unless they are labels (``name``, ``id``,
     ``given``).
 
@@ -246,34 +180,9 @@ def numbered_partials(
     """
     check_table(codes)
     path = Path(str(given))
-
-    def parse(data: Any, table: str | None) -> PartialDiagram:
-        diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
-        if type(diagram.metadata.get("given", 0)) is not int:
-            raise DiagramError(
-                "given", "completions keep the number of their line under this key; rename yours"
-            )
-        if vocabulary is not None:
-            check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
-        if diagram.num_rooms > n_max:
-            raise DiagramError(
-                "rooms", f"{diagram.num_rooms} rooms, more than the {n_max} that the model knows"
-            )
-        return diagram
-
+    parse = partial(_parse_partial, n_max=n_max, vocabulary=vocabulary)
     try:
-        if isinstance(given, GivenObjects):
-            records = {
-                number: record_of_line(
-                    Path(place_of_line(given, number)), "", line, _room_codes, parse
-                )
-                for number, line in given.numbered_lines()
-            }
-        else:
-            _check_lines(path)
-            numbers = [number for number, _ in numbered_lines(path)]
-            found_records = records_of_lines(path, _room_codes, parse)
-            records = dict(zip(numbers, found_records, strict=True))
+        records = _partial_records(given, parse)
     except DiagramError as error:
         raise ValueError(f"{path}: {error.reason}") from error
     found = recognise_codes(path, records.values(), codes)
@@ -285,6 +194,41 @@ def numbered_partials(
             raise ValueError(record.problem(error).sentence()) from error
     _report_other_keys(path, partials)
     return partials
+
+
+def _parse_partial(
+    data: Any, table: str | None, *, n_max: int, vocabulary: PlanVocabulary | None
+) -> PartialDiagram:
+    """A partial diagram that the model knows; ``DiagramError`` for any other."""
+    diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
+    if type(diagram.metadata.get("given", 0)) is not int:
+        raise DiagramError(
+            "given", "completions keep the number of their line under this key; rename yours"
+        )
+    if vocabulary is not None:
+        check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
+    if diagram.num_rooms > n_max:
+        raise DiagramError(
+            "rooms", f"{diagram.num_rooms} rooms, more than the {n_max} that the model knows"
+        )
+    return diagram
+
+
+def _partial_records(
+    given: str | os.PathLike[str] | GivenObjects,
+    parse: Callable[[Any, str | None], PartialDiagram],
+) -> dict[int, Record[PartialDiagram]]:
+    """A record for each line that is not blank, by its number; ``DiagramError`` for a file that
+    holds something else."""
+    if isinstance(given, GivenObjects):
+        return {
+            number: record_of_line(Path(place_of_line(given, number)), "", line, _room_codes, parse)
+            for number, line in given.numbered_lines()
+        }
+    path = Path(given)
+    _check_lines(path)
+    numbers = [number for number, _ in numbered_lines(path)]
+    return dict(zip(numbers, records_of_lines(path, _room_codes, parse), strict=True))
 
 
 def _check_lines(path: Path) -> None:
