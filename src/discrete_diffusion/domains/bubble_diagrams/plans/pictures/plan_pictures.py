@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def plot_plan(
     """One plan as a picture, with the dimensions of the rooms on two sides; see ``plot_plans``."""
     path = checked_path(path)
     check_positive(scale=scale)
-    return _draw([plan], scale, cell=7.5, chained=True).finish(path)
+    return _draw([plan], scale, _SheetStyle(cell=7.5, chained=True)).finish(path)
 
 
 def plot_plans(
@@ -102,30 +103,40 @@ def plot_plans(
         raise ValueError("no plans to draw: a sheet needs at least one")
     if titles and len(titles) != len(plans):
         raise ValueError(f"{len(titles)} titles for {len(plans)} plans: give one for each, or none")
-    sheet = _draw(plans, scale, columns=columns, beside=beside, titles=titles, cell=cell, dpi=dpi)
-    return sheet.finish(path)
+    style = _SheetStyle(cell=cell, columns=columns, beside=beside, titles=titles, dpi=dpi)
+    return _draw(plans, scale, style).finish(path)
 
 
-def _draw(
-    plans: Sequence[FloorPlan],
-    scale: int | None,
-    *,
-    cell: float,
-    columns: int | None = None,
-    beside: bool = False,
-    titles: Sequence[str] = (),
-    dpi: float = 200.0,
-    chained: bool = False,
-) -> Sheet:
-    padding = _PADDING + (_CHAIN if chained else 0.0)
-    scale = scale or _largest_scale(plans, cell - padding)
+@dataclass(frozen=True, kw_only=True)
+class _SheetStyle:
+    """How plans stand on a sheet; as for ``plot_plans``. ``chained``: with the dimensions of the
+    rooms on two sides."""
+
+    cell: float
+    columns: int | None = None
+    beside: bool = False
+    titles: Sequence[str] = ()
+    dpi: float = 200.0
+    chained: bool = False
+
+
+def _draw(plans: Sequence[FloorPlan], scale: int | None, style: _SheetStyle) -> Sheet:
+    beside, titles = style.beside, style.titles
+    padding = _PADDING + (_CHAIN if style.chained else 0.0)
+    scale = scale or _largest_scale(plans, style.cell - padding)
     per_metre = 1 / (scale * _METRES_PER_INCH)
     cell = max(max(map(_longest, plans)) * per_metre + padding, _LEAST_CELL)
     shown = 2 if beside else 1
-    rows, columns = grid_shape(len(plans), columns, aspect=shown)
+    rows, columns = grid_shape(len(plans), style.columns, aspect=shown)
     placements = place_all([plan.diagram for plan in plans]) if beside else []
     sheet = Sheet(
-        rows, shown * columns, placements, cell=cell, dpi=dpi, titled=bool(titles), footer=_FOOTER
+        rows,
+        shown * columns,
+        placements,
+        cell=cell,
+        dpi=style.dpi,
+        titled=bool(titles),
+        footer=_FOOTER,
     )
     pens = []
     for index, plan in enumerate(plans):
@@ -136,7 +147,7 @@ def _draw(
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
         pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))
         pens[-1].draw()
-        plot_dimensions(pens[-1], chained=chained)
+        plot_dimensions(pens[-1], chained=style.chained)
     front = any(pen.shapes.arrows for pen in pens)
     dead = any(pen.shapes.dead.area > _SPECK for pen in pens)
     _draw_footer(sheet, scale, per_metre, front=front, dead=dead)
