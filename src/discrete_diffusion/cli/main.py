@@ -157,24 +157,22 @@ def _import_named(words: Sequence[str]) -> None:
     import_named(words)
 
 
-def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
-    """Hand over to Hydra, which composes the config and calls the command with it."""
-    import hydra
-    from hydra.core.hydra_config import HydraConfig
+def _completed(
+    command: str, overrides: list[str], flags: Sequence[str], user_dir: str | None
+) -> tuple[list[str], str] | None:
+    """The overrides as typed, with what they leave open, and a note on them for the log; None if
+    help was asked for, which is printed.
+
+    Raises ``ValueError`` for what cannot be composed.
+    """
     from hydra.errors import HydraException
 
-    from discrete_diffusion.cli.compose import complete_overrides, compose, with_open_keys
-    from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+    from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
     from discrete_diffusion.cli.override_words import paths_as_typed
     from discrete_diffusion.cli.own_algorithms import with_algorithm
-    from discrete_diffusion.cli.request_options import offer_options
-    from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
-    from discrete_diffusion.config.files import config_dir
 
-    overrides, flags, user_dir = sort_out(command, arguments)
-    sweeps = "--multirun" in flags
+    sweeps, note = "--multirun" in flags, ""
     overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
-    note = ""
     if command == "train" and not sweeps:
         overrides, note = with_algorithm(overrides, user_dir)
     if command == "compare":
@@ -185,13 +183,34 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         if {"-h", "--help"} & set(flags):
             from discrete_diffusion.cli.help import print_help
 
-            return print_help(command, overrides, user_dir)
+            print_help(command, overrides, user_dir)
+            return None
         if "--hydra-help" not in flags:
             overrides = complete_overrides(command, overrides, user_dir, of_sweep=sweeps)
     except (HydraException, ValueError) as error:
         from discrete_diffusion.cli.errors import explain
 
         raise ValueError(explain(error, command, overrides, user_dir)) from error
+    return overrides, note
+
+
+def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
+    """Hand over to Hydra, which composes the config and calls the command with it."""
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+
+    from discrete_diffusion.cli.compose import compose
+    from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+    from discrete_diffusion.cli.request_options import offer_options
+    from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
+    from discrete_diffusion.config.files import config_dir
+
+    overrides, flags, user_dir = sort_out(command, arguments)
+    sweeps = "--multirun" in flags
+    completed = _completed(command, overrides, flags, user_dir)
+    if completed is None:
+        return
+    overrides, note = completed
     offer_options(command)
     folder = None
     if command == "train" and not {*_ASKING} & set(flags):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -61,17 +61,16 @@ def sample_conditional(
     if batches is None:
         num = len(next(iter(conditions.values())))
         batches = list(torch.arange(num).split(model.rows_at_once))
+    finished: list[tuple[Tensor, ConditionalSamples]] = []
 
-    finished: list[tuple[Tensor, tuple[dict[str, Tensor], float]]] = []
-
-    def work(numbered: tuple[int, Tensor]) -> tuple[dict[str, Tensor], float]:
+    def work(numbered: tuple[int, Tensor]) -> ConditionalSamples:
         k, rows = numbered
         drawing.take(len(rows) * model.shard.world_size)
         start = time.perf_counter()
         given = {name: values[rows].to(model.device) for name, values in conditions.items()}
         drawn = draw(given, make_generator(*entropy, k, device=model.device))
         on_cpu = {name: values.cpu() for name, values in drawn.items()}
-        part = on_cpu, time.perf_counter() - start
+        part = ConditionalSamples(on_cpu, time.perf_counter() - start)
         if model.on_sampled is not None:
             finished.append((rows, part))
             model.on_sampled(rows, on_cpu)
@@ -83,19 +82,29 @@ def sample_conditional(
         try:
             parts = model.shard.map(work, enumerate(batches))
         except Stop:
-            if not finished:
-                raise
-            batches, parts = map(list, zip(*finished, strict=True))
-            rows = torch.cat(batches).sort().values
-            total = int((rows == torch.arange(len(rows))).long().cumprod(dim=0).sum())
+            total = _num_before_gap([rows for rows, _ in finished])
             if total == 0:
                 raise
+            batches, parts = map(list, zip(*finished, strict=True))
             logger.warning("the first %s of %s samples are finished", f"{total:,}", f"{asked:,}")
-    back = torch.cat(batches).argsort()[:total]
+    return _joined(parts, torch.cat(batches).argsort()[:total])
+
+
+def _joined(parts: Sequence[ConditionalSamples], rows: Tensor) -> ConditionalSamples:
+    """Some ``rows`` Int[M] of all parts, one below the other."""
+    names = parts[0].values
     return ConditionalSamples(
-        {name: torch.cat([drawn[name] for drawn, _ in parts])[back] for name in parts[0][0]},
-        sum(seconds for _, seconds in parts),
+        {name: torch.cat([part.values[name] for part in parts])[rows] for name in names},
+        sum(part.seconds for part in parts),
     )
+
+
+def _num_before_gap(batches: Sequence[Tensor]) -> int:
+    """How many of the rows 0, 1, 2, ... are in the batches before the first that is not."""
+    if not batches:
+        return 0
+    rows = torch.cat([*batches]).sort().values
+    return int((rows == torch.arange(len(rows))).long().cumprod(dim=0).sum())
 
 
 def sampled_from_others(

@@ -121,14 +121,7 @@ def measured_data(
             f"split={asked} chooses among the data of a checkpoint; all of data.path={file} is "
             "measured; leave it out"
         )
-    try:
-        if whole:
-            data = trained.domain.test_data(changed.data)
-        else:
-            trained.domain.complete(changed.data)
-            data = trained.domain.data_set(changed.data)
-    except OmegaConfBaseException as error:
-        raise ValueError(str(error).split("\n")[0]) from error
+    data = _read(changed.data, trained, whole)
     _check_vocabulary(data, changed.data, trained, file)
     split = held_out_split(data, "test" if whole else asked)
     trained_on = _trained_on(trained, remedy, needs_training)
@@ -143,6 +136,17 @@ def measured_data(
     if split != "train":
         data = data.beside(trained_on)
     return MeasuredData(data, split, name, changes, found, trained_on)
+
+
+def _read(data: DictConfig, trained: TrainedModel, whole: bool) -> Any:
+    """The data set of a changed ``config.data``; of a ``whole`` file, all is its test split."""
+    try:
+        if whole:
+            return trained.domain.test_data(data)
+        trained.domain.complete(data)
+        return trained.domain.data_set(data)
+    except OmegaConfBaseException as error:
+        raise ValueError(str(error).split("\n")[0]) from error
 
 
 def other_data(request: EvaluateRequest, trained: TrainedModel) -> MeasuredData | None:

@@ -127,49 +127,62 @@ def plot_bound_by_time(
 ) -> Figure:
     """The integrand of the NELBO against t, stacked by token group (the area is the NELBO), and the
     mean cross-entropy per ``token``; written to ``path`` if given."""
-    edges, uniform = by_time.edges.numpy(), by_time.uniform.numpy()
-    middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-    standard_error = by_time.standard_error.numpy()
     figure = new_figure(9.6, 4.1)
     left, right = figure.subplots(1, 2)
+    _plot_integrand(left, by_time, titles)
+    _plot_cross_entropy(right, by_time, titles, token)
+    return save(figure, path)
+
+
+def _plot_integrand(axes: Axes, by_time: BoundByTime, titles: Mapping[str, str]) -> None:
+    edges, standard_error = by_time.edges.numpy(), by_time.standard_error.numpy()
+    middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     below = np.zeros(len(middle))
     for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
-        title, integrand = _title(group, titles), by_time.integrand[:, g].numpy()
-        left.stairs(
+        integrand = by_time.integrand[:, g].numpy()
+        axes.stairs(
             below + integrand,
             edges,
             baseline=below,
             fill=True,
             color=colour,
             alpha=0.85,
-            label=f"{title}: {(integrand * width).sum():.2f} nats",
+            label=f"{_title(group, titles)}: {(integrand * width).sum():.2f} nats",
         )
         below = below + integrand
-        entropy = by_time.cross_entropy[:, g].numpy()
-        right.plot(middle, entropy, color=colour, marker="o", markersize=3.6, label=title)
-        right.axhline(uniform[g], color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
-    left.errorbar(
+    axes.errorbar(
         middle, below, yerr=standard_error, fmt="none", ecolor=TEXT, elinewidth=0.9, capsize=1.5
     )
     style_axes(
-        left,
+        axes,
         title=f"The bound by time: area {(below * width).sum():.2f} nats",
         xlabel="time t (0 clean, 1 noise)",
         ylabel="NELBO integrand (nats per unit of t)",
     )
-    left.set(xlim=(0, 1), ylim=(0, 1.22 * _highest(below + standard_error)))
-    add_legend(left, loc="upper center", ncols=2)
+    axes.set(xlim=(0, 1), ylim=(0, 1.22 * _highest(below + standard_error)))
+    add_legend(axes, loc="upper center", ncols=2)
+
+
+def _plot_cross_entropy(
+    axes: Axes, by_time: BoundByTime, titles: Mapping[str, str], token: str
+) -> None:
+    """Dashed: a uniform guess."""
+    edges, uniform = by_time.edges.numpy(), by_time.uniform.numpy()
+    middle = (edges[1:] + edges[:-1]) / 2
+    for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
+        entropy, title = by_time.cross_entropy[:, g].numpy(), _title(group, titles)
+        axes.plot(middle, entropy, color=colour, marker="o", markersize=3.6, label=title)
+        axes.axhline(uniform[g], color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
     style_axes(
-        right,
+        axes,
         title=f"Mean cross-entropy per {token}",
         xlabel="time t (0 clean, 1 noise)",
         ylabel="nats per token",
     )
     guess = uniform.max()
-    right.text(0.01, guess, "uniform guess", va="bottom", fontsize=TICK_POINTS, color=MUTED_TEXT)
-    right.set(xlim=(0, 1), ylim=(0, 1.1 * _highest(by_time.cross_entropy.numpy(), uniform)))
-    add_legend(right, loc="lower right")
-    return save(figure, path)
+    axes.text(0.01, guess, "uniform guess", va="bottom", fontsize=TICK_POINTS, color=MUTED_TEXT)
+    axes.set(xlim=(0, 1), ylim=(0, 1.1 * _highest(by_time.cross_entropy.numpy(), uniform)))
+    add_legend(axes, loc="lower right")
 
 
 def _highest(*values: NDArray[np.float64]) -> float:

@@ -237,12 +237,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         key = str(error.full_key)
         if not key.startswith("model."):
             raise
-        preset = (config.get("model") or {}).get("name")
-        raise ValueError(
-            f"backbone {name!r} reads {key}, which {f'model={preset}' if preset else 'the config'} "
-            f"does not have; give model=NAME, a preset made for it, or +{key}=..., or register it "
-            f"with its sizes: register_backbone({name!r}, default_model={{{key[6:]!r}: ...}})"
-        ) from error
+        raise ValueError(_lacks_key(config, name, key)) from error
     if spec.state != "latent":
         from discrete_diffusion.models.calling import BackboneCall
 
@@ -252,6 +247,16 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models.tuned import tuned
 
     return tuned(backbone)
+
+
+def _lacks_key(config: DictConfig, name: str, key: str) -> str:
+    """Sentence on a key of ``model`` that the backbone's builder reads in vain."""
+    preset = (config.get("model") or {}).get("name")
+    return (
+        f"backbone {name!r} reads {key}, which {f'model={preset}' if preset else 'the config'} "
+        f"does not have; give model=NAME, a preset made for it, or +{key}=..., or register it "
+        f"with its sizes: register_backbone({name!r}, default_model={{{key[6:]!r}: ...}})"
+    )
 
 
 def _registry() -> Registry[Builder]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -33,23 +34,16 @@ def sample_in_batches(
 ) -> SampleOutput:
     """One sample of tokens per row of ``real`` Bool[M, L], on the CPU, in the order of the rows.
 
-    ``clamp``: Int[M, L], see ``TokenSampler.sample``. ``conditions``: the condition of each row,
-    tensors with M rows. ``trajectories``: keep the states of the first so many rows, Int[K,
-    min(trajectories, M), L].
-    Rows of one size are sampled together, so that their batches hold no PAD; in a trajectory, those
-    that are finished early keep their last state.
+    ``clamp``, ``conditions``: see ``TokenSampler.sample``; with M rows. ``trajectories``: keep the
+    states of the first so many rows, Int[K, min(trajectories, M), L]; those that are finished early
+    keep their last state. Rows of one size are sampled together, so that batches hold no PAD.
 
     The processes of ``model.shard`` make the same request; each samples some of the batches and
     returns all samples. Each batch has a generator of its own, seeded by ``generator``, so a sample
     does not depend on the number of processes. It does on ``model.batch_size``.
-    A ``Stop`` ends the sampling as ``model.on_sampled`` says.
     """
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
-    batches = _batches(
-        real.sum(dim=1),
-        model.batch_size or rows_at_once(device),
-        _LEAST_SHARE.get(device.type, 1024),
-    )
+    batches = _batches(real.sum(dim=1), model.batch_size or rows_at_once(device), device)
     seeds = sample_seeds(generator, len(batches))
     drawn: list[tuple[Tensor, SampleOutput]] = []
 
@@ -57,15 +51,14 @@ def sample_in_batches(
         rows, seed = batch
         drawing.take(len(rows) * world_size)
         kept = rows < trajectories
-        finished = model.sample_batch(
+        output = model.sample_batch(
             real[rows],
             generator=make_generator(seed, device=generator.device),
             clamp=None if clamp is None else clamp[rows],
             conditions={name: x[rows] for name, x in (conditions or {}).items()},
             keep_trajectory=bool(kept.any()),
         )
-        if finished.trajectory is not None:
-            finished = replace(finished, trajectory=finished.trajectory[:, kept])
+        finished = _with_trajectories(output, kept)
         if model.on_sampled is not None:
             drawn.append((rows, finished))
             model.on_sampled(rows, finished)
@@ -78,12 +71,27 @@ def sample_in_batches(
         except Stop:
             if not drawn:
                 raise
-            batches, outputs = map(list, zip(*drawn, strict=True))
-            logger.warning(
-                "%s of %s samples are finished; large ones come first, so small ones are missing",
-                *(f"{sum(map(len, batches)):,}", f"{len(real):,}"),
-            )
+            batches, outputs = _finished(drawn, len(real))
     return _joined(outputs, torch.cat(batches), trajectories)
+
+
+def _with_trajectories(output: SampleOutput, rows: Tensor) -> SampleOutput:
+    """The samples with the states of those of ``rows`` Bool[B] alone, if they were kept."""
+    if output.trajectory is None:
+        return output
+    return replace(output, trajectory=output.trajectory[:, rows])
+
+
+def _finished(
+    drawn: Sequence[tuple[Tensor, SampleOutput]], asked: int
+) -> tuple[list[Tensor], list[SampleOutput]]:
+    """Rows and samples of the batches before a ``Stop``, which the log says."""
+    batches, outputs = map(list, zip(*drawn, strict=True))
+    logger.warning(
+        "%s of %s samples are finished; large ones come first, so small ones are missing",
+        *(f"{sum(map(len, batches)):,}", f"{asked:,}"),
+    )
+    return batches, outputs
 
 
 def sample_seeds(generator: torch.Generator, num: int) -> list[int]:
@@ -91,10 +99,11 @@ def sample_seeds(generator: torch.Generator, num: int) -> list[int]:
     return torch.randint(2**62, (num,), generator=generator, device=generator.device).tolist()
 
 
-def _batches(sizes: Tensor, batch_size: int, least: int) -> list[Tensor]:
+def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tensor]:
     """Rows Int[<= batch_size] that are sampled together, of one size each but for the few of a rare
     size; the costliest first. A function of ``sizes`` Int[M], ``batch_size`` and the device, for
     which ``least`` rows make a batch that is worth its calls; half of them one without PAD."""
+    least = _LEAST_SHARE.get(device.type, 1024)
     most = min(batch_size, max(least, -(-len(sizes) // _SHARES)))
     groups, rare = [], 0
     for count in sizes.unique(return_counts=True)[1].tolist():

@@ -68,13 +68,7 @@ def write_comparison(
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
             "domain": domain_of(cells[0].config.data).name,
             "setting": setting,
-            "seeds": list(comparison.seeds),
-            "versions": first["versions"],
-            "hardware": sorted({result["hardware"] for result in found.values()}),
-            "quantity": comparison.quantity,
-            "ordering": next((r["ordering"] for r in found.values() if r["ordering"]), None),
-            "split": first["split"],
-            "data_fingerprint": first["data_fingerprint"],
+            **_shared_facts(comparison, found),
             "terms": protocol.as_dict(),
             "models": comparison.rows(),
             "baselines": comparison.baseline_rows(),
@@ -86,17 +80,35 @@ def write_comparison(
     listed = "\n".join(f"* {note}" for note in notes)
     write_text(out / "table.md", f"{markdown_table(heads, rows, num_left=_NUM_TEXTS)}\n{listed}\n")
     write_json(out / "results.json", results)
-    with atomic_write(out / "table.csv") as unfinished, unfinished.open("w", newline="") as file:
-        names = list(dict.fromkeys(name for row in results["models"] for name in row))
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(results["models"])
+    _write_csv(out / "table.csv", results["models"])
     written = ["table.md", "table.csv", "results.json"]
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
     _print(heads, rows, notes)
     logger.info("%s: %s", ", ".join(written), out)
     return results
+
+
+def _shared_facts(comparison: Comparison, found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """What ``results.json`` says of all cells together."""
+    results = list(found.values())
+    return {
+        "seeds": list(comparison.seeds),
+        "versions": results[0]["versions"],
+        "hardware": sorted({result["hardware"] for result in results}),
+        "quantity": comparison.quantity,
+        "ordering": next((r["ordering"] for r in results if r["ordering"]), None),
+        "split": results[0]["split"],
+        "data_fingerprint": results[0]["data_fingerprint"],
+    }
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A column for each name that any of the rows has."""
+    with atomic_write(path) as unfinished, unfinished.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _comparison(

@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,11 +51,38 @@ def run_cells(
 
     Raises ``ValueError`` naming the cells that failed; errors that users cannot mend as they are.
     """
+    from hydra.core.utils import JobStatus
+
+    task = partial(run_cell, protocol=protocol, num_cells=len(cells))
+    returned = _launched(cells, task, launcher, user_config_dir)
+    failed = []
+    for cell, job in zip(cells, returned, strict=True):
+        if job.status == JobStatus.COMPLETED:
+            continue
+        error = job._return_value  # return_value would raise it, and write a line of its own
+        if not isinstance(error, ValueError | TypeError | OSError):
+            raise error
+        failed.append(f"{cell.name}: {error} (folder {cell.folder.path})")
+    if failed:
+        listed = "\n  ".join(failed)
+        raise ValueError(
+            f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
+            "others and tries these again; delete the folder of one to train it anew:\n  "
+            f"{listed}"
+        )
+
+
+def _launched(
+    cells: Sequence[Cell],
+    task: Callable[[DictConfig], None],
+    launcher: Sequence[str],
+    user_config_dir: str | None,
+) -> Sequence[Any]:
+    """What Hydra's launcher returns of each cell, with the config of which it calls ``task``."""
     from hydra._internal.callbacks import Callbacks  # Hydra has no public way to call a launcher
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.core.plugins import Plugins
-    from hydra.core.utils import JobStatus
     from hydra.types import HydraContext, RunMode
 
     former = HydraConfig.instance().cfg
@@ -73,34 +100,18 @@ def run_cells(
             HydraConfig.instance().set_config(config)
             hydra_log.setLevel(logging.WARNING)  # a line of overrides per job
             found = Plugins.instance().instantiate_launcher(
-                hydra_context=context,
-                task_function=partial(run_cell, protocol=protocol, num_cells=len(cells)),
-                config=config,
+                hydra_context=context, task_function=task, config=config
             )
             jobs = [
                 [*(o for o in c.overrides if not is_search_path(o)), f"hydra.sweep.subdir={c.name}"]
                 for c in cells
             ]
             jobs = [with_algorithm(words, user_config_dir)[0] for words in jobs]
-            returned = found.launch(jobs, initial_job_idx=0)
+            returned: Sequence[Any] = found.launch(jobs, initial_job_idx=0)
         finally:
             HydraConfig.instance().cfg = former
             hydra_log.setLevel(level)
-    failed = []
-    for cell, job in zip(cells, returned, strict=True):
-        if job.status == JobStatus.COMPLETED:
-            continue
-        error = job._return_value  # return_value would raise it, and write a line of its own
-        if not isinstance(error, ValueError | TypeError | OSError):
-            raise error
-        failed.append(f"{cell.name}: {error} (folder {cell.folder.path})")
-    if failed:
-        listed = "\n  ".join(failed)
-        raise ValueError(
-            f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
-            "others and tries these again; delete the folder of one to train it anew:\n  "
-            f"{listed}"
-        )
+    return returned
 
 
 def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int) -> None:

@@ -148,13 +148,26 @@ def method_sections(
 
     ``by_held_out``: the share of the training data that as many held-out diagrams cover.
     """
-    first = methods[0]
     heads = ("metric", *(method.name.replace("_", " ") for method in methods), "real data")
+    rows = [
+        *_cost_rows(methods),
+        *_coverage_rows(methods, matches, by_held_out),
+        *_property_rows(methods, matches),
+    ]
+    sections = [TableSection("what came back", tuple(rows), heads)]
+    if distances := _distance_rows(methods, matches):
+        title = "distances from the data that meet the brief (0 is best), and how many floors"
+        sections.append(TableSection(title, tuple(distances), heads))
+    return sections
+
+
+def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
+    """How many diagrams came back, how many meet the brief, and what they cost."""
 
     def calls(of: float, num: int) -> str:
         return f"{of / num:,.0f}" if num else "-"
 
-    rows = [
+    return [
         _row("diagrams", [f"{len(m.diagrams):,}" for m in methods], "", "that came back"),
         _row("share_met", [m.share_cell() for m in methods], "", "share that meets the brief"),
         _row(
@@ -171,10 +184,17 @@ def method_sections(
         ),
         _row("distinct", [f"{m.distinct:,}" for m in methods], "", "different diagrams"),
     ]
+
+
+def _coverage_rows(
+    methods: Sequence[MethodScores], matches: Matches, by_held_out: float | None
+) -> list[TableRow]:
+    """Share of each part of the data that came back, beside its ceiling."""
+    rows = []
     for part, matching in matches.parts.items():
         of = f"of {matching.name} that meet the brief"
         found = [m.coverage[part] for m in methods]
-        ceiling = first.coverage[part]["coverage_ceiling"]
+        ceiling = found[0]["coverage_ceiling"]
         others = by_held_out if part == "train" and ceiling else None
         rows += [
             _row(
@@ -190,33 +210,43 @@ def method_sections(
                 "the same / its ceiling; real data: of as many held-out diagrams",
             ),
         ]
-    if matches.reference is not None:
-        real = structure_metrics(matches.reference.measured)
-        real |= {} if first.floors is None else {key: first.floors.mean[key] for key in OF_SIZE}
-        for key in (*OF_SIZE, *PROPERTIES):
-            if key in first.metrics:
-                cells = [m.distance_cell(key) for m in methods]
-                shown = f"{real[key]:.4f}" if key in real else ""
-                rows.append(_row(key, cells, shown, METRIC_MEANINGS[key]))
-    sections = [TableSection("what came back", tuple(rows), heads)]
-    if matches.reference is not None and first.metrics:
-        floors = first.floors.mean if first.floors else {}
-        sections.append(
-            TableSection(
-                "distances from the data that meet the brief (0 is best), and how many floors",
-                tuple(
-                    _row(
-                        name,
-                        [m.distance_cell(name) for m in methods],
-                        f"{floors[name]:.{_digits(name)}f}" if floors else "",
-                        METRIC_MEANINGS[name],
-                    )
-                    for name in SHOWN
-                ),
-                heads,
-            )
+    return rows
+
+
+def _property_rows(methods: Sequence[MethodScores], matches: Matches) -> list[TableRow]:
+    """Metrics of the samples by themselves, beside those of the data that meet the brief."""
+    if matches.reference is None:
+        return []
+    first = methods[0]
+    real = structure_metrics(matches.reference.measured)
+    real |= {} if first.floors is None else {key: first.floors.mean[key] for key in OF_SIZE}
+    return [
+        _row(
+            key,
+            [m.distance_cell(key) for m in methods],
+            f"{real[key]:.4f}" if key in real else "",
+            METRIC_MEANINGS[key],
         )
-    return sections
+        for key in (*OF_SIZE, *PROPERTIES)
+        if key in first.metrics
+    ]
+
+
+def _distance_rows(methods: Sequence[MethodScores], matches: Matches) -> list[TableRow]:
+    """Distances from the data that meet the brief, beside their floors; none without any."""
+    first = methods[0]
+    if matches.reference is None or not first.metrics:
+        return []
+    floors = first.floors.mean if first.floors else {}
+    return [
+        _row(
+            name,
+            [m.distance_cell(name) for m in methods],
+            f"{floors[name]:.{_digits(name)}f}" if floors else "",
+            METRIC_MEANINGS[name],
+        )
+        for name in SHOWN
+    ]
 
 
 def _row(name: str, cells: Sequence[str], real: str, meaning: str) -> TableRow:

@@ -78,7 +78,6 @@ def complete_file(
         )
     check_directions(request, trained, vocab)
     way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
-    check_realise(request)
     partials = _partials(request, vocab, way)
     asked = CompletionRequest(
         partials=partials,
@@ -106,13 +105,7 @@ def complete_file(
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
         logger.info("%s", way.said(weights))
-    why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
-    if "num_particles" in of_choice:
-        why.append(
-            f"{of_choice['num_particles']} particles of each line stand for all that meet it"
-        )
-    if reasons := "; ".join(why):
-        logger.info("the completions are approximate: %s", reasons)
+    why = _approximations(trained, completed, of_choice.get("num_particles"))
     facts = {"completions": asked.num, "seconds": seconds, **exactness(why), **weights, **of_choice}
     return Samples(
         Diagrams(completed.diagrams),
@@ -120,8 +113,21 @@ def complete_file(
     )
 
 
+def _approximations(
+    trained: TrainedModel, completed: Completions, num_particles: int | None
+) -> list[str]:
+    """Why the completions are approximate, which is logged; empty if they are not."""
+    why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
+    if num_particles is not None:
+        why.append(f"{num_particles} particles of each line stand for all that meet it")
+    if reasons := "; ".join(why):
+        logger.info("the completions are approximate: %s", reasons)
+    return why
+
+
 def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
     """The partial diagrams of ``given`` by line, each of which can be completed as requested."""
+    check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
         request.given, n_max=vocab.n_max, codes=request.codes, vocabulary=words

@@ -156,26 +156,18 @@ def score_samples(
         for samples in progress.track(sets, "metrics", "sets")
     ]
     per_seed = {name: [scores[name] for scores in found] for name in found[0]}
-    floors, real = None, structure_metrics(reference)
     known = reference if known is None else known
-    if floor_draws and len(known) > 1:
-        floors = metric_floors(
-            DiagramSet.of(known, words).prepare(),
-            bubble_metrics,
-            num_samples=len(sets[0]),
-            num_reference=len(reference),
-            draws=floor_draws,
-            seed=seed,
-        )
+    floors = _floors(known, reference, len(sets[0]), draws=floor_draws, seed=seed)
+    real = structure_metrics(reference)
+    if floors is not None:
         real |= {name: floors.mean[name] for name in SIZE_DEPENDENT}
-    num_drawn = sum(len(samples) for samples in sets)
     pooled = [diagram for samples in sets for diagram in samples]
     return SampleScores(
         sizes=[len(samples) for samples in sets],
         num_reference=len(reference),
         per_seed=per_seed,
         intervals={
-            name: confidence_interval(values, num=num_drawn if name in SHARES else None)
+            name: confidence_interval(values, num=len(pooled) if name in SHARES else None)
             for name, values in per_seed.items()
         },
         real=real,
@@ -185,4 +177,26 @@ def score_samples(
             "reference": stratified_metrics(reference),
         },
         has_directions=reference.vocabulary.has_directions,
+    )
+
+
+def _floors(
+    known: Sequence[BubbleDiagram],
+    reference: DiagramSet,
+    num_samples: int,
+    *,
+    draws: int,
+    seed: int,
+) -> Floors | None:
+    """The metrics of as many ``known`` diagrams as there are samples; None for no ``draws``, or
+    where there are too few to choose from."""
+    if not draws or len(known) < 2:
+        return None
+    return metric_floors(
+        DiagramSet.of(known, reference.vocabulary).prepare(),
+        bubble_metrics,
+        num_samples=num_samples,
+        num_reference=len(reference),
+        draws=draws,
+        seed=seed,
     )

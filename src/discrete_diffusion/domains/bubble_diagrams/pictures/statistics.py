@@ -113,24 +113,28 @@ def plot_adjacency(
         (maps[2], "Sampled − real", difference, DIFFERENCE_MAP, signed),
     ):
         _draw_map(axes, shares, labels, title, colours, norm)
-    for beside, label, colours, norm in (
-        (maps[:2], "related pairs (%)", SHARE_MAP, whole),
-        (maps[2:], "difference (points)", DIFFERENCE_MAP, signed),
-    ):
-        add_colour_bar(
-            figure,
-            colours,
-            norm,
-            label,
-            shown=lambda share: f"{100 * share:.0f}",
-            ax=list(beside),
-            shrink=0.62,
-            aspect=22,
-            pad=0.02,
-        )
+    _add_scale(figure, maps[:2], "related pairs (%)", SHARE_MAP, whole)
+    _add_scale(figure, maps[2:], "difference (points)", DIFFERENCE_MAP, signed)
     if note:
         figure.supxlabel(note, fontsize=TICK_POINTS, color=MUTED_TEXT)
     return save(figure, path)
+
+
+def _add_scale(
+    figure: Figure, maps: Sequence[Axes], label: str, colours: Colormap, norm: Normalize
+) -> None:
+    """What the colours of the maps say, in per cent."""
+    add_colour_bar(
+        figure,
+        colours,
+        norm,
+        label,
+        shown=lambda share: f"{100 * share:.0f}",
+        ax=list(maps),
+        shrink=0.62,
+        aspect=22,
+        pad=0.02,
+    )
 
 
 def _draw_map(
