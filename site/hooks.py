@@ -44,6 +44,7 @@ REFERENCE = {
     "Contracts": (
         "algorithms.base.Algorithm",
         "algorithms.token_algorithm.TokenAlgorithm",
+        "algorithms.token_algorithm.Shaping",
         "sampling.tokens.TokenSampler",
         "forward_process.base.ForwardProcess",
         "noise_schedules.base.Schedule",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.meld import MELD as MELD
     from discrete_diffusion.algorithms.regression import Regression as Regression
     from discrete_diffusion.algorithms.sedd import SEDD as SEDD
+    from discrete_diffusion.algorithms.token_algorithm import Shaping as Shaping
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm as TokenAlgorithm
 
 
@@ -74,6 +75,7 @@ _BUILT_IN = {
 _BASES = (
     LazyEntry(f"{__name__}.base:Algorithm"),
     LazyEntry(f"{__name__}.token_algorithm:TokenAlgorithm"),
+    LazyEntry(f"{__name__}.token_algorithm:Shaping"),
     LazyEntry(f"{__name__}.bounds:general_bound"),
     LazyEntry("discrete_diffusion.building.algorithm:build_algorithm"),
 )

@@ -1,4 +1,4 @@
-"""``Model``: an algorithm and a sampler that fits it, as samples are asked of it."""
+"""``Model``: an algorithm, a sampler that fits it, and where they compute."""
 
 from __future__ import annotations
 

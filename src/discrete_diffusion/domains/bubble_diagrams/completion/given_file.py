@@ -79,7 +79,7 @@ def complete_file(
     check_directions(request, trained, vocab)
     way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
     partials = _partials(request, vocab, way)
-    asked = CompletionRequest(
+    completion = CompletionRequest(
         partials=partials,
         vocab=vocab,
         node_order=trained.data_config.node_order,
@@ -93,20 +93,26 @@ def complete_file(
 
         def draw(sampler: TokenSampler, num: int, entropy: Sequence[int]) -> Completions:
             model = replace(trained.on(shard), sampler=sampler, on_sampled=None)
-            return _completed(request, model, replace(asked, num=num), entropy)
+            return _completed(request, model, replace(completion, num=num), entropy)
 
         of_choice: dict[str, Any] = {}
         if choose is None:
             model = trained.on(shard, lambda _, diagrams: lines_of(diagrams))
-            completed = _completed(request, model, asked, (1,))
+            completed = _completed(request, model, completion, (1,))
         else:
-            completed, of_choice = choose(list(partials), draw, asked.num, shard)
+            completed, of_choice = choose(list(partials), draw, completion.num, shard)
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
         logger.info("%s", way.said(weights))
     why = _approximations(trained, completed, of_choice.get("num_particles"))
-    facts = {"completions": asked.num, "seconds": seconds, **exactness(why), **weights, **of_choice}
+    facts = {
+        "completions": completion.num,
+        "seconds": seconds,
+        **exactness(why),
+        **weights,
+        **of_choice,
+    }
     return Samples(
         Diagrams(completed.diagrams),
         lambda: _write_completed(request, trained, partials, completed, facts, vocab),
@@ -142,12 +148,12 @@ def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int,
 
 
 def _completed(
-    request: SampleRequest, model: Model, asked: CompletionRequest, entropy: Sequence[int]
+    request: SampleRequest, model: Model, completion: CompletionRequest, entropy: Sequence[int]
 ) -> Completions:
     """``complete``, a function of ``entropy``; an error names the file, too."""
     generator = make_generator(request.seed, *entropy, device=model.device)
     try:
-        return complete(model, asked, generator=generator)
+        return complete(model, completion, generator=generator)
     except UnseenError as error:
         place = place_of_line(request.given, error.line)
         raise ValueError(f"{place}: {error.reason}") from error
