@@ -30,7 +30,7 @@ from clock import Stopwatch
 from compare import SHARED
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
-from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.data import SplitBatches, with_fewer
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation.bound import estimate_bound
@@ -79,7 +79,9 @@ def weights(run: Path) -> Path:
 def about(run: Path, model: Checkpoint, data: TokenDataset) -> dict[str, Any]:
     """What a run was, and its bits per character of ``HELD_OUT`` windows of the test split, with
     their standard error."""
-    batches = SplitBatches(data, "test", batch_size=BATCH, seed=SEED, most=HELD_OUT)
+    batches = SplitBatches(
+        with_fewer(data, "test", HELD_OUT, SEED), "test", batch_size=BATCH, seed=SEED
+    )
     found = estimate_bound(
         model.algorithm,
         batches,

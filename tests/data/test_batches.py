@@ -17,6 +17,7 @@ from discrete_diffusion.data import (
     TokenDataset,
     bucket_batches,
     sample_sizes,
+    with_fewer,
 )
 from discrete_diffusion.data.graph_dataset import split_by_graph
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
@@ -247,9 +248,9 @@ def test_a_part_of_a_split_is_a_choice_that_the_seed_draws(dataset):
     """The numbers of what is measured depend on it, so it stays what it is."""
 
     def rows(seed: int, most: int | None = 5) -> list[int]:
-        part = SplitBatches(dataset, "train", batch_size=3, seed=seed, most=most)
+        part = with_fewer(dataset, "train", most, seed).splits["train"]
         held = dataset.splits["train"].x0
-        return [int((held == x0).all(dim=1).nonzero()[0]) for x0 in part.examples.x0]
+        return [int((held == x0).all(dim=1).nonzero()[0]) for x0 in part.x0]
 
     found = [rows(seed) for seed in range(6)]
     assert len({tuple(each) for each in found}) == 6
@@ -264,7 +265,7 @@ def test_even_shards_count_every_batch_once(dataset, world_size):
     options = {"batch_size": 16, "seed": 0}
     whole = [b.x0 for b in SplitBatches(dataset, "val", **options)]
     shards = [
-        SplitBatches(dataset, "val", rank=r, world_size=world_size, even=True, **options)
+        SplitBatches(dataset, "val", rank=r, world_size=world_size, **options)
         for r in range(world_size)
     ]
     assert {len(list(shard)) for shard in shards} == {-(-len(whole) // world_size)}

@@ -14,7 +14,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import checkpoint_info
 from discrete_diffusion.cli.measurements import with_measurements
 from discrete_diffusion.config.files import plain
-from discrete_diffusion.data.batches import BatchStream, SplitBatches
+from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
@@ -93,11 +93,13 @@ class Run:
             self.data, batch_size=config.data.batch_size, seed=config.seed, **options
         )
 
-    def held_out(self, **options: Any) -> SplitBatches:
-        """The validation split; options of ``SplitBatches``."""
+    def held_out(self, most: int | None = None, **ranks: int) -> SplitBatches:
+        """The validation split, or at most so many samples of it; ``ranks``: as for
+        ``SplitBatches``."""
         config = self.config
+        data = with_fewer(self.data, "val", most, config.seed)
         return SplitBatches(
-            self.data, "val", batch_size=config.data.batch_size, seed=config.seed, **options
+            data, "val", batch_size=config.data.batch_size, seed=config.seed, **ranks
         )
 
     def begin(self) -> None:
@@ -113,7 +115,7 @@ class Run:
         train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
         if resumed is not None and resumed.stream is not None:
             train.load_state_dict(resumed.stream)  # Lightning forgets it after a whole epoch
-        val = self.held_out(**ranks, even=True)
+        val = self.held_out(**ranks)
         path = None if resumed is None else str(resumed.path)
         trainer.fit(self.module, train, val, ckpt_path=path, weights_only=True)
 

@@ -1,7 +1,7 @@
 """Parts that every data set shares: samples in splits, batches of them, a cache."""
 
 from discrete_diffusion.data.base import Dataset, Examples, TokenDataset, sample_sizes
-from discrete_diffusion.data.batches import BatchStream, SplitBatches, bucket_batches
+from discrete_diffusion.data.batches import BatchStream, SplitBatches, bucket_batches, with_fewer
 
 __all__ = [
     "BatchStream",
@@ -11,4 +11,5 @@ __all__ = [
     "TokenDataset",
     "bucket_batches",
     "sample_sizes",
+    "with_fewer",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +13,8 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
 from discrete_diffusion.types import Batch
+
+D = TypeVar("D", bound=Dataset)
 
 _ORDER_STREAM, _AUGMENT_STREAM, _CHOICE_STREAM = 10, 11, 12
 """Keep the randomness of batches apart from that of training steps with the same seed."""
@@ -137,16 +141,27 @@ class BatchStream:
         self._given = state["batches"] // self.world_size
 
 
+def with_fewer(dataset: D, split: str, most: int | None, seed: int) -> D:
+    """The data set with at most ``most`` samples of a split, a choice that the seed decides; all of
+    them if it is None."""
+    examples = dataset.splits[split]
+    if most is None or most >= len(examples):
+        return dataset
+    order = torch.randperm(len(examples), generator=make_generator(seed, _CHOICE_STREAM))
+    some = copy(dataset)
+    some.splits = {**dataset.splits, split: examples[order[:most].sort().values]}
+    return some
+
+
 class SplitBatches:
     """Every sample of a split once, in the same batches every time, each of one size if possible.
 
-    Rank r of ``world_size`` takes every ``world_size``-th batch. ``even``: all ranks get as many
-    batches, so that processes make the same number of calls; where a rank runs out, earlier batches
-    come again, for which ``counts`` is False, so that nothing is measured twice.
+    Rank r of ``world_size`` takes every ``world_size``-th batch. All ranks get as many batches, so
+    that processes make the same number of calls; where a rank runs out, earlier batches come again,
+    for which ``counts`` is False, so that nothing is measured twice.
 
     A batch is a function of (seed, its number): the seed decides the form of samples that have
-    several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks. ``most``:
-    of a larger split as many samples, a choice that the seed decides; None is all.
+    several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks.
 
     Raises ``ValueError`` for a batch size below 1 or an empty split.
     """
@@ -160,20 +175,13 @@ class SplitBatches:
         seed: int,
         rank: int = 0,
         world_size: int = 1,
-        even: bool = False,
-        most: int | None = None,
     ) -> None:
         self.examples = _examples(dataset, split, batch_size)
-        if most is not None and most < len(self.examples):
-            generator = make_generator(seed, _CHOICE_STREAM)
-            chosen = torch.randperm(len(self.examples), generator=generator)[:most]
-            self.examples = self.examples[chosen.sort().values]
         self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
         sizes = dataset.sizes(self.examples)
         self._batches = bucket_batches(sizes, batch_size)
         self.sizes = sizes[torch.cat(self._batches)]
-        own = len(range(rank, len(self._batches), world_size))
-        self._length = -(-len(self._batches) // world_size) if even else own
+        self._length = -(-len(self._batches) // world_size)
 
     def __len__(self) -> int:
         """Batches of this rank."""
