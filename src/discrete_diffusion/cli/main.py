@@ -196,14 +196,12 @@ def _completed(
 
 def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     """Hand over to Hydra, which composes the config and calls the command with it."""
-    import hydra
     from hydra.core.hydra_config import HydraConfig
 
     from discrete_diffusion.cli.compose import compose
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
-    from discrete_diffusion.config.files import config_dir
 
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags
@@ -236,15 +234,24 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
                 logger.info("%s", note)
             _guarded(run, config)  # here, or Hydra would print a trace
 
+    with (
+        nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
+        stop_signals() if sweeps else nullcontext(),  # of jobs in other processes
+    ):
+        _through_hydra(command, [*overrides, *flags], task)
+
+
+def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfig], None]) -> None:
+    """Let Hydra compose the config of a command line and call ``task`` with it."""
+    import hydra
+
+    from discrete_diffusion.config.files import config_dir
+
     own_arguments = sys.argv
-    sys.argv = [own_arguments[0], *overrides, *flags]
-    program = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)
+    sys.argv = [own_arguments[0], *words]
     try:
-        with (
-            nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
-            stop_signals() if sweeps else nullcontext(),  # of jobs in other processes
-        ):
-            program(task)()
+        program = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=command)
+        program(task)()
     finally:
         sys.argv = own_arguments
 

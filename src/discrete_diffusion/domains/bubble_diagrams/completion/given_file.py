@@ -68,19 +68,13 @@ def complete_file(
     trajectory, if one is requested. ``choose``: samples completions and takes some of them, such as
     those that meet a brief; without it all that are sampled are taken.
 
-    Raises ``ValueError`` naming file, line and field for a line that is wrong, and for one that the
-    model cannot complete.
+    Raises ``ValueError`` naming file, line and field of one that is wrong or cannot be completed.
     """
-    if Path(str(request.given)).suffix == ".npz":
-        raise ValueError(
-            f"given={request.given}: {trained.path} was trained on diagrams; give partial "
-            "diagrams, JSON lines (docs/completion.md)"
-        )
+    _check_file(request, trained)
     check_directions(request, trained, vocab)
     way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
-    partials = _partials(request, vocab, way)
     completion = CompletionRequest(
-        partials=partials,
+        partials=_partials(request, vocab, way),
         vocab=vocab,
         node_order=trained.data_config.node_order,
         num=COMPLETIONS if request.completions is None else request.completions,
@@ -100,7 +94,7 @@ def complete_file(
             model = trained.on(shard, lambda _, diagrams: lines_of(diagrams))
             completed = _completed(request, model, completion, (1,))
         else:
-            completed, of_choice = choose(list(partials), draw, completion.num, shard)
+            completed, of_choice = choose(list(completion.partials), draw, completion.num, shard)
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
@@ -115,8 +109,17 @@ def complete_file(
     }
     return Samples(
         Diagrams(completed.diagrams),
-        lambda: _write_completed(request, trained, partials, completed, facts, vocab),
+        lambda: _write_completed(request, trained, completion, completed, facts),
     )
+
+
+def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
+    """``ValueError`` for a file of another kind of data."""
+    if Path(str(request.given)).suffix == ".npz":
+        raise ValueError(
+            f"given={request.given}: {trained.path} was trained on diagrams; give partial "
+            "diagrams, JSON lines (docs/completion.md)"
+        )
 
 
 def _approximations(
@@ -162,16 +165,15 @@ def _completed(
 def _write_completed(
     request: SampleRequest,
     trained: TrainedModel,
-    partials: Mapping[int, PartialDiagram],
+    completion: CompletionRequest,
     completed: Completions,
     facts: dict[str, Any],
-    vocab: VocabConfig,
 ) -> SavedSamples:
-    folder, diagrams = request.out, completed.diagrams
+    folder, diagrams, partials = request.out, completed.diagrams, completion.partials
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
     _draw(diagrams, partials, folder / request.picture)
-    save_trajectory(completed.trajectory, folder, vocab)
+    save_trajectory(completed.trajectory, folder, completion.vocab)
     facts = {
         "given": str(request.given),
         "num_inputs": len(partials),
