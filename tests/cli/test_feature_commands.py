@@ -176,6 +176,45 @@ def test_given_windows_are_filled(model, refused):
     assert error.startswith("given=mine/samples.npz would be overwritten")
 
 
+def test_objects_are_given_windows_too(model):
+    x = windows()
+    np.savez("given.npz", rows=x, feature_names=NAMES)
+    loaded = load(model.removeprefix("checkpoint="))
+    expected = loaded.sample(given="given.npz", completions=2)
+    rows = np.where(np.isnan(x), None, x.astype(object)).tolist()
+    nulls = [[None if row.count(None) == M else row for row in window] for window in rows]
+    for given in (
+        {"rows": x, "feature_names": NAMES},
+        [{"rows": window} for window in x],
+        [{"rows": window, "feature_names": NAMES} for window in rows],
+        [json.dumps({"rows": window}) for window in nulls],
+        {"rows": nulls},
+    ):
+        found = loaded.sample(given=given, completions=2)
+        assert found.filled.numpy().tobytes() == expected.filled.numpy().tobytes()
+    masked = np.isnan(x).all(axis=2)
+    with_truth = loaded.sample(given={"rows": np.nan_to_num(x, nan=0.25), "masked": masked})
+    assert (with_truth.masked.numpy() == masked).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ([[0.5]], r"given\[0\].*expected an object"),
+        (["{"], r"given\[0\].*not valid JSON"),
+        ({"values": []}, r"given\[0\].*'rows'"),
+        ({"rows": [[1.0] * M, [1.0]]}, r"given\[0\]: rows.*different lengths"),
+        ({"rows": [["a"] * M, None]}, r"given\[0\]: rows"),
+        ([{"rows": [[0.5] * M, None]}, {"rows": [[0.5] * M] * 2}], r"given\[1\]: rows.*no row to"),
+        ([{"rows": [[0.5] * M, None]}, {"rows": [[0.5] * M] * 2 + [None]}], r"given\[1\].*3 rows"),
+        ({"rows": [[0.5] * (M - 1) + [None], None]}, r"given\[0\]: rows\[0\] is partly NaN"),
+    ],
+)
+def test_what_is_wrong_with_given_objects_is_named(model, given, named):
+    with pytest.raises(ValueError, match=named):
+        load(model.removeprefix("checkpoint=")).sample(given=given)
+
+
 def test_draws_of_given_windows_differ_and_the_truth_is_scored(model, capsys):
     x, masked = np.nan_to_num(windows(), nan=0.25), np.isnan(windows()).all(axis=2)
     x[1:, 1] += np.arange(2, dtype=np.float32)[:, None]  # no column is constant

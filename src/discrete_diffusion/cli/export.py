@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.cli.output_folder import claimed_file
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.hub.published import check_model
+from discrete_diffusion.hub.published import boxed_model, check_model
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ FORMATS = ("onnx",)
 def run(config: DictConfig) -> None:
     """Write ``out``, and compare it with the network that it was made of."""
     out = Path(str(config.out))
+    config.checkpoint = config.checkpoint or boxed_model()
     check_name("format", str(config.format), FORMATS)
     check_model("checkpoint", config.checkpoint)
     with claimed_file("out", out):

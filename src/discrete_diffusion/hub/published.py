@@ -7,6 +7,7 @@ the others are for people and for the Hub.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -27,6 +28,17 @@ INSTALL = 'pip install "discrete-diffusion[hub]"'
 def in_the_box() -> list[str]:
     """Names of the models that come with this package."""
     return sorted(folder.parent.name for folder in _BOX.glob(f"*/{WEIGHTS}"))
+
+
+def boxed_model() -> str:
+    """Name of the model that is taken where no checkpoint is given."""
+    return in_the_box()[0]
+
+
+def boxed_domain() -> str:
+    """Kind of data of ``boxed_model``, which is taken where none is given."""
+    contents = json.loads((_BOX / boxed_model() / CONFIG).read_text(encoding="utf-8"))
+    return str(contents["config"]["data"]["domain"])
 
 
 def is_published(name: str | Path) -> bool:

@@ -1,4 +1,4 @@
-"""``BubbleDiagram``: rooms and the spatial relations between them; ``Diagrams``: a list of them."""
+"""``BubbleDiagram``: rooms and the spatial relations between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ROOM_TYPES,
     PlanVocabulary,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
@@ -73,10 +70,9 @@ class BubbleDiagram:
 
     def _repr_svg_(self) -> str:
         """Picture that a notebook shows."""
-        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
-        from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
+        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import svg_of_grid
 
-        return svg_of(plot_grid([self], legend=False, cell=3.0))
+        return svg_of_grid([self], legend=False, cell=3.0)
 
     def plot(self, path: str | Path) -> None:
         """Plot it into a file.
@@ -228,34 +224,6 @@ class BubbleDiagram:
             boxes=None if boxes is None else tuple(boxes),
             metadata={key: value for key, value in data.items() if key not in _RESERVED_KEYS},
         )
-
-
-class Diagrams(list[BubbleDiagram]):
-    """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams."""
-
-    def _repr_svg_(self) -> str | None:
-        from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
-
-        return svg_of(self._picture(None)) if self else None
-
-    def plot(self, path: str | Path) -> None:
-        """Plot them into a file.
-
-        Args:
-            path: a ``.png`` or ``.svg``.
-
-        Raises:
-            ValueError: it is another kind of file, or there is none to plot.
-        """
-        self._picture(path)
-
-    def _picture(self, path: str | Path | None) -> Figure:
-        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
-            MAX_DRAWN,
-            plot_grid,
-        )
-
-        return plot_grid(self[:MAX_DRAWN], path)
 
 
 def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:

@@ -12,7 +12,7 @@ import torch
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.build import training_areas
-from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (

@@ -25,7 +25,6 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.table import known_numbers
-from discrete_diffusion.runtime.given_objects import GivenObjects
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import SampleRequest
@@ -88,10 +87,8 @@ def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     names = tuple(trained.data_config.feature_names)
     most_rows = trained.data_config.rows
     scaling = trained.algorithm.scaling
-    if isinstance(request.given, GivenObjects):
-        raise ValueError("given: windows are read from a file; give the path of an .npz with rows")
     given = read_given_rows(
-        str(request.given), feature_names=names, most_rows=most_rows, scaling=scaling
+        request.given, feature_names=names, most_rows=most_rows, scaling=scaling
     )
     completions = _completions(request, trained)
     with trained.sharing() as shard:

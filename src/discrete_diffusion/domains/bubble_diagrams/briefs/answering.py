@@ -21,7 +21,8 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     told_by,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
-from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (

@@ -75,7 +75,7 @@ class BriefEvaluation(Evaluation):
                 f"The model was told: {', '.join(told)}. Its share that meets the brief is of what "
                 "it draws then."
             )
-        if unseen := self.brief.told.names:
+        if unseen := self.brief.plan_facts.names:
             notes.append(f"No diagram shows {', '.join(unseen)}: the data are of any.")
         asked = self.facts["num_samples"]
         for method in self.methods:

@@ -47,7 +47,7 @@ def sentences(brief: Brief) -> list[str]:
     said += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
     if brief.buildable:
         said.append("There is a floor plan with these relations.")
-    if names := [name.replace("_", " ") for name in brief.told.names]:
+    if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
         said.append(f"A model is told the {_listed(names, 'and')}; no diagram shows it.")
     return said
 

@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
     complete,
 )
 from discrete_diffusion.domains.bubble_diagrams.completion.weighing import UnseenError
-from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
 from discrete_diffusion.domains.bubble_diagrams.pictures.completion_pictures import (

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_boxes
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
