@@ -17,7 +17,7 @@ from checkpoints.made_checkpoints import MACHINE, training_state
 from discrete_diffusion import load
 from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints import INFO_KEY, sealed
+from discrete_diffusion.checkpoints import INFO_KEY, info_with_digest
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions.given_rows import read_given_rows
@@ -557,16 +557,16 @@ def test_a_model_that_has_diverged(tmp_path, refused):
 
 
 def with_nan(state: dict) -> dict:
-    """A training state with a weight that is no number, sealed again."""
+    """A training state with a weight that is no number, with a new digest."""
     return with_weight(state, math.nan)
 
 
 def with_weight(state: dict, value: float) -> dict:
-    """A training state with another first bias of the head and scale of its feature, sealed
-    again."""
+    """A training state with another first bias of the head and scale of its feature, with a new
+    digest."""
     weights = state["state_dict"]
     weights["algorithm.backbone.head.bias"][0] = value
     weights["algorithm.scaling.scale"][0] = 100.0
     info = {k: v for k, v in state[INFO_KEY].items() if k not in ("digest", "step", "machine")}
     info.pop("scheduled_steps", None)
-    return {**state, INFO_KEY: sealed(info, weights, step=7, machine=MACHINE)}
+    return {**state, INFO_KEY: info_with_digest(info, weights, step=7, machine=MACHINE)}

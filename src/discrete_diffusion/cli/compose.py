@@ -14,9 +14,9 @@ from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
     all_choices,
+    experiment_values,
     import_named,
     offer_part,
-    said_by_files,
     withdraw_parts,
 )
 from discrete_diffusion.cli.presets import chooses_model, missing_preset
@@ -228,9 +228,11 @@ def _teacher_words(
 
     Raises the errors of reading a checkpoint.
     """
-    said = {key: written(value) for key, value in said_by_files(overrides, user_config_dir).items()}
-    said |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    files = {key: text_of(said.get(key, "null")) for key in ("resume", "init.checkpoint")}
+    chosen = {
+        key: written(value) for key, value in experiment_values(overrides, user_config_dir).items()
+    }
+    chosen |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
+    files = {key: text_of(chosen.get(key, "null")) for key in ("resume", "init.checkpoint")}
     key = next((key for key, file in files.items() if file != "null"), None)
     if key is None or "algo" not in defaults:
         return []
@@ -248,10 +250,10 @@ def _teacher_words(
     teacher = read_contents(path, of_folder=LAST)
     teacher.check_plugged_in()
     was, words = teacher.info["config"], []
-    other = said.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
+    other = chosen.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")
-        if group in said or name not in all_choices(group):
+        if group in chosen or name not in all_choices(group):
             continue
         own = plain(_defaults("train", [f"{group}={name}"], None)[group])
         words.append(f"{group}={name}")
@@ -260,7 +262,7 @@ def _teacher_words(
     for key in ("backbone", "time_conditioning", "condition_dropout"):
         if key in was["algo"]:
             words.append(f"algo.{key}={written(was['algo'][key])}")
-    return [word for word in words if word.partition("=")[0] not in said]
+    return [word for word in words if word.partition("=")[0] not in chosen]
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:

@@ -78,12 +78,12 @@ def _filled_in(
     config: DictConfig, whole: Mapping[str, tuple[int, int]], trained_on: float
 ) -> tuple[DictConfig, list[str]]:
     """``whole``: by key, all there is to measure and the least of it."""
-    config, said = OmegaConf.create(config), []
+    config, notes = OmegaConf.create(config), []
     for key, (most, least) in whole.items():
         if OmegaConf.select(config, key) is not None:
             continue
         num = in_proportion(most, trained_on, least=least)
         OmegaConf.update(config, key, num, force_add=True)
         if num < most:
-            said.append(f"{key}: {num:,} of {most:,}, as the run is short; set {key} to choose")
-    return config, said
+            notes.append(f"{key}: {num:,} of {most:,}, as the run is short; set {key} to choose")
+    return config, notes

@@ -19,8 +19,8 @@ from discrete_diffusion.runtime.atomic_files import (
     check_folder,
     check_parent,
     ensured_folder,
+    note_of_complete_files,
     put_aside,
-    saying_what_is_complete,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
         yield
         return
     folder, names = Path(str(config.out)), list(dict.fromkeys(names))
-    with claimed_folder("out", folder), saying_what_is_complete(folder, names):
+    with claimed_folder("out", folder), note_of_complete_files(folder, names):
         there = [name for name in names if (folder / name).exists()]
         if there and not config.overwrite:
             raise ValueError(

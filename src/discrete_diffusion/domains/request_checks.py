@@ -93,17 +93,17 @@ def _check_given(domain: Domain, request: SampleRequest) -> None:
     """``ValueError`` for an option that does not go with ``given=FILE``, or needs it."""
     given = request.get("given")
     for name, option in domain.options("sample").items():
-        said = f"{name}={request[name]}"
+        shown = f"{name}={request[name]}"
         if given is None and option.with_given and request[name] != option.default:
             instead = f"did you mean {option.instead_of}={request[name]}?"
             raise ValueError(
-                f"{said} is for given=FILE; {instead if option.instead_of else 'leave it out'}"
+                f"{shown} is for given=FILE; {instead if option.instead_of else 'leave it out'}"
             )
         if given is None or not (option.instead_of or option.without_given):
             continue
         if option.without_given and request[name] != option.default:
             raise ValueError(
-                f"{said} does not go with given=: {option.without_given}; leave it out"
+                f"{shown} does not go with given=: {option.without_given}; leave it out"
             )
         if option.instead_of and (asked := request[option.instead_of]) is not None:
             raise ValueError(

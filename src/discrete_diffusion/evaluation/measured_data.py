@@ -75,14 +75,14 @@ class MeasuredData:
         """How to read the numbers if other data was measured."""
         if not self.changes:
             return []
-        said = [f"{key.replace('_', ' ')} {value}" for key, value in self._losses().items()]
+        parts = [f"{key.replace('_', ' ')} {value}" for key, value in self._losses().items()]
         trained_on = "cannot be read, so what is measured against it is left out"
         if (num := self.found.get("num_trained_on")) is not None:
             trained_on = f"holds {num:,} of these {len(self.data.splits[self.split]):,} samples"
         return [
             "This is other data than the checkpoint held out. Novelty, baselines and scales are of "
             f"the data that was trained on, which {trained_on}.",
-            *([f"Not as the file has it: {', '.join(said)}."] if said else []),
+            *([f"Not as the file has it: {', '.join(parts)}."] if parts else []),
         ]
 
     def _losses(self) -> dict[str, Any]:

@@ -83,11 +83,11 @@ class _Trial:
         share = hidden[1:-1]
         seen = share > _LEAST  # others have no digits
         log_share, weight = self.result("log_one_minus_alpha", inner), self.result("weight", inner)
-        said, expected = log_share.where(seen, 0.0), share.log().where(seen, 0.0)
-        self._compare("log_one_minus_alpha", inner, said, expected, "log(1 - alpha)", TOLERANCE)
-        said, expected = weight.where(seen, 0.0), (-dalpha / share).where(seen, 0.0)
+        given, expected = log_share.where(seen, 0.0), share.log().where(seen, 0.0)
+        self._compare("log_one_minus_alpha", inner, given, expected, "log(1 - alpha)", TOLERANCE)
+        given, expected = weight.where(seen, 0.0), (-dalpha / share).where(seen, 0.0)
         of_rate = (1e-4 * expected.abs()).clamp(min=TOLERANCE)
-        self._compare("weight", inner, said, expected, "-dalpha / (1 - alpha)", of_rate)
+        self._compare("weight", inner, given, expected, "-dalpha / (1 - alpha)", of_rate)
 
     def result(self, method: str, at: Tensor) -> Tensor:
         """Result of ``method``, Float64[B, 1] or [B, L]; ``ValueError`` for another kind."""

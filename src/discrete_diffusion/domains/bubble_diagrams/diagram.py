@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     OUR_TABLE,
     areas_of,
     in_our_codes,
-    told_apart,
+    number_bedrooms,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
@@ -217,7 +217,7 @@ class BubbleDiagram:
         relations = read_relations(data["relations"], len(rooms), "relations")
         if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
             areas = None if boxes is None else partial(areas_of, boxes)
-            rooms = read_rooms(told_apart(data["rooms"], areas), "rooms")
+            rooms = read_rooms(number_bedrooms(data["rooms"], areas), "rooms")
         return cls(
             rooms=rooms,
             relations=relations,
@@ -231,8 +231,8 @@ def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]
     types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
     numbers = {name: count(1) for name in types}
     names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]
-    said = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
-    parts = [_first(names, _ROOMS_NAMED), _first(said, _RELATIONS_NAMED)]
+    related = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
+    parts = [_first(names, _ROOMS_NAMED), _first(related, _RELATIONS_NAMED)]
     return "; ".join(filter(None, parts))
 
 

@@ -83,7 +83,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         weights = way.facts(drawn.log_weights, way.work(shard))
     diagrams = Diagrams(diagrams_of(drawn, drawn.tokens))
     if weights:
-        logger.info("%s", way.said(weights))
+        logger.info("%s", way.summary(weights))
 
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
@@ -171,11 +171,11 @@ def sampled(
     shares = ", ".join(f"{name} {100 * numbers[name]:.1f} %" for name in names)
     folder = request.out
     files = f"{folder / 'samples.jsonl'}, {folder / request.picture}"
-    said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
+    line = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
     if request.realise:
         areas = partial(training_areas, trained.data_config)
         plans, found = realise_samples(request, trained, diagrams, areas)
-        facts, said = {**facts, "plans": plans}, f"{said}\n{found}"
+        facts, line = {**facts, "plans": plans}, f"{line}\n{found}"
     else:
         say_earlier(folder)
-    return SavedSamples({**facts, **numbers}, said)
+    return SavedSamples({**facts, **numbers}, line)

@@ -27,19 +27,19 @@ _DEGREE = 111_320.0
 
 
 class DrawnIn(NamedTuple):
-    """The ``unit`` that the lengths of a drawing were read in, with its ``metres``. ``said``: by
-    what in the file; empty if nothing says it. ``key``: what to set, and to what: ``{}`` is the
-    name of a unit."""
+    """The ``unit`` that the lengths of a drawing were read in, with its ``metres``. ``stated_by``:
+    the place in the file that states it; empty if there is none. ``key``: what to set, with ``{}``
+    for the name of a unit."""
 
     unit: str = "metres"
     metres: float = 1.0
-    said: str = ""
+    stated_by: str = ""
     key: str = ""
 
     def remedy(self, typical: float) -> str:
         """Remedy where a typical room measures so many metres, which it hardly does."""
         read = f"it was read in {self.unit}"
-        read += f", as {self.said} says" if self.said else ", which this format is in"
+        read += f", as {self.stated_by} says" if self.stated_by else ", which this format is in"
         raw = typical / self.metres
         if abs(math.log(max(raw, 1e-300) * _DEGREE / TYPICAL_METRES)) < 1:
             return (

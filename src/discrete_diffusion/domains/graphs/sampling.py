@@ -171,8 +171,8 @@ def _written(
         if name in numbers
     )
     files = f"{folder / SAMPLES}, {folder / request.picture}"
-    said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
-    return SavedSamples({**facts, **numbers}, said)
+    summary = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
+    return SavedSamples({**facts, **numbers}, summary)
 
 
 def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:

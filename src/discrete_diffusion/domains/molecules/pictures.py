@@ -35,12 +35,12 @@ def plot_molecules(
     from rdkit.Chem import Draw
     from rdkit.Chem.Draw import MolDrawOptions
 
-    shown, said = [], []
+    shown, captions = [], []
     with rdBase.BlockLogs():
         for k, molecule in enumerate(molecules[:MAX_DRAWN]):
             mol, note = _drawable(molecule)
             shown.append(mol)
-            said.append(", ".join(filter(None, [legends[k] if legends else "", note])))
+            captions.append(", ".join(filter(None, [legends[k] if legends else "", note])))
         options: Any = MolDrawOptions()
         options.prepareMolsBeforeDrawing = False  # or those that are not valid are refused
         svg = path.suffix.lower() == ".svg"
@@ -48,7 +48,7 @@ def plot_molecules(
             shown,
             molsPerRow=min(_COLUMNS, max(1, len(shown))),
             subImgSize=_SIZE,
-            legends=said,
+            legends=captions,
             useSVG=svg,
             drawOptions=options,
         )

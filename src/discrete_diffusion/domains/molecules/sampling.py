@@ -127,8 +127,10 @@ def write_sampled(
             *(counted(refused, "graph"), SMILES_FILE, GRAPH_FILE),
         )
     shares = sample_shares(judge(molecules), None)
-    said = ", ".join(
+    shown = ", ".join(
         each.format(shares[each.name]) for each in MoleculeReport.headlines if each.name in shares
     )
     files = ", ".join(str(folder / name) for name in (SMILES_FILE, GRAPH_FILE, request.picture))
-    return SavedSamples({**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {said}; {files}")
+    return SavedSamples(
+        {**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {shown}; {files}"
+    )

@@ -71,8 +71,8 @@ def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
         folder, scores = request.out, report.measure(filling)
         report.write(filling, folder)
         report.plot(filling, folder / request.picture)
-        said = f"{counted(len(filling), 'window')} of the {split} split filled"
-        return _sampled(request, trained, filling, scores, {"split": split}, said)
+        summary = f"{counted(len(filling), 'window')} of the {split} split filled"
+        return _sampled(request, trained, filling, scores, {"split": split}, summary)
 
     return Samples(filling, write)
 
@@ -127,8 +127,8 @@ def _write_given(
         truth_title="True" if given.has_truth else "Predicted by one call",
     )
     facts = {"given": str(request.given), "num_inputs": len(given), "completions": completions}
-    said = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
-    return _sampled(request, trained, filling, scores, facts, said)
+    summary = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
+    return _sampled(request, trained, filling, scores, facts, summary)
 
 
 def _sampled(
@@ -137,9 +137,9 @@ def _sampled(
     filling: Filling,
     scores: Mapping[str, float],
     facts: Mapping[str, Any],
-    said: str,
+    summary: str,
 ) -> SavedSamples:
-    """``facts`` and ``said``, completed by how long it took and how the rows correlate with the
+    """``facts`` and ``summary``, completed by how long it took and how the rows correlate with the
     truth."""
     assert filling.nfe is not None  # there is a sampler
     correlations = {
@@ -158,7 +158,7 @@ def _sampled(
             "seconds": filling.seconds,
             **scores,
         },
-        f"{said} in {filling.seconds:.1f} s{shown}; {request.out / request.picture}",
+        f"{summary} in {filling.seconds:.1f} s{shown}; {request.out / request.picture}",
     )
 
 

@@ -61,7 +61,7 @@ def _requested_brief(given: str | GivenObjects) -> Brief:
     return alone if isinstance(alone, Brief) else brief_of(given.one_object())
 
 
-def told_by(
+def stated_condition(
     brief: Brief, trained: TrainedModel, vocab: VocabConfig
 ) -> tuple[dict[str, Tensor], list[str]]:
     """The condition of one row that the network is given for the brief, and what it says, in words;

@@ -104,16 +104,16 @@ def rarity(brief: Brief, plans: list[BubbleDiagram], title: str) -> str:
             f"{title}: none of {len(plans):,} meets it{aside}; their share is at most {high:.2g}, "
             f"with {confidence} confidence"
         )
-    said = (
+    text = (
         f"{title}: {len(met):,} of {len(plans):,} meet it{aside}, a share of "
         f"{len(met) / len(plans):.2g} ({confidence} interval {low:.2g} to {high:.2g})"
     )
     if brief.buildable and is_installed():
         first = met[:_NUM_DECIDED]
         built = sum(map(has_floor_plan, first))
-        said += f"; of the first {len(first)} of them {built} have a floor plan"
-        said += ", so that it can be met" if built else ""
-    return said
+        text += f"; of the first {len(first)} of them {built} have a floor plan"
+        text += ", so that it can be met" if built else ""
+    return text
 
 
 def interval(hits: int, num: int) -> tuple[float, float]:

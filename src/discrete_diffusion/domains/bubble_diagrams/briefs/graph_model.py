@@ -128,8 +128,8 @@ class GraphModel:
         sets = [rule.relations for rule in self._brief.relations]
 
         def signature(code: int) -> tuple[Any, ...]:
-            told = [one in each for one in (code, INVERSE[code]) for each in sets]
-            return (code == NO_EDGE, *(signs[code] for _, signs in ORDERS), *told)
+            members = [one in each for one in (code, INVERSE[code]) for each in sets]
+            return (code == NO_EDGE, *(signs[code] for _, signs in ORDERS), *members)
 
         groups = self._groups([*sorted(self._vocabulary.relation_codes), NO_EDGE], signature)
         self._pair = {

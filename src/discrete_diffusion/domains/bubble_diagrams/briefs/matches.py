@@ -112,7 +112,7 @@ class Matches:
         notes = [f"{counts[0].upper()}{counts[1:]}."]
         reference = self.reference
         if reference is None:
-            return [*notes, "No data meet the brief, so nothing is said of coverage and distances."]
+            return [*notes, "No data meet the brief, so coverage and distances are not measured."]
         notes.append(f"Samples are compared with those of {reference.name}.")
         if reference is not self.held_out:
             notes[-1] += (

@@ -93,8 +93,10 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
     if several := may_mean(word, ROOM_TYPES):
         raise node.error(f"{word!r} may be {' or '.join(several)}: write which")
     known = [*ROOM_TYPES, *(name for name in groups if name not in ROOM_TYPES), *names]
-    said = unknown_name("room type, group or name" if names else "room type or group", word, known)
-    raise node.error(said)
+    message = unknown_name(
+        "room type, group or name" if names else "room type or group", word, known
+    )
+    raise node.error(message)
 
 
 def either(kinds: Iterable[Kind]) -> Kind:

@@ -96,7 +96,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     elif suffix == ".jsonl":
         writers.write_diagrams(target, taken, names=not options.codes)
     elif options.node_link:
-        writers.write_node_link(target, taken)
+        writers.write_networkx_json(target, taken)
     elif suffix == ".json":
         writers.write_json_list(target, taken, names=not options.codes)
     elif in_folder:

@@ -117,14 +117,14 @@ def complete_file(
 
         of_choice: dict[str, Any] = {}
         if choose is None:
-            told = trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_sampled
-            completed = draw(trained.sampler, each, (1,), told)
+            on_sampled = trained.on(shard, lambda _, diagrams: lines_of(diagrams)).on_sampled
+            completed = draw(trained.sampler, each, (1,), on_sampled)
         else:
             completed, of_choice = choose(list(partials), draw, each, shard)
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
-        logger.info("%s", way.said(weights))
+        logger.info("%s", way.summary(weights))
     why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
     if "num_particles" in of_choice:
         why.append(

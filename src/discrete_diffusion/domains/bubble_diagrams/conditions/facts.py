@@ -157,8 +157,8 @@ class Facts:
         check_metres(
             [in_metres(boxed[k].boxes or (), units[k]) for k in known], [units[k] for k in known]
         )
-        told = enumerate(progress.track(diagrams, "measuring plans", "plans"))
-        return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in told])
+        numbered = enumerate(progress.track(diagrams, "measuring plans", "plans"))
+        return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in numbered])
 
     def _of_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
         if diagram.boxes is None:
@@ -229,12 +229,12 @@ class Facts:
         if "counts" in self.names:
             for ids in self.kinds.values():
                 codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
-                said = {
+                numbers = {
                     number
                     for types, number in counts.items()
                     if number is not None and self._in_vocabulary(types) == codes
                 }
-                parts.append(_exactly(min(said, default=None), one_hot))
+                parts.append(_exactly(min(numbers, default=None), one_hot))
         inside = None if outline is None else _shapely().Polygon(outline)
         parts.append(self._numbers(area, inside, front_door))
         return torch.cat(parts).unsqueeze(0)

@@ -219,7 +219,7 @@ def room_types(
     return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)
 
 
-def told_apart(
+def number_bedrooms(
     rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
 ) -> list[object]:
     """Rooms with those that are named "Bedroom 1", "Bedroom 2", ... distinguished, as bedrooms of a

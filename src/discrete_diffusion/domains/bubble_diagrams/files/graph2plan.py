@@ -69,12 +69,12 @@ def mat_records(path: Path) -> Iterator[list[Value]]:
         errors="replace",
         check=False,
     )
-    said = done.stderr.strip().rpartition("\n")[2]
+    printed = done.stderr.strip().rpartition("\n")[2]
     if done.returncode == 2:
-        raise DiagramError("", said)
+        raise DiagramError("", printed)
     if done.returncode:
         ended_by = signal.Signals(-done.returncode).name if done.returncode < 0 else ""
-        why = ended_by or said.partition(": ")[2] or said
+        why = ended_by or printed.partition(": ")[2] or printed
         raise DiagramError(
             "",
             f"not a MATLAB file of version 5 to 7.2, or damaged, or cut short ({why}); copy it "

@@ -99,8 +99,9 @@ class SampleScores:
         ]
         if not self.has_directions:
             notes.append(
-                "The relations have no direction, so nothing is said of transitive, inside_valid "
-                "and floor plans; nor of valid, which is about plans of one living room."
+                "The relations have no direction, so there are no numbers for transitive, "
+                "inside_valid and floor plans; nor for valid, which is about plans of one living "
+                "room."
             )
         if num_unreadable:
             notes.append(

@@ -72,10 +72,10 @@ def key_entries(
     plans = list(plans)
     codes = {code for plan in plans for code in plan.rooms if code is not None}
     entries = [Entry(style.name, style.colour) for style in map(room_style, sorted(codes))]
-    said = {r for plan in plans for _, _, r in plan.relations}
-    if DOOR in said:
+    codes = {r for plan in plans for _, _, r in plan.relations}
+    if DOOR in codes:
         entries.append(Entry("Door", LINE, is_line=True))
-    if ADJACENT in said:
+    if ADJACENT in codes:
         entries.append(Entry("Wall", palette.WALL_LINE, "wall", is_line=True))
     if unknown:
         entries.append(Entry(UNKNOWN_ROOM.name, UNKNOWN_ROOM.colour, "unknown"))

@@ -90,7 +90,7 @@ class FloorPlan:
         return replace(
             bare,
             doors=tuple(read_door(door, bare.rooms, unit) for door in doors),
-            boundary=None if boundary is None else checked_boundary(boundary),
+            boundary=None if boundary is None else validate_boundary(boundary),
             floors=() if floors is None else read_floors(floors, bare.boxes),
         )
 
@@ -189,7 +189,7 @@ class FloorPlan:
         return self.to_diagram().to_json()
 
 
-def checked_boundary(corners: Any) -> tuple[Point, ...]:
+def validate_boundary(corners: Any) -> tuple[Point, ...]:
     """At least three corners of a polygon that does not cross itself."""
     from shapely import Polygon
 

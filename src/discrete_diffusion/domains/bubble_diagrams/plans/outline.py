@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point, checked_boundary
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point, validate_boundary
 
 Rectangle = tuple[int, int, int, int]
 """x0, y0, x1, y1 in decimetres."""
@@ -47,7 +47,7 @@ class Outline:
                 f"{MOST_RATIO}"
             )
         if self.boundary is not None:
-            object.__setattr__(self, "boundary", checked_boundary(self.boundary))
+            object.__setattr__(self, "boundary", validate_boundary(self.boundary))
             width, height = (side / PER_METRE for side in self.size)
             if max(width, height) > _LONGEST:
                 raise DiagramError(

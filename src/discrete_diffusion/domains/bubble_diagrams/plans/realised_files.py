@@ -24,7 +24,7 @@ from discrete_diffusion.runtime.atomic_files import (
     ensured_folder,
     growing_file,
     growing_name,
-    saying_what_is_complete,
+    note_of_complete_files,
     write_text,
 )
 
@@ -74,7 +74,7 @@ class PlanFiles:
         ``plans.partial.jsonl`` as they are found. When a stop is requested, those that are found
         are written, and the numbers say how many diagrams were not tried.
         """
-        with ensured_folder(self.folder), saying_what_is_complete(self.folder, self.names):
+        with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
             return self._write(jobs, threads, stop_asked)
 
     def _write(

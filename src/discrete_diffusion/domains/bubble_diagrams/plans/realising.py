@@ -112,14 +112,14 @@ def _best(
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes)
-        (divided if divided_floors(plan) else plans).append(plan)
+        (divided if rooms_with_split_floors(plan) else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)
     return answer, tuple([*plans, *divided][: job.variants])
 
 
-def divided_floors(plan: FloorPlan) -> list[int]:
+def rooms_with_split_floors(plan: FloorPlan) -> list[int]:
     """Rooms whose floor the rooms inside it cut into several parts."""
     return [k for k, floor in enumerate(plan.rooms) if floor.geom_type != "Polygon"]
 
@@ -180,6 +180,6 @@ def _shortfalls(asked: Demands, kept: Demands | None, plan: FloorPlan) -> tuple[
     names = plan.diagram.room_names
     if rooms := unreached(plan):
         words.append(f"no door leads to {', '.join(names[room] for room in rooms)}")
-    if parts := divided_floors(plan):
+    if parts := rooms_with_split_floors(plan):
         words.append(f"the floor of {', '.join(names[room] for room in parts)} is in parts")
     return tuple(words)

@@ -79,7 +79,7 @@ class Accepted:
             "network_calls_per_sample": self.network_calls / max(len(self.samples), 1),
         }
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
         drawn = counted(self.num_drawn, "drawn sample")
         undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
@@ -180,15 +180,15 @@ def accept(
 
 def _say(kept: Accepted, remedy: str, ended: bool) -> None:
     if kept.missing and kept.most_calls is not None:
-        logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.said())
+        logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.summary())
     elif kept.missing and not kept.samples:
-        raise ValueError(f"no sample to write: {kept.said()}; {remedy}")
+        raise ValueError(f"no sample to write: {kept.summary()}; {remedy}")
     elif kept.missing and not ended:
         logger.warning(
-            "%d of %d samples: %s; %s", len(kept.samples), kept.asked, kept.said(), remedy
+            "%d of %d samples: %s; %s", len(kept.samples), kept.asked, kept.summary(), remedy
         )
     else:
-        logger.info("%s", kept.said())
+        logger.info("%s", kept.summary())
 
 
 class Buildable:

@@ -53,9 +53,9 @@ class Way:
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.
         """
-        said = request.buildable
-        name = "" if not said else "rejection" if said is True else str(said)
-        shown = f"buildable={str(said).lower()}"
+        value = request.buildable
+        name = "" if not value else "rejection" if value is True else str(value)
+        shown = f"buildable={str(value).lower()}"
         if name not in REJECTING and request.tries is not None:
             raise ValueError(
                 f"tries={request.tries} is for buildable=true or narrowing, which draw again; "
@@ -117,7 +117,7 @@ class Way:
         found = {"mean_weight": float(log_weights.exp().mean()), "effective_samples": effective}
         return found | (vars(work) if self.name == "lookahead" else {})
 
-    def said(self, facts: dict[str, Any]) -> str:
+    def summary(self, facts: dict[str, Any]) -> str:
         """Sentence on looking ahead, for the log."""
         return (
             f"looking ahead refused {facts['num_refused']:,} of {facts['num_asked']:,} relations "

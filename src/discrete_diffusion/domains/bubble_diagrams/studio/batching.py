@@ -104,9 +104,9 @@ def _heard_once(ask: Ask) -> Ask:
         news = []
         for each in step:
             place = each["completion"], each.get("room"), tuple(each.get("pair", ()))
-            said = each.get("type", each.get("relation"))
-            if known.get(place) != said:
-                known[place] = said
+            value = each.get("type", each.get("relation"))
+            if known.get(place) != value:
+                known[place] = value
                 news.append(each)
         if news or not step:
             tell(news)

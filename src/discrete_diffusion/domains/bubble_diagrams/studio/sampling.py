@@ -209,13 +209,16 @@ class _Teller:
             if ask.on_revealed is not None:
                 ask.on_revealed(
                     [
-                        {"completion": k, **self._said(row, position, int(tokens[row, position]))}
+                        {
+                            "completion": k,
+                            **self._revealed(row, position, int(tokens[row, position])),
+                        }
                         for k, row in enumerate(rows)
                         for position in revealed[row].nonzero().flatten().tolist()
                     ]
                 )
 
-    def _said(self, row: int, position: int, token: int) -> Revealed:
+    def _revealed(self, row: int, position: int, token: int) -> Revealed:
         order = self.orders[row]
         if position < self.vocab.n_max:
             return {"room": order[position], "type": ROOM_TYPES[self.codes.rooms[token]]}

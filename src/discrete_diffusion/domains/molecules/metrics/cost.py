@@ -19,7 +19,7 @@ from discrete_diffusion.evaluation.memory import warn_if_short
 logger = logging.getLogger(__name__)
 
 MANY = 20_000
-"""Different molecules from which on it is said."""
+"""Different molecules from which on it is logged."""
 
 _TRIED = 128
 """Molecules that are measured to know how long all take."""
