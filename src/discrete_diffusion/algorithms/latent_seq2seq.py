@@ -198,5 +198,5 @@ class LatentSeq2Seq(Algorithm):
 
 
 def _longest(real: Tensor) -> int:
-    """How many columns of Bool[B, L], True in front, hold anything; at least 1."""
+    """Number of columns of Bool[B, L], True in front, that hold anything; at least 1."""
     return max(int(real.sum(dim=1).max()), 1)

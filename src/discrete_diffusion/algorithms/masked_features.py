@@ -175,7 +175,7 @@ class MaskedFeatures(Algorithm):
     def sample_rows(
         self, real: Tensor, generator: torch.Generator, draw: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Which rows are masked, Bool[B, N], and their weights w in the bound, Float64[B, N].
+        """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N].
 
         ``draw``: one of ``MASK_DRAWS``; None is what training takes. With a ``mask_rate`` no
         weights make it a bound, and they are NaN.

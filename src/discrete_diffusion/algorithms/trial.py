@@ -167,7 +167,7 @@ def _read(algorithm: Algorithm, output: Tensor, batch: Batch) -> Tensor:
 
 
 def _are_probabilities(output: Tensor, real: Tensor) -> bool:
-    """Whether rows (..., V) at the positions ``real`` Bool[B, L] are non-negative with sum 1."""
+    """True if rows (..., V) at the positions ``real`` Bool[B, L] are non-negative with sum 1."""
     if output.ndim != 3 or not real.any():
         return False
     rows = output[real].float()

@@ -204,7 +204,7 @@ def evaluate(
 
 
 def _checkpoint_of(model: Any) -> Checkpoint:
-    """That of a path or of a loaded model."""
+    """Checkpoint of a path or of a loaded model."""
     if not isinstance(model, str | Path):
         found = getattr(model, "sample", None)
         if not isinstance(found, SampleFunction):

@@ -67,7 +67,7 @@ def _built(config: DictConfig) -> Algorithm:
 
 
 def _size(data_config: Mapping[str, Any], state: str) -> int:
-    """How many ids, features or channels a backbone predicts; of latents, ids of the target."""
+    """Number of ids, features or channels that a backbone predicts; of latents, target ids."""
     if state == "tokens":
         return build_layout(data_config).vocab_size
     key = {"features": "num_features", "field": "channels", "latent": "vocab_size"}[state]

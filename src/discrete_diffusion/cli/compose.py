@@ -186,7 +186,7 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
 def group_overrides(
     overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> list[str]:
-    """Those of the overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
+    """Overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
     groups = {o: o.split("=")[0].lstrip("+~") for o in overrides}
     return [o for o in overrides if choices(groups[o], user_config_dir, overrides)]
 
@@ -198,7 +198,7 @@ def compose_plainly(
     *,
     with_hydra: bool = False,
 ) -> DictConfig:
-    """As ``compose``, but taking the model preset as it stands. What a user's own ``algo=NAME`` of
+    """Compose a config with the model preset as it stands. What a user's own ``algo=NAME`` of
     ``train`` leaves out is filled in, see ``with_algorithm``. ``with_hydra``: with the section
     ``hydra``, whose ``runtime.choices`` are those of the groups."""
     from hydra import compose as hydra_compose

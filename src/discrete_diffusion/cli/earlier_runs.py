@@ -81,7 +81,7 @@ def _named(names: tuple[str, ...]) -> str:
 def resume_point(
     config: DictConfig, algorithm: TokenAlgorithm, data_fingerprint: str
 ) -> ResumePoint:
-    """Where the run of ``config.resume`` stands; ``ValueError`` if this one would not repeat it, or
+    """State of the run of ``config.resume``; ``ValueError`` if this one would not repeat it, or
     ends before that."""
     from discrete_diffusion.checkpoints.resuming import check_resumable
 

@@ -87,7 +87,7 @@ def print_help(
 
 
 def _options(command: str) -> dict[str, dict[str, Option]]:
-    """Those of a command by key, then by the title of the kind of data."""
+    """Options of a command by key, then by the title of the kind of data."""
     if command in COMMANDS:
         return options_by_title(command)
     if command not in ("train", "compare"):
@@ -166,7 +166,7 @@ def _container(config: DictConfig) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """As it is typed on the command line."""
+    """Value as it is typed on the command line."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, list):

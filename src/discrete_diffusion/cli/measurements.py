@@ -1,4 +1,4 @@
-"""How much a run measures: in proportion to its training, unless the config says a number."""
+"""Amount that a run measures: in proportion to its training, unless the config has a number."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def constructor_defaults(build: Callable[..., Any]) -> dict[str, Any]:
-    """Those defaults of what ``build`` takes by name that a config can hold: numbers, text, null,
+    """Defaults of the named arguments of ``build`` that a config can hold: numbers, text, null,
     lists and keys; of a class also of what it hands on to its bases."""
     known = _parameters(build)
     hands_on = any(p.kind is p.VAR_KEYWORD for p in known.values())

@@ -18,8 +18,8 @@ _OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
 
 
 def options_by_title(command: str) -> dict[str, dict[str, Option]]:
-    """Those of ``sample``, ``evaluate`` or ``train``, by name, then by what the samples of the kind
-    of data are called."""
+    """Options of ``sample``, ``evaluate`` or ``train``, by name, then by the title of the kind of
+    data."""
     found: dict[str, dict[str, Option]] = {}
     for domain in map(get_domain, available_domains()):
         for name, option in domain.options(command).items():

@@ -30,7 +30,7 @@ class BoundBySize:
     estimates: Mapping[int, BoundEstimate]
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``: a list per column, an entry per size."""
+        """Values for ``metrics.json``: a list per column, an entry per size."""
         found = self.estimates.values()
         return {
             "unit": self.unit,

@@ -72,7 +72,7 @@ class MeasuredData:
         }
 
     def notes(self) -> list[str]:
-        """How to read the numbers if other data was measured."""
+        """Notes on how to read the numbers if other data was measured."""
         if not self.changes:
             return []
         parts = [f"{key.replace('_', ' ')} {value}" for key, value in self._losses().items()]
@@ -248,7 +248,7 @@ def _trained_on(trained: TrainedModel, remedy: str, needed: bool) -> Any:
 
 
 def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int]:
-    """How many of the measured samples were trained on; warns if there are any."""
+    """Number of the measured samples that were trained on; warns if there are any."""
     if trained_on is None:
         return {}
     training = set(trained_on.identities("train"))

@@ -1,4 +1,4 @@
-"""Where a prediction says anything."""
+"""Mask of the positions at which a prediction says anything."""
 
 from __future__ import annotations
 

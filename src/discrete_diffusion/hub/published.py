@@ -42,7 +42,7 @@ def boxed_domain() -> str:
 
 
 def is_published(name: str | Path) -> bool:
-    """Whether it names a model in the box, or could name one of the Hub: ``owner/name``, where no
+    """True if it names a model in the box, or could name one of the Hub: ``owner/name``, where no
     folder ``owner`` is at hand. A file or folder of that name comes first."""
     path, name = Path(name), str(name)
     if path.exists():

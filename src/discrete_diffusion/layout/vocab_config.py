@@ -91,7 +91,7 @@ class VocabConfig:
 
     @property
     def edge_directions(self) -> tuple[tuple[int, ...], ...]:
-        """For each axis, the sign of every edge type along it.
+        """Sign of every edge type along each axis.
 
         Left to right and top to bottom of the room relations; other edges have no directions.
         """

@@ -52,7 +52,7 @@ class ComponentHead(nn.Module):
 
     @classmethod
     def beside(cls, head: nn.Linear, num: int) -> ComponentHead:
-        """That of ``num`` components which reads the features that ``head`` reads."""
+        """Head of ``num`` components which reads the features that ``head`` reads."""
         return cls(num, head.in_features, head.out_features)
 
     def _drawn(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Whether a schedule keeps what ``Schedule`` promises: tried at 64 times when it is built."""
+"""Check that a schedule keeps what ``Schedule`` promises: tried at 64 times when it is built."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Whether both exist and are one file, by whatever names or links."""
+    """True if both exist and are one file, by whatever names or links."""
     return path.exists() and other.exists() and path.samefile(other)
 
 

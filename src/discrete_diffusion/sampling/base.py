@@ -101,7 +101,7 @@ class Sampler(ABC, Generic[A]):
             raise ValueError(f"steps={steps}: expected at least 1")
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
-        """Whether one call may sample several of ``num`` tokens, independently of each other.
+        """True if one call may sample several of ``num`` tokens, independently of each other.
 
         That is an approximation of a model that samples one after the other.
 

@@ -108,7 +108,7 @@ def sample_in_batches(
 
 
 def rows_at_once(device: torch.device | str) -> int:
-    """How many samples are taken at once on ``device`` by default."""
+    """Number of samples that are taken at once on ``device`` by default."""
     return _MOST_ROWS.get(torch.device(device).type, 1024)
 
 

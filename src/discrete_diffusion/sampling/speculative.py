@@ -134,8 +134,8 @@ class Speculative(TokenSampler):
         num: Tensor,
         log_q: Tensor | None,
     ) -> Chain:
-        """For the samples ``rows`` Int[R], ``done`` of ``num`` Int[R] positions of ``order``
-        Int[R, L] being filled. ``log_q``: Float[B, L, V], the network's last prediction; None at
+        """Propose tokens for the samples ``rows`` Int[R], of which ``done`` of ``num`` Int[R]
+        positions of ``order`` Int[R, L] are filled. ``log_q``: Float[B, L, V], the network's last prediction; None at
         first."""
         most = 1 if log_q is None else self.tokens_per_round or order.shape[1]
         number = (num - done).clamp(max=most)

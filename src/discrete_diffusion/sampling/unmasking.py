@@ -140,7 +140,7 @@ class Unmasking(TokenSampler):
 
 @dataclass(kw_only=True)
 class EvenUnmasking(Unmasking):
-    """As many tokens in every call.
+    """Schedule with as many tokens in every call.
 
     ``tokens_per_call``: how many at most; ``steps`` sets instead the number of calls, among
     which the tokens are spread evenly (per block, and per group in turn).

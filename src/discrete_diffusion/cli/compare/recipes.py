@@ -70,7 +70,7 @@ class Recipe:
 
     @cached_property
     def _is_of_graphs(self) -> bool:
-        """Whether the samples are graphs, of a size that only the data may say."""
+        """True if the samples are graphs, of a size that only the data may say."""
         data = complete_data(self.config).data
         return domain_of(data).graph(data) is not None
 

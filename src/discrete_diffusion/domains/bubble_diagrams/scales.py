@@ -1,4 +1,4 @@
-"""Whether lengths are in the unit that they were read in: in drawings, and for areas."""
+"""Check that lengths are in the unit that they were read in: in drawings, and for areas."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ IN_METRES = DrawnIn()
 def check_drawings(
     plans: Sequence[tuple[str, ArrayLike, int, DrawnIn]], *, gap: float, usual_gap: bool
 ) -> None:
-    """Whether the boxes of drawings, which are in metres by now, were in the unit they were read
+    """Check that the boxes of drawings, in metres by now, were in the unit they were read
     in.
 
     ``plans``: where each stands, its boxes Float[n, 4], how many pairs are related, and the unit.
@@ -83,7 +83,7 @@ def check_drawings(
 
 
 def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
-    """Whether the boxes of plans, Float[n, 4] in metres, were given in ``units``, those of each:
+    """Check that the boxes of plans, Float[n, 4] in metres, were given in ``units``, by plan:
     areas are measured on them. Raises ``ValueError`` if the typical room of a unit is 3.5 times as
     large as those of real plans, or as small."""
     for unit in dict.fromkeys(units):
@@ -101,5 +101,5 @@ def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
 
 
 def _is_far_off(typical: float, times: float) -> bool:
-    """Whether metres are so many times a real room's, or less than that part of them."""
+    """True if metres are so many times a real room's, or less than that part of them."""
     return abs(math.log(max(typical, 1e-300) / TYPICAL_METRES)) > math.log(times)

@@ -115,7 +115,7 @@ def _of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> Splits:
 
 
 def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
-    """So that a graph and its relabellings stay together; repeats keep their weight."""
+    """Split so that a graph and its relabellings stay together; repeats keep their weight."""
     keys = [canonical_key(graph) for graph in graphs]
     distinct = list(dict.fromkeys(keys))
     order = torch.randperm(len(distinct), generator=make_generator(seed)).tolist()

@@ -1,4 +1,4 @@
-"""Which graphs are one graph, and in how many orders its nodes can stand: exact, by BLISS.
+"""Canonical forms of graphs, and the number of orders of their nodes: exact, by BLISS.
 
 An order lists the nodes as they are to stand: node ``order[k]`` comes k-th.
 """

@@ -85,7 +85,7 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
 
 
 def _usable(path: str, config: DictConfig, vocab: VocabConfig) -> ReadMolecules:
-    """Those of a file that the vocabulary can say."""
+    """Molecules of a file that the vocabulary has all atoms and bonds of."""
     found = _read(path, config).only(vocab.node_types, vocab.n_max)
     if not config.skip_invalid:
         found.refuse_problems(_REMEDY)

@@ -79,7 +79,7 @@ def _drawable(molecule: Molecule) -> tuple[Any, str]:
 
 
 def _overlap(mol: Any) -> bool:
-    """Whether two atoms lie on each other, where a bond between them could not be drawn."""
+    """True if two atoms lie on each other, where a bond between them could not be drawn."""
     places = mol.GetConformer().GetPositions()
     apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
     return bool((apart[np.triu_indices(len(places), k=1)] < _CLOSE).any())

@@ -163,7 +163,7 @@ def _sampled(
 
 
 def _completions(request: SampleRequest, trained: TrainedModel) -> int:
-    """How many: one by default if the sampler adds no noise."""
+    """Number of completions: one by default if the sampler adds no noise."""
     temperature = trained.sampler.temperature
     if temperature is None:
         temperature = 0.0 if trained.algorithm.objective == "mask" else 1.0

@@ -25,7 +25,7 @@ class Display(Protocol):
         """Show one task or more, the outermost first."""
 
     def clear(self) -> None:
-        """There is no task any more."""
+        """Clear the line: there is no task any more."""
 
 
 def _text(tasks: Sequence[Task]) -> str:

@@ -25,7 +25,7 @@ class Task:
         self.reach(self.done + num)
 
     def reach(self, done: float) -> None:
-        """So many are done in all, and nothing is at hand."""
+        """Set how many are done in all; nothing is at hand."""
         self.done = done if self.total is None else min(done, self.total)
         self.at_hand = self.share = 0.0
         self._moved = time.monotonic()
@@ -35,12 +35,12 @@ class Task:
         self.at_hand, self.share = num, 0.0
 
     def come(self, share: float) -> None:
-        """So much of what is at hand is made, from 0 to 1."""
+        """Set the share of what is at hand that is made, from 0 to 1."""
         self.share = min(max(share, 0.0), 1.0)
         self._moved = time.monotonic()
 
     def begin_at(self, done: float) -> None:
-        """So many were done earlier, at a speed that says nothing."""
+        """Set how many were done earlier, at a speed that says nothing."""
         self.done = self._done_before = done
 
     @property
@@ -87,12 +87,12 @@ class Calls:
         self._share_known = False
 
     def expect(self, most: int, *, exact: bool = True) -> None:
-        """There are ``most`` rounds; unless ``exact``, perhaps fewer, so that they are no measure
+        """Expect ``most`` rounds; unless ``exact``, perhaps fewer, so that they are no measure
         of what is made."""
         self.most, self._follows = most, exact
 
     def come(self, share: float, left: int | None = None) -> None:
-        """So much is made, from 0 to 1, and at most ``left`` rounds are to begin."""
+        """Set the share that is made, from 0 to 1; at most ``left`` rounds are to begin."""
         self._share_known, self._follows = True, False
         if left is not None:
             self.most = self.begun + left

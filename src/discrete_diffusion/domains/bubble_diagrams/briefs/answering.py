@@ -293,7 +293,7 @@ class BriefRequest:
         return tokens, calls, sum(accepted) / len(accepted)
 
     def _too_rare(self, parts: Sequence[SampleOutput]) -> str:
-        """How far the particles came."""
+        """Message that says how far the particles came."""
         real = torch.cat([(part.x0 != self.vocab.pad_id).sum(dim=1) for part in parts])
         furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
         first = self._draw(0, _PILOT)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def load_brief(request: Request, vocab: VocabConfig) -> Brief:
-    """That of ``brief``; ``ValueError`` for one that is wrong or that no diagram meets, and for
+    """Brief of a request; ``ValueError`` for one that is wrong or that no diagram meets, and for
     options that do not go with one."""
     for key, why in (
         ("num_rooms", "say it in the brief, num_rooms: 5-7"),
@@ -94,7 +94,7 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
 
 @dataclass(frozen=True)
 class BriefPredicate:
-    """Whether diagrams meet a brief, floor plan included if that is requested; None: undecided."""
+    """Predicate: a diagram meets a brief, floor plan included if requested; None: undecided."""
 
     brief: Brief
     shard: Shard

@@ -65,7 +65,7 @@ def check_brief(options: argparse.Namespace) -> None:
 def verdict(
     found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
 ) -> str:
-    """Whether it can be met, in words; a line for each rule of a contradiction."""
+    """Sentences that say if a brief can be met; a line for each rule of a contradiction."""
     scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
     if found.can_be_met is None:
         if found.example is None and brief.buildable:

@@ -46,7 +46,7 @@ way."""
 
 
 def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
-    """How completions that meet ``brief`` are sampled and chosen, see ``complete_brief``.
+    """Function that samples and chooses completions that meet ``brief``, see ``complete_brief``.
 
     Raises ``ValueError`` as ``load_brief``, and for a brief that says more than diagrams do.
     """

@@ -100,7 +100,7 @@ class MethodScores:
         return share_error(self.share_met, len(self.diagrams))
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         found: dict[str, Any] = {
             "num_samples": len(self.diagrams),
             "num_met": self.num_met,

@@ -70,7 +70,7 @@ class Node:
 
     @property
     def shown(self) -> str:
-        """For a sentence that says what was got."""
+        """Text of the value, for a message that says what was got."""
         if isinstance(self.value, dict):
             return "keys with values"
         if isinstance(self.value, tuple):

@@ -84,7 +84,7 @@ def _bare(words: list[str]) -> list[str]:
 
 
 def _place(node: Node, words: list[str]) -> tuple[int, int]:
-    """Where the relation stands in a sentence, with words on either side."""
+    """Place of the relation in a sentence, with words on either side."""
     for start in range(1, len(words) - 1):
         for stop in range(min(len(words) - 1, start + _LONGEST_RELATION), start, -1):
             if codes_of_relation(" ".join(words[start:stop])) is not None:

@@ -122,7 +122,7 @@ def codes_of_relation(phrase: str) -> frozenset[int] | None:
 
 
 def relation_of(node: Node, phrase: str) -> frozenset[int]:
-    """As ``codes_of_relation``; ``BriefError`` if it is none, or "no-edge"."""
+    """Codes of ``codes_of_relation``; ``BriefError`` if it is none, or "no-edge"."""
     codes = codes_of_relation(phrase)
     if codes is None:
         known = [name for name in RELATIONS if name != RELATIONS[NO_EDGE]]

@@ -43,7 +43,7 @@ class ConditioningScores:
     obeyed: dict[float, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         return {
             "told_num_held_out": self.num,
             "told": {

@@ -1,4 +1,4 @@
-"""Which table the room codes of a file belong to, where nothing names it."""
+"""Recognition of the table that the room codes of a file belong to, where nothing names it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _sign(plan: RoomCodes, name: str) -> str | None:
 
 
 def _speaks_against(plan: RoomCodes, name: str) -> bool:
-    """Whether another table makes sense of a plan that this one reads without sense, or not."""
+    """True if another table makes sense of a plan that this one does not."""
     signs = {other: _sign(plan, other) for other in CODE_TABLES}
     own = signs.pop(name)
     if own is None:

@@ -131,7 +131,7 @@ def check_table(name: str | None) -> None:
 
 
 class RoomCodes(NamedTuple):
-    """How a record writes its rooms.
+    """Codes with which a record writes its rooms.
 
     ``integers``: its room codes; ``named``: a room is given by name; ``table``: of the codes, where
     the record or its format names one; ``unknown``: a room is null.
@@ -149,7 +149,7 @@ class RoomCodes(NamedTuple):
 
 
 def codes_of(rooms: object, table: object = None) -> RoomCodes:
-    """How ``rooms`` are written, whatever may be wrong with them."""
+    """Codes with which ``rooms`` are written, whatever may be wrong with them."""
     given = rooms if isinstance(rooms, list) else []
     return RoomCodes(
         integers=tuple(room for room in given if type(room) is int),

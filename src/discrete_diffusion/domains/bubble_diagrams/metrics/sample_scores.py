@@ -52,7 +52,7 @@ class SampleScores:
     has_directions: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``: means by name, then what stands beside them."""
+        """Values for ``metrics.json``: means by name, then what stands beside them."""
         out: dict[str, Any] = {
             **{name: interval.mean for name, interval in self.intervals.items()},
             "intervals": {name: [i.low, i.high] for name, i in self.intervals.items()},
@@ -88,7 +88,7 @@ class SampleScores:
         return TableRow(name, value, shown, ratio, METRIC_MEANINGS[name])
 
     def notes(self, num_unreadable: int = 0) -> list[str]:
-        """How to read the table. ``num_unreadable``: samples that were left out of the sets."""
+        """Notes on the table. ``num_unreadable``: samples that were left out of the sets."""
         interval = (
             "± of their metrics is half of the 95 % interval (Student's t) over sampling seeds; of "
             "shares on which all agree, Wilson's, of all samples."

@@ -199,7 +199,7 @@ def check_positive(**numbers: float | None) -> None:
 
 
 def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
-    """As few rows of at most ``width`` inches as it takes, of about equal length."""
+    """Fewest rows of at most ``width`` inches, of about equal length."""
     total = sum(entry.width for entry in entries)
     even = total / max(1, math.ceil(total / width))
     rows: list[list[Entry]] = []

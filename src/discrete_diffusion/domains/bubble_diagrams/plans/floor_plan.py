@@ -155,7 +155,7 @@ class FloorPlan:
 
     @property
     def honours_diagram(self) -> bool:
-        """Whether the rule reads the diagram's relations off the boxes, and no others, each pair in
+        """True if the rule reads the diagram's relations off the boxes, and no others, each pair in
         one of its two directions; and every room that is inside another lies within it."""
         boxes, gap = np.array(self.diagram.boxes), threshold_of("metres", None)
         forwards = relations_from_boxes(boxes, gap)

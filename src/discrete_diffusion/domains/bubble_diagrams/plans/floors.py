@@ -74,7 +74,7 @@ def _floor(parts: Any, where: str) -> BaseGeometry:
 
 
 def is_same(floor: BaseGeometry, other: BaseGeometry) -> bool:
-    """Whether two shapes differ by a strip of ``TOLERANCE`` along their sides at most."""
+    """True if two shapes differ by a strip of ``TOLERANCE`` along their sides at most."""
     return bool(floor.symmetric_difference(other).area <= TOLERANCE * max(floor.length, 1e-9))
 
 

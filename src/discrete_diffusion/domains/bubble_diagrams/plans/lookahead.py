@@ -157,7 +157,7 @@ class LookAhead(NoCircles):
 
 
 def unknown_pairs(num_rooms: int, known: Known) -> list[tuple[int, int]]:
-    """Those of which nothing is known."""
+    """Pairs of which nothing is known."""
     return [pair for pair in combinations(range(num_rooms), 2) if pair not in known]
 
 

@@ -57,7 +57,7 @@ class Outline:
 
     @property
     def elongation(self) -> float:
-        """How many times as long as wide a rectangle may be."""
+        """Largest ratio of length to width of a rectangle."""
         return 2.0 if self.ratio is None else max(self.ratio, 1 / self.ratio)
 
     @property
@@ -119,7 +119,7 @@ FREE = Outline()
 
 
 def _cuts(values: list[float], end: int, slanted: bool) -> list[int]:
-    """Where rows or columns of cells begin and end: a corner between two lines cuts at both."""
+    """Ends of rows or columns of cells: a corner between two lines cuts at both."""
     cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
     for value in values:
         cuts |= {_down(value), min(end, -_down(-value))}

@@ -103,7 +103,7 @@ class PlanFiles:
         return numbers
 
     def left_over(self) -> str:
-        """Where the plans are that were found before ``write`` was stopped, in words."""
+        """Sentence that says where the plans are that were found before ``write`` was stopped."""
         partial = growing_name(self.folder / PLANS)
         return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
 

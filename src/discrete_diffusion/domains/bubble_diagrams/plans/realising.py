@@ -101,7 +101,7 @@ def realise(job: Job) -> Realised:
 def _best(
     job: Job, demands: Demands, model: PlanModel
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Whether there are plans, as ``BoxModel.solve`` says, and up to ``job.variants``. One with a
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
     floor in several parts is kept only where a few others have one too."""
     answer: bool | None = None
     plans: list[FloorPlan] = []

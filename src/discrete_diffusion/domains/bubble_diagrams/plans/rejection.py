@@ -71,7 +71,7 @@ class Accepted:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         return {
             "num_drawn": self.num_drawn,
             "acceptance": self.acceptance,
@@ -101,7 +101,7 @@ class Accepted:
         return new
 
     def next_round(self, tries: int) -> int:
-        """How many to sample next: as many as should do, 0 at the end."""
+        """Number of diagrams to sample next: as many as should do, 0 at the end."""
         if not self.num_drawn or not self.missing:
             return min(self.missing, _MOST_AT_ONCE)
         share = (self.num_fit + 1) / (self.num_drawn + 1)
@@ -192,7 +192,7 @@ def _say(kept: Accepted, remedy: str, ended: bool) -> None:
 
 
 class Buildable:
-    """Which diagrams have a plan: the verdict of each once, whatever the numbering of its rooms."""
+    """Predicate: a diagram has a plan. Each is decided once, however its rooms are numbered."""
 
     def __init__(self, effort: float, shard: Shard) -> None:
         self._effort, self._shard = effort, shard

@@ -73,11 +73,11 @@ class Way:
 
     @property
     def weighs(self) -> bool:
-        """Whether samples have weights."""
+        """True if samples have weights."""
         return self.name in ("narrowing", "lookahead")
 
     def narrowing(self) -> Narrowing | None:
-        """That of a batch of samples."""
+        """Narrowing of a batch of samples."""
         if self.name == "narrowing":
             return NoCircles(self.vocab)
         if self.name != "lookahead":

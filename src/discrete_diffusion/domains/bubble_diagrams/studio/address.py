@@ -1,4 +1,4 @@
-"""Where the studio listens."""
+"""Address at which the studio listens."""
 
 from __future__ import annotations
 

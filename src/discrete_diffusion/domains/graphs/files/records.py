@@ -96,7 +96,7 @@ def parse_size(record: Any) -> int:
 
 
 def parse_node_types(names: Any, num_nodes: int, types: GraphTypes) -> tuple[int, ...]:
-    """Those of a graph whose file names none are the only type that there is."""
+    """Types of its nodes; where the file names none, the only type that there is."""
     if names is None:
         if len(types.nodes) > 1:
             raise GraphError(f"has no node_types; expected {num_nodes} of {', '.join(types.nodes)}")

@@ -1,4 +1,4 @@
-"""How far two sets of graphs are from each other, and the ratio to how far training graphs are.
+"""Distances of two sets of graphs, and their ratio to the distance of training graphs.
 
     MMD^2 = mean k(x, x') + mean k(y, y') - 2 mean k(x, y)
 

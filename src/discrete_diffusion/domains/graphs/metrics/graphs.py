@@ -58,7 +58,7 @@ def graph_metrics(
 def own_metrics(
     samples: GraphSet, *, training: GraphSet | None = None, kind: str | None = None
 ) -> Mapping[str, float]:
-    """Those that need no reference."""
+    """Metrics that need no reference."""
     return {
         **novelty_shares(samples, training, kind),
         "connected": float(np.mean([is_connected(graph) for graph in samples])),

@@ -43,7 +43,7 @@ class Activations:
 
 
 def is_installed() -> bool:
-    """Whether ``fcd`` is there, which the extra ``molecules`` brings."""
+    """True if ``fcd`` is there, which the extra ``molecules`` brings."""
     from importlib.util import find_spec
 
     return find_spec("fcd") is not None
@@ -70,7 +70,7 @@ def activations(smiles: Sequence[str]) -> Activations:
 
 
 def is_known(smiles: Sequence[str]) -> bool:
-    """Whether the activations of these are on disk."""
+    """True if the activations of these are on disk."""
     counted = sorted(Counter(smiles).items())
     return _cache_path([t for t, _ in counted], [count for _, count in counted]).is_file()
 

@@ -1,4 +1,4 @@
-"""How long the distances of many molecules take, and how much memory: reported before they
+"""Time and memory that the distances of many molecules take: reported before they
 begin."""
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Outlines:
 def read_outlines(
     data: Mapping[str, Any], boxes: Sequence[Box], is_door: Sequence[bool]
 ) -> Outlines:
-    """Those of a House-GAN++ plan; ``boxes``: of its nodes, see ``read_frame``.
+    """Outlines of a House-GAN++ plan; ``boxes``: of its nodes, see ``read_frame``.
 
     A plan that is turned as a whole is turned back. Without shapely, and where ``edges`` and
     ``ed_rm`` are not one per wall, no node has an outline, and nothing is noted.
