@@ -179,10 +179,11 @@ def evaluate(
     """
     files = as_list(samples)
     if (model is None) == (not files):
-        raise ValueError("evaluate needs a model or samples=FILE, and not both")
+        raise ValueError("evaluate needs a model or samples=FILE, one of the two")
     checkpoint = None if model is None else _checkpoint_of(model)
     if checkpoint is None and domain is None:
-        raise ValueError(f"samples={files[0]}: give domain=, {' or '.join(available_domains())}")
+        known = ", ".join(available_domains())
+        raise ValueError(f"samples={files[0]}: give domain=NAME, their kind of data: {known}")
     kind = get_domain(str(domain)) if checkpoint is None else domain_of(checkpoint.config.data)
     request = EvaluateRequest(
         num_samples=num,

@@ -250,8 +250,8 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     _, live, rest = json.dumps(info["config"], default=str).partition("${")
     if live:  # OmegaConf would replace it
         raise ValueError(
-            f"{path} is refused: its config holds {live + rest[:40]!r}, which would be filled in "
-            "here; a checkpoint of discrete_diffusion holds values alone"
+            f"{path} is refused: its config holds {live + rest[:40]!r}, which would read values of "
+            "this machine; a checkpoint of discrete_diffusion holds plain values alone"
         )
     try:
         domain_of(info["config"]["data"])

@@ -124,7 +124,7 @@ def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:
             name = known.get("name")
             raise ValueError(
                 f"{unknown_name(f'key of data={name}', str(key), map(str, known))}; "
-                "other data is a data set of its own, see docs/add_a_domain.md"
+                "other data needs a data set of its own, see docs/add_a_domain.md"
             )
 
 
@@ -169,7 +169,8 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
         root = re.split(r"[.=@]", word.lstrip("+~"))[0]
         if root in _OF_TRAINING:
             raise ValueError(
-                f"{word}: {root} is for train; {config_name} goes by the checkpoint; leave it out"
+                f"{word}: {root} is a key of train; {config_name} takes what the checkpoint was "
+                "trained with; leave it out"
             )
         if word[:1] == "+" != word[1:2] and root not in ("data", "sampling", "hydra"):
             raise ValueError(f"{word}: {config_name} takes no keys beside its own; leave out the +")

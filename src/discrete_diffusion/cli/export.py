@@ -31,7 +31,7 @@ def run(config: DictConfig) -> None:
 
 def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
-        raise ValueError(f"out={out} is there; overwrite=true replaces it, or give another name")
+        raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")
     from discrete_diffusion.checkpoints.contents import read_checkpoint
     from discrete_diffusion.checkpoints.exporting import export_onnx
 

@@ -128,7 +128,7 @@ def check_outputs(config: DictConfig) -> None:
         raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
     taken = {(folder / name).resolve(): name for name in _outputs()}
     if name := taken.get((folder / picture).resolve()):
-        raise ValueError(f"picture={picture}: {name} is another output; choose another name")
+        raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
     inputs = input_files(config, "sample")
     for target in (*taken, folder / picture):
         for key, file in inputs.items():

@@ -153,7 +153,7 @@ def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[
     for key, value in values.items():
         if config.get(key) not in (None, value):
             raise ValueError(
-                f"{section}.{key}={config[key]}, but the data makes it {value}; leave it out"
+                f"{section}.{key}={config[key]}, but the data has {value}; leave it out"
             )
         config[key] = value
 

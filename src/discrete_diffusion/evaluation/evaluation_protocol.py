@@ -77,8 +77,8 @@ class HeldOutBounds:
         mean = float(self.values.mean())
         if not mean <= DIVERGED * self.uniform:
             raise ValueError(
-                f"training has diverged: the bound is {mean:.4g} {self.quantity}, knowing nothing "
-                f"costs {self.uniform:.4g}; take a smaller optim.lr"
+                f"training has diverged: the bound is {mean:.4g} {self.quantity}, that of "
+                f"uniform guesses {self.uniform:.4g}; take a smaller optim.lr"
             )
 
     def as_dict(self) -> dict[str, Any]:

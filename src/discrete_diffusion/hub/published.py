@@ -115,5 +115,7 @@ def _downloaded(name: str) -> Path:
             f"checkpoint at hand, or one in the box: {', '.join(in_the_box())}"
         ) from error
     if not (Path(folder) / WEIGHTS).is_file():
-        raise ValueError(f"{name} of the Hugging Face Hub has no {WEIGHTS}, so it is none of ours")
+        raise ValueError(
+            f"{name} of the Hugging Face Hub has no {WEIGHTS}; expected a model of this package"
+        )
     return Path(folder)

@@ -61,7 +61,10 @@ class VocabConfig:
             0 <= r < len(inverse) and inverse[r] == k for k, r in enumerate(inverse)
         )
         if not involution:
-            raise ValueError(f"edge_inverse={inverse} is not an involution of the edge types")
+            raise ValueError(
+                f"edge_inverse={inverse}: expected a permutation of the edge types that is its own "
+                "inverse (an involution)"
+            )
         object.__setattr__(self, "edge_inverse", inverse)
 
     @property

@@ -124,4 +124,4 @@ class Sampler(ABC, Generic[A]):
             ValueError: there is one.
         """
         if clamp is not None:
-            raise ValueError(f"sampling={self.name} holds nothing fixed; leave clamp out")
+            raise ValueError(f"sampling={self.name} cannot hold ids fixed; leave clamp out")

@@ -235,7 +235,7 @@ class BubbleDiagrams(Domain):
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""
         if data.get("n_max") is None:
-            raise ValueError("data.n_max is not set: the most rooms that a diagram may have")
+            raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
         return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["n_max"])
 
     def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:

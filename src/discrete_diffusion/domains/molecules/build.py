@@ -45,7 +45,7 @@ def complete_molecules(config: DictConfig) -> None:
     if config.charges == "ignored" and charged:
         raise ValueError(
             f"data.atoms={list(config.atoms)}: {charged[0]} has a charge, and data.charges=ignored "
-            "knows none; take data.charges=kept, or leave such atoms out"
+            "has none; take data.charges=kept, or leave such atoms out"
         )
     if len(set(config.atoms)) < len(config.atoms):
         raise ValueError(f"data.atoms={list(config.atoms)}: expected every atom once")

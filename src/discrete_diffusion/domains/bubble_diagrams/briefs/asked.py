@@ -34,8 +34,8 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
     """Brief of a request; ``ValueError`` for one that is wrong or that no diagram meets, and for
     options that do not go with one."""
     for key, why in (
-        ("num_rooms", "say it in the brief, num_rooms: 5-7"),
-        ("trajectory", "samples that meet one come from many; leave it out"),
+        ("num_rooms", "write it into the brief, as in num_rooms: 5-7"),
+        ("trajectory", "diagrams are chosen among many samples; leave it out"),
     ):
         if request.get(key):
             raise ValueError(f"{key}={request[key]} does not go with brief=: {why}")

@@ -67,7 +67,10 @@ class FloorPlan:
 
     def __post_init__(self) -> None:
         if self.diagram.boxes is None:
-            raise ValueError("a floor plan has a box for every room; this diagram has none")
+            raise ValueError(
+                "a floor plan needs a box for every room, and this diagram has none; "
+                "Diagrams.realise() finds some"
+            )
 
     @classmethod
     def of(cls, diagram: BubbleDiagram, unit: str = "metres") -> FloorPlan:

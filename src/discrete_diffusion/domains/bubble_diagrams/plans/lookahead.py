@@ -92,7 +92,9 @@ class LookAhead(NoCircles):
         self._found = []
         for sample, key in enumerate(keys):
             if (found := first[key]) is None:
-                raise ValueError(f"sample {sample}: no floor plan is found that has what is given")
+                raise ValueError(
+                    f"sample {sample}: no floor plan is found with the given rooms and relations"
+                )
             self._found.append([found])
 
     def refuses(self, rows: Tensor, x: Tensor, position: Tensor) -> Tensor:

@@ -40,7 +40,9 @@ class Outline:
 
     def __post_init__(self) -> None:
         if self.boundary is not None and self.ratio is not None:
-            raise ValueError("boundary and ratio: give one, a boundary has its own ratio")
+            raise ValueError(
+                "boundary and ratio are both given; leave ratio out, as a boundary has its own"
+            )
         if self.ratio is not None and not 1 / MOST_RATIO <= self.ratio <= MOST_RATIO:
             raise ValueError(
                 f"ratio={self.ratio}: expected width / height, between {1 / MOST_RATIO:g} and "

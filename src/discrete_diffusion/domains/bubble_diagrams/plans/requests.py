@@ -66,7 +66,8 @@ class PlanRequest:
             room = self.outline.area / (1 - self.tolerance)
             if self.total_area > room:
                 raise ValueError(
-                    f"total_area={self.total_area}: the boundary holds {self.outline.area:.1f} m2"
+                    f"total_area={self.total_area}: expected at most {room:.1f} m2; the boundary "
+                    f"holds {self.outline.area:.1f} m2"
                 )
 
     def jobs(

@@ -45,7 +45,7 @@ def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
             request.job(line, BubbleDiagram(rooms, (), metadata=partial.metadata))
         except DiagramError as error:
             place = place_of_line(given, line)
-            raise ValueError(f"{place}: {error}; it is for realise=true") from error
+            raise ValueError(f"{place}: {error}; realise=true reads it") from error
 
 
 def say_earlier(folder: Path) -> None:
