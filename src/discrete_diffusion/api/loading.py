@@ -219,7 +219,7 @@ def _settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) -> dict[str, Any]:
-    """By their whole names, objects in the place of files as ``GivenObjects``.
+    """Options by their whole names, objects in the place of files as ``GivenObjects``.
 
     Raises ``ValueError`` for one that the kind of data does not have or that is given twice, and
     for a value of another kind than its default.

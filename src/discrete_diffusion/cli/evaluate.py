@@ -139,7 +139,7 @@ def _alone(config: DictConfig) -> None:
 
 
 def _print_table(sections: list[TableSection]) -> None:
-    """To standard output, as wide as it needs to be, whatever it is read on."""
+    """Print to standard output, as wide as it needs to be, whatever it is read on."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -157,7 +157,7 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _container(config: DictConfig) -> dict[str, Any]:
-    """Without the section of Hydra, interpolations as they are written."""
+    """Config without the section of Hydra, interpolations as they are written."""
     from omegaconf import OmegaConf
 
     container = OmegaConf.to_container(config, resolve=False)

@@ -56,7 +56,7 @@ def is_first() -> bool:
 
 
 def silence_nonzero_ranks() -> None:
-    """Only the first process logs and warns; every process prints its errors."""
+    """Let only the first process log and warn; every process prints its errors."""
     if not is_first():
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")

@@ -22,8 +22,8 @@ _LEAST_DRAWN, _LEAST_BOUNDED = 16, 64
 
 
 def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) -> float:
-    """By one process of a ``train`` config, a sample counted each time; infinite without an end.
-    ``num_train``: those there are, None if unknown."""
+    """Samples that one process of a ``train`` config trains on, each counted every time; infinite
+    without an end. ``num_train``: those there are, None if unknown."""
     trainer, batch_size = config["trainer"], config["data"]["batch_size"]
     if num_train is not None:
         batch_size = min(batch_size, num_train)

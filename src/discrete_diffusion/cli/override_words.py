@@ -89,7 +89,7 @@ def _exists(value: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas outside of quotes."""
+    """Split at the commas outside of quotes."""
     return [part.strip() for part in _PART.findall(text + ",")[:-1]] if text.strip() else []
 
 

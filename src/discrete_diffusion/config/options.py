@@ -50,8 +50,8 @@ def check_options(
 
 
 def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """By name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D, unless its
-    name is known to type checkers alone."""
+    """Parameters by name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D,
+    unless its name is known to type checkers alone."""
     found = {}
     for name, parameter in inspect.signature(build).parameters.items():
         found[name] = parameter

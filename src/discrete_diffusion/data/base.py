@@ -94,7 +94,7 @@ class Dataset(ABC):
         return [hashlib.blake2b(x.tobytes(), digest_size=16).digest() for x in rows]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """By name, in what the samples of a split are not as their source has them: how many were
+        """Losses by name: in what the samples of a split differ from their source, how many were
         cut, which words are unknown, ...; of what is like it, nothing."""
         return {}
 

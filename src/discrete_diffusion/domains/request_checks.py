@@ -84,7 +84,7 @@ def _with_options(domain: Domain, request: _Request, path: str, command: str) ->
 
 
 def _completed(request: _Request, own: Mapping[str, Option]) -> _Request:
-    """With the defaults of the options that are left out, and no option of other kinds."""
+    """Request with the defaults of options that are left out, without options of other kinds."""
     options = {name: request.get(name, option.default) for name, option in own.items()}
     return replace(request, options=options)
 

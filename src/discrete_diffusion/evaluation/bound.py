@@ -66,8 +66,8 @@ class SampleBounds:
         return meter.estimate(quantity)
 
     def by_size(self, sizes: Tensor, quantity: str, *, unit: str) -> BoundBySize:
-        """By ``sizes`` Int[M]. Weighted with their numbers of samples, the estimates add up to that
-        of all."""
+        """Bound by ``sizes`` Int[M]. Weighted with their numbers of samples, the estimates add up
+        to that of all."""
         estimates = {}
         for size in sizes.unique().tolist():
             rows, orders = sizes == size, self.log_num_orders

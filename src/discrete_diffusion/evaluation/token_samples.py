@@ -32,7 +32,7 @@ class TokenSamples:
 
     @property
     def network_calls(self) -> float:
-        """Per sample, mean."""
+        """Mean number of network calls per sample."""
         return float(self.nfe.double().mean()) if len(self.nfe) else 0.0
 
 

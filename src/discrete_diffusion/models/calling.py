@@ -118,7 +118,7 @@ def unwrapped(output: Any, backbone: nn.Module) -> Tensor:
 
 
 def described(backbone: nn.Module) -> str:
-    """``TheirNet.forward(x, mask=None)``."""
+    """Signature in words, ``TheirNet.forward(x, mask=None)``."""
     parameters = _signature(backbone).parameters.values()
     plain = Signature([p.replace(annotation=p.empty) for p in parameters])
     return f"{type(_written(backbone)).__name__}.forward{plain}"

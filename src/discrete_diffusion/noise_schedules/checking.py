@@ -134,8 +134,8 @@ class _Trial:
             )
 
     def _check_inverse(self, alpha: Tensor, hidden: Tensor, dalpha: Tensor) -> None:
-        """To within what a rounding of 1 - alpha, whose slope is ``dalpha`` Float64[B - 2, ...],
-        does to t: where alpha is tiny, no t is wrong."""
+        """Check the inverse to within what a rounding of 1 - alpha, whose slope is ``dalpha``
+        Float64[B - 2, ...], does to t: where alpha is tiny, no t is wrong."""
         back = self.result("inverse", hidden if self.shape else hidden.squeeze(-1))
         tolerance = torch.full_like(hidden, 1e-5)
         rounding = 4 * torch.finfo(hidden.dtype).eps * hidden[1:-1] + _LEAST

@@ -110,7 +110,7 @@ class DiffusionModule(LightningModule):
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
-        """Without waiting for it: Lightning does so for tensors only."""
+        """Move it without waiting: Lightning does so for tensors only."""
         if device.type == "cuda" and batch.x0.device.type == "cpu":
             batch = batch.pin_memory()
         return batch.to(device, non_blocking=True)

@@ -92,7 +92,7 @@ class Recipe:
 def recipes(
     algorithms: Sequence[str], shared: Sequence[str], compose: Compose
 ) -> dict[str, Recipe]:
-    """By algorithm. ``shared``: the overrides of all cells, no options among them.
+    """Recipes by algorithm. ``shared``: the overrides of all cells, no options among them.
 
     All have the samples of the first one's data, each in the state that it works on. Raises
     ``ValueError`` for an algorithm that works on a state that these samples do not come in.

@@ -264,7 +264,7 @@ def plot_comparison(
 
 
 def _print(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
-    """To standard output, as wide as it needs to be, whatever it is read on."""
+    """Print to standard output, as wide as it needs to be, whatever it is read on."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -82,7 +82,7 @@ class DiagramEvaluation(Evaluation):
     conditioning: ConditioningScores | None = None
 
     def sections(self) -> list[TableSection]:
-        """Samples first."""
+        """Sections of the table, samples first."""
         plans = [] if self.plans is None else [self.plans.section()]
         model = [] if self.model is None else self.model.sections()
         conditioning = [] if self.conditioning is None else [self.conditioning.section()]

@@ -105,7 +105,7 @@ class PartialDiagram:
 
     @property
     def is_complete(self) -> bool:
-        """Nothing is unknown."""
+        """True if nothing is unknown."""
         n = self.num_rooms
         return None not in self.rooms and len(self.relations) == n * (n - 1) // 2
 

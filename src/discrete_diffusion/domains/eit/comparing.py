@@ -68,7 +68,7 @@ class ImageCells(CellMeasurement):
     axes = (Column("relative L2", "relative_l2", 3),)
 
     def num_draws(self, config: DictConfig) -> int:
-        """``eval.draws``."""
+        """Value of ``eval.draws``."""
         return int(config.eval.draws)
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:

@@ -127,7 +127,7 @@ def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) 
 
 
 def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
-    """By ``path``, or by split."""
+    """Graphs by ``path``, or by split."""
     paths = {name: config.get(f"{name}_path") for name in SPLITS}
     if config.path is not None:
         if any(path is not None for path in paths.values()):

@@ -103,7 +103,7 @@ def split_rows(
 
 
 def _cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
-    """After how many molecules val and test begin."""
+    """Numbers of molecules after which val and test begin."""
     error = ValueError(
         f"data.split={list(split)}: expected train, val and test as shares or as numbers of "
         f"molecules, {num:,} in all, null for the rest"

@@ -187,7 +187,7 @@ def encode(molecules: Sequence[Molecule], vocab: VocabConfig) -> EncodedGraphs:
 
 
 def as_graph(molecule: Molecule, vocab: VocabConfig) -> TypedGraph:
-    """With the indices of types in place of their names."""
+    """Graph with the indices of types in place of their names."""
     index = {name: k for k, name in enumerate(vocab.node_types)}
     if foreign := foreign_atoms([molecule], vocab.node_types):
         raise ValueError(f"atom {foreign[0]} is none of data.atoms={list(vocab.node_types)}")

@@ -60,7 +60,7 @@ def plot_molecules(
 
 
 def _drawable(molecule: Molecule) -> tuple[Any, str]:
-    """With coordinates, and what is wrong with it."""
+    """Molecule with coordinates, and what is wrong with it."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 

@@ -163,7 +163,7 @@ def _motif_names(store: StoredArrays) -> tuple[str, ...]:
 
 
 def _check_motif_names(names: Sequence[str], source: str) -> None:
-    """At least one, each once, and none is the name of the last feature."""
+    """Check that there is one, each once, and none is the name of the last feature."""
     if not names:
         raise ValueError(f"{source}: motif_names is empty; expected a name for each motif")
     if ACCESSIBILITY in names:

@@ -85,7 +85,7 @@ class MethodScores:
 
     @property
     def network_calls(self) -> float:
-        """In all."""
+        """Network calls of all samples."""
         return float(self.facts["network_calls_per_sample"]) * max(len(self.diagrams), 1)
 
     @property

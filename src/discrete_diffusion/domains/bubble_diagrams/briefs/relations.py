@@ -79,7 +79,7 @@ def _of_sentence(node: Node, text: str) -> tuple[Quantity, str, str, str]:
 
 
 def _bare(words: list[str]) -> list[str]:
-    """Without "is" and "are"."""
+    """Words without "is" and "are"."""
     return words[:-1] if len(words) > 1 and words[-1].casefold() in ("is", "are") else words
 
 

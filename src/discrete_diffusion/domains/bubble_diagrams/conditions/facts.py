@@ -271,7 +271,7 @@ def _cells(outline: BaseGeometry) -> Any:
 
 
 def _shapely() -> Any:
-    """``ValueError`` without it."""
+    """Import shapely; ``ValueError`` if it is not installed."""
     try:
         import shapely
     except ImportError as error:

@@ -144,7 +144,7 @@ class RoomCodes(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Nothing in the record says what its codes mean."""
+        """True if nothing in the record says what its codes mean."""
         return bool(self.integers) and not self.named and self.table is None
 
 

@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def width(self) -> float:
-        """Inches."""
+        """Width in inches."""
         return 0.18 + self.indent + text_width(self.name) * KEY_POINTS / POINTS_PER_INCH
 
 

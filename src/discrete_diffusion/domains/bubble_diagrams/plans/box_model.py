@@ -164,7 +164,7 @@ class BoxModel:
             self.model.add(gap <= self.rule.threshold)
 
     def _add_apart(self, i: int, j: int) -> None:
-        """They share no area."""
+        """Add that two rooms share no area."""
         self.model.add_bool_or(self._apart(i, j))
 
     def _apart(self, i: int, j: int) -> list[Any]:

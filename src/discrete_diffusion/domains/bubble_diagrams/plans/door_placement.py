@@ -182,5 +182,5 @@ def _middle(door: Door) -> Point:
 
 
 def _rounded(point: Point) -> Point:
-    """Micrometres."""
+    """Round to micrometres."""
     return round(point[0], 6), round(point[1], 6)

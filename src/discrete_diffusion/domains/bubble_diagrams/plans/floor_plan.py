@@ -193,7 +193,7 @@ class FloorPlan:
 
 
 def validate_boundary(corners: Any) -> tuple[Point, ...]:
-    """At least three corners of a polygon that does not cross itself."""
+    """Return the corners; ``DiagramError`` for fewer than three or sides that cross."""
     from shapely import Polygon
 
     try:

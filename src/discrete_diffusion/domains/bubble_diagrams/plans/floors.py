@@ -95,7 +95,7 @@ def drawn_floors(
 
 
 def angle_of(floors: Sequence[BaseGeometry]) -> float:
-    """By how many degrees, above -45 and at most 45, a plan is turned as a whole; 0 if it is not.
+    """Degrees, above -45 and at most 45, by which a plan is turned as a whole; 0 if it is not.
 
     Of the directions of all walls and of the least rectangle around all floors it is the one along
     which the boxes of the rooms have the least area together, unless that hardly saves any.

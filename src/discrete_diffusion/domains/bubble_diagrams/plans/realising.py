@@ -146,7 +146,7 @@ def _ladder(job: Job) -> Iterator[Demands]:
 
 
 def _plan(diagram: BubbleDiagram, demands: Demands, boxes: Boxes) -> FloorPlan:
-    """In metres, with the doors that its walls have room for."""
+    """Plan in metres, with the doors that its walls have room for."""
     x, y = demands.outline.origin
     if demands.outline.boundary is None:
         boxes = _at_the_origin(boxes)
@@ -164,7 +164,7 @@ def _at_the_origin(boxes: Boxes) -> Boxes:
 
 
 def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[str, ...]:
-    """In words, that there are fewer plans than ``variants``."""
+    """Sentence that there are fewer plans than ``variants``."""
     num = len(plans)
     return (f"{num} of {job.variants} variants were found",) if num < job.variants else ()
 

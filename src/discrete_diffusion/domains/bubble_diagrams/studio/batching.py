@@ -51,7 +51,7 @@ class Batcher:
         return len(self._waiting)
 
     def submit(self, ask: Ask) -> Future[Answer]:
-        """Raises ``TooBusy``."""
+        """Put a request into the queue. Raises ``TooBusy``."""
         future: Future[Answer] = Future()
         with self._changed:
             if self._closed or len(self._waiting) >= self._most_waiting:
@@ -140,7 +140,7 @@ class Errands:
         self._free = threading.BoundedSemaphore(most_waiting)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Raises ``TooBusy``."""
+        """Put a request into the queue. Raises ``TooBusy``."""
         if not self._free.acquire(blocking=False):
             raise TooBusy
         future = self._pool.submit(work)

@@ -252,5 +252,5 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """By which graph2 comes before graph10."""
+    """Sort key by which graph2 comes before graph10."""
     return [(int(digits or -1), text) for digits, text in re.findall(r"(\d+)|(\D+)", name)]

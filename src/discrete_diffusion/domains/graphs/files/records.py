@@ -37,7 +37,7 @@ class GraphError(ValueError):
 
 
 def failing(reason: str) -> Callable[[], TypedGraph]:
-    """In the place of what reads a graph: it cannot be read."""
+    """Function in the place of what reads a graph: it raises the error."""
 
     def fail() -> TypedGraph:
         raise GraphError(reason)

@@ -26,7 +26,7 @@ ratio."""
 
 
 def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[str, float]:
-    """By name, the squared MMD of every statistic, with a kernel of ``KERNELS``; and
+    """Squared MMD of every statistic by name, with a kernel of ``KERNELS``; and
     ``mmd_average``, of degrees, clustering and orbits, which is published of small graphs."""
     found = {}
     for statistic in STATISTICS:

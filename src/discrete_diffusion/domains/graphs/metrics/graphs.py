@@ -47,7 +47,7 @@ def graph_metrics(
     kind: str | None = None,
     kernel: str | None = None,
 ) -> dict[str, float]:
-    """By name, all of ``MEANINGS`` but the ratios. ``kernel``: of ``KERNELS``; None is the default
+    """Metrics by name: ``MEANINGS`` but the ratios. ``kernel``: of ``KERNELS``; None is the default
     of the kind."""
     return {
         **own_metrics(samples, training=training, kind=kind),

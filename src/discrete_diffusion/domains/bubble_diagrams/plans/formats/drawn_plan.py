@@ -108,7 +108,7 @@ class Drawing:
         return self._plan(written, same, gap)
 
     def scaled(self, drawn: DrawnIn) -> Drawing:
-        """In metres what was drawn in that unit."""
+        """Drawing in metres of what was drawn in that unit."""
         import shapely
 
         def move(shape: BaseGeometry) -> BaseGeometry:
@@ -253,7 +253,7 @@ def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
 
 
 def flipped(shape: BaseGeometry) -> BaseGeometry:
-    """With y upwards instead of downwards, or the other way round."""
+    """Drawing with y upwards instead of downwards, or the other way round."""
     import shapely
 
     return shapely.transform(shape, lambda corners: corners * (1, -1) + 0.0)  # no -0.0

@@ -136,7 +136,7 @@ def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
 
 
 def _side(data: Mapping[str, Any], wall: object) -> Box | None:
-    """From where to where a wall goes, in pixels; None if it does not say."""
+    """Ends of a wall, in pixels; None if it has none."""
     try:
         x0, y0, x1, y1 = (
             finite_number(end, "edges") for end in (wall[:4] if isinstance(wall, list) else ())

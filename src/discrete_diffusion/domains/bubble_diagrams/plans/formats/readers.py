@@ -200,7 +200,7 @@ def read_report(
 def _foreign(
     diagrams: Sequence[BubbleDiagram], places: Sequence[str], vocabulary: PlanVocabulary | None
 ) -> dict[int, Problem]:
-    """By its index, each diagram with rooms or relations that ``vocabulary`` does not have."""
+    """Problems, by index, of diagrams with rooms or relations that ``vocabulary`` does not have."""
     if vocabulary is None:
         related = (diagram for diagram in diagrams if diagram.relations)
         first = next(related, None) or next(iter(diagrams), None)
