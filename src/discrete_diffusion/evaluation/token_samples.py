@@ -83,7 +83,7 @@ def sample_fresh(
     )
 
 
-def asked_sizes(
+def requested_sizes(
     trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
 ) -> int | list[int] | None:
     """Sizes of a graph's samples by an option, ``num_nodes=...``: a number of nodes, or several to

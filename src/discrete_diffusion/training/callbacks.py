@@ -136,7 +136,7 @@ class TimeOfMeasuring(Callback):
         if not self._logged and LEAST_LOGGED <= self._validating > self._stepping:
             self._logged = True
             keys = self._keys(trainer.global_step - self._first_step)
-            self._tell(counted(self._num, "validation"), self._validating, keys)
+            self._log_time(counted(self._num, "validation"), self._validating, keys)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._stepping = self.clock() - self._began - self._validating
@@ -145,7 +145,7 @@ class TimeOfMeasuring(Callback):
         """The final measurements took so long."""
         if LEAST_LOGGED <= seconds > self._stepping > 0:
             keys = "a smaller eval.num_samples, eval.bound_samples or eval.bound_draws"
-            self._tell("the final measurements", seconds, keys)
+            self._log_time("the final measurements", seconds, keys)
 
     def _keys(self, steps: int) -> str:
         """Keys that make the validations of so many steps cheaper."""
@@ -156,7 +156,7 @@ class TimeOfMeasuring(Callback):
         often = f"every {counted(steps // self._num, 'step')} now"
         return f"a larger trainer.val_check_interval ({often}) or a smaller {smaller}"
 
-    def _tell(self, what: str, seconds: float, keys: str) -> None:
+    def _log_time(self, what: str, seconds: float, keys: str) -> None:
         logger.info(
             "%s took %.0f s, the steps %.0f s; %s would shorten the run",
             *(what, seconds, self._stepping, keys),

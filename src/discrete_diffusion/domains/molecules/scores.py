@@ -11,7 +11,7 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
-from discrete_diffusion.domains.molecules.metrics.cost import say_cost
+from discrete_diffusion.domains.molecules.metrics.cost import log_cost
 from discrete_diffusion.domains.molecules.metrics.molecule_set import (
     MoleculeSet,
     distances,
@@ -183,7 +183,7 @@ def score_molecules(
     if not sets or not all(sets):
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
     held_out = MoleculeSet(reference)
-    say_cost([held_out, *(MoleculeSet(_smiles(verdicts, "valid")) for verdicts in sets)])
+    log_cost([held_out, *(MoleculeSet(_smiles(verdicts, "valid")) for verdicts in sets)])
     found = [
         _measured(verdicts, held_out, known) for verdicts in progress.track(sets, "metrics", "sets")
     ]

@@ -69,7 +69,7 @@ class BriefEvaluation(Evaluation):
     def notes(self) -> list[str]:
         notes = [f"Brief: {self.facts['brief']}.", *self.matches.notes()]
         if self.brief.buildable:
-            notes.append("buildable was asked of samples, not of data, which come from plans.")
+            notes.append("buildable was required of samples, not of data, which come from plans.")
         if stated := self.facts["told"]:
             notes.append(
                 f"The model was conditioned on: {', '.join(stated)}. Its share that meets the "

@@ -136,7 +136,7 @@ def complete(
     known, real = known_and_real(tokens, vocab)
     finished: list[Tensor] = []
 
-    def tell(rows: Tensor, output: SampleOutput) -> None:
+    def report(rows: Tensor, output: SampleOutput) -> None:
         finished.append(rows)
         if on_sampled is not None:
             drawn = numbered_as_given(output, arranged, real, known, rows, way)
@@ -153,7 +153,7 @@ def complete(
         narrowing=way.narrowing,
         trajectories=trajectories,
         shard=shard,
-        on_sampled=None if on_sampled is None else tell,
+        on_sampled=None if on_sampled is None else report,
     )
     rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
     return numbered_as_given(output, arranged, real, known, rows, way)

@@ -74,7 +74,7 @@ def complete_file(
             "diagrams, JSON lines (docs/completion.md)"
         )
     check_directions(request, trained, vocab)
-    way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
+    way = Way("", vocab) if choose is not None else Way.requested(request, vocab)
     check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(

@@ -196,7 +196,7 @@ def _refusal(
         if sum(num for plan, num in counts.items() if read[plan] is not None) > _DOUBTFUL * total:
             groups.setdefault(tuple(read.values()), []).append(name)
     names = [group[0] for group in groups.values()]
-    shown = _telling_codes(names, counts)
+    shown = _distinctive_codes(names, counts)
     parts = []
     for rooms_of_plans, group in groups.items():
         pairs = zip(counts.values(), rooms_of_plans, strict=True)
@@ -218,7 +218,7 @@ def _refusal(
     )
 
 
-def _telling_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
+def _distinctive_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
     """The most frequent codes that the tables read differently, ascending."""
     frequent = Counter(code for plan in counts.elements() for code in plan.integers)
     differing = [

@@ -174,11 +174,11 @@ def accept(
             if on_kept is not None:
                 on_kept(new)
             going.reach(len(kept.samples))
-    _say(kept, remedy, ended)
+    _log(kept, remedy, ended)
     return kept
 
 
-def _say(kept: Accepted, remedy: str, ended: bool) -> None:
+def _log(kept: Accepted, remedy: str, ended: bool) -> None:
     if kept.missing and kept.most_calls is not None:
         logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.summary())
     elif kept.missing and not kept.samples:

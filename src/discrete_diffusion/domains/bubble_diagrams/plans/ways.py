@@ -48,7 +48,7 @@ class Way:
     _work: list[SolverWork] = field(default_factory=list)
 
     @classmethod
-    def asked(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
+    def requested(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
         """Way that ``buildable`` requests.
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.

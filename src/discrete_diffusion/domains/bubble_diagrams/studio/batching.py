@@ -87,20 +87,20 @@ class Batcher:
         while self._waiting and (not batch or rows + self._waiting[0][0].rows <= self._most_rows):
             ask, future = self._waiting.popleft()
             if future.set_running_or_notify_cancel():
-                batch.append((_heard_once(ask), future))
+                batch.append((_report_once(ask), future))
                 rows += ask.rows
         return batch
 
 
-def _heard_once(ask: Ask) -> Ask:
+def _report_once(ask: Ask) -> Ask:
     """The same, whose listener is not given again what it knows, when a batch that failed is
     sampled anew: only what is new, or came out otherwise."""
-    tell = ask.on_revealed
-    if tell is None:
+    report = ask.on_revealed
+    if report is None:
         return ask
     known: dict[object, object] = {}
 
-    def tell_news(step: list[Revealed]) -> None:
+    def report_news(step: list[Revealed]) -> None:
         news = []
         for each in step:
             place = each["completion"], each.get("room"), tuple(each.get("pair", ()))
@@ -109,9 +109,9 @@ def _heard_once(ask: Ask) -> Ask:
                 known[place] = value
                 news.append(each)
         if news or not step:
-            tell(news)
+            report(news)
 
-    return replace(ask, on_revealed=tell_news)
+    return replace(ask, on_revealed=report_news)
 
 
 def _answer(

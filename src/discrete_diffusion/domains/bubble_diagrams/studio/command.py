@@ -36,7 +36,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
         default=LOCAL[0],
         help="default: %(default)s, which this machine alone reaches; another one needs --token",
     )
-    parser.add_argument("--token", metavar="WORD", help="asked of every request")
+    parser.add_argument("--token", metavar="WORD", help="that every request has to send")
     parser.add_argument(
         "--open",
         choices=("true", "false"),

@@ -28,7 +28,7 @@ _ALWAYS, _EACH = 0.5e9, 1e3
 """Bytes of ChemNet at work, and of what is known of a molecule."""
 
 
-def say_cost(sets: Sequence[MoleculeSet]) -> None:
+def log_cost(sets: Sequence[MoleculeSet]) -> None:
     """Log how long it takes to measure sets of many molecules, the reference among them, and warn
     if it takes more memory or temporary disk than there is. Nothing of small ones."""
     distinct = [list(dict.fromkeys(each.smiles)) for each in sets]

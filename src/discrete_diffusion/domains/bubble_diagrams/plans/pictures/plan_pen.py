@@ -144,7 +144,7 @@ class PlanPen:
                 largest=largest,
                 number=number,
             )
-            if not label.says_area:
+            if not label.states_area:
                 is_number = label.lines[0] == str(number)
                 number += is_number
                 name = f"{label.lines[0]} {room_style(code).name}" if is_number else label.lines[0]
