@@ -103,15 +103,16 @@ class SampleFunction:
             seed: the same seed and options give the samples that the command writes.
             steps: number of time steps, or of network calls for samplers that have none; None: the
                 sampler's default.
-            given: samples to complete, a file as the command takes it, or the content of its lines:
-                JSON objects, or objects with ``to_json``, one or several.
+            given: samples to complete: a file as the command takes it, or one or several objects
+                that it would hold: a JSON object or an object with ``to_json`` for each line, a
+                mapping of arrays for an ``.npz``.
             sampling: another sampler by name, or settings as in ``{"name": "ancestral",
                 "temperature": 0.9}``; without a name, of the sampler trained with.
             batch_size: samples at once; None: as many as fit the sampler's default.
             precision: arithmetic of the network, as the command takes it.
             **options: those keys of the command that mean something for this kind of data; a count
-                goes with or without ``num_``, and a JSON object where the command takes a file of
-                one.
+                goes with or without ``num_``, and an object in the place of a file, as JSON or as
+                it was read.
 
         Returns:
             A list or a dataclass of the kind of data.
