@@ -121,7 +121,8 @@ def _evaluate(
 
     if config.checkpoint is None:
         _alone(config)
-        return evaluate_files(request, get_domain(config.domain or boxed_domain()))
+        domain = boxed_domain() if config.domain is None else str(config.domain)
+        return evaluate_files(request, get_domain(domain))
     trained = opened_model(config, request, where_to_compute(config))
     trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
     return evaluate_model(request, trained)

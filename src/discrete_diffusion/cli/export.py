@@ -22,7 +22,8 @@ FORMATS = ("onnx",)
 def run(config: DictConfig) -> None:
     """Write ``out``, and compare it with the network that it was made of."""
     out = Path(str(config.out))
-    config.checkpoint = config.checkpoint or boxed_model()
+    if config.checkpoint is None:
+        config.checkpoint = boxed_model()
     check_name("format", str(config.format), FORMATS)
     check_model("checkpoint", config.checkpoint)
     with claimed_file("out", out):

@@ -45,7 +45,8 @@ def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
     Several processes share the sampling, the first one does the rest."""
     silence_nonzero_ranks()
-    config.checkpoint = config.checkpoint or boxed_model()
+    if config.checkpoint is None:
+        config.checkpoint = boxed_model()
     check_counts(config, threads=1)
     request = sample_request(config)
     check_request(config, "sample")
