@@ -209,7 +209,6 @@ def test_a_bare_command_says_what_it_needs(capsys, failure):
     main([])
     assert "discrete-diffusion train" in capsys.readouterr().out
     assert "algos=[" in failure("compare")
-    assert "checkpoint=null" in failure("sample", "checkpoint=null")
     assert "checkpoint=FILE" in failure("evaluate")
 
 
