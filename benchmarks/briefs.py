@@ -11,7 +11,7 @@ them; ``--kinds``, a brief for each kind of rule, by the method that ``sample`` 
 out stays as it is.
 
 ``told``: the briefs by particles of two models, ``experiment=bubble_told`` and
-``experiment=bubble_mdlm``, and what the first makes of the facts that it is told, as ``evaluate``
+``experiment=bubble_mdlm``, and what the first makes of the facts that it is given, as ``evaluate``
 measures it: nats with right and wrong facts, and counts obeyed. Writes
 ``benchmarks/results/briefs.json`` or ``told.json``, their sections of the docs, and pictures.
 """
@@ -192,7 +192,7 @@ def _told_sections(record: Record) -> Sections:
     )
     about = (
         f"`{record.command}`, {record.hardware}: {told['backbone']}, {told['steps']:,} steps; "
-        f"{told['told_num_held_out']} held-out diagrams. All counts that it was told: {obeyed}."
+        f"{told['told_num_held_out']} held-out diagrams. All counts that it was given: {obeyed}."
     )
     rows = [
         [

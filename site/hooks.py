@@ -58,6 +58,9 @@ REFERENCE = {
         "models.bd_denoiser_pair.BDDenoiserPair",
         "models.bd_denoiser.BDDenoiser",
         "domains.bubble_diagrams.BubbleDiagram",
+        "domains.bubble_diagrams.Diagrams",
+        "domains.bubble_diagrams.PlanRequest",
+        "domains.bubble_diagrams.briefs.Brief",
     ),
 }
 

@@ -13,7 +13,14 @@ from discrete_diffusion import evaluate, load, train
 from discrete_diffusion.api.loading import SampleFunction
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.request_options import sample_request
-from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
+from discrete_diffusion.domains.bubble_diagrams import (
+    Diagrams,
+    PlanRequest,
+    generate_plans,
+    realise_diagrams,
+    write_diagrams,
+)
+from discrete_diffusion.domains.bubble_diagrams.briefs import brief_of
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runs import override_words
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
@@ -46,8 +53,35 @@ def test_samples_take_no_config_and_no_file(model, tmp_path, monkeypatch):
     assert len(model.sample(2, sampling={"temperature": 0.5})) == 2
     assert len(model.sample(given=[PARTIAL, PARTIAL], completions=2)) == 4
     brief = {"rooms": {"LivingRoom": "at least 0"}}
-    assert len(model.sample(1, brief=brief, method="rejection")) == 1
+    expected = model.sample(1, brief=brief, method="rejection")
+    assert len(expected) == 1
+    assert brief_of(brief).sample(model, 1, method="rejection") == expected
     assert not list(tmp_path.iterdir())
+
+
+def test_a_brief_samples_completions_and_refuses_what_is_no_model(model):
+    brief = brief_of({"rooms": {"LivingRoom": "at least 1"}})
+    found = brief.sample(model, given=PARTIAL, completions=2, method="rejection")
+    assert [len(found), {brief.unmet(diagram) == [] for diagram in found}] == [2, {True}]
+    with pytest.raises(TypeError, match=r"load\(path\).*runs/first"):
+        brief.sample("runs/first")
+    with pytest.raises(ValueError, match="num_rooms=5"):
+        brief.sample(model, rooms=5)
+    with pytest.raises(ValueError, match="2 objects"):
+        model.sample(brief=[brief, brief])
+
+
+def test_samples_find_their_floor_plans():
+    pytest.importorskip("ortools", reason="floor plans take the extra plans")
+    pytest.importorskip("shapely", reason="floor plans take the extra plans")
+    diagrams = Diagrams(generate_plans(2, seed=3))
+    request = PlanRequest(total_area=70.0, variants=2)
+    found = diagrams.realise(request, threads=2)
+    assert [each.plans for each in found] == [
+        each.plans for each in realise_diagrams([*diagrams], request)
+    ]
+    assert all(len(each.plans) == 2 for each in found)
+    assert sum(found[0].areas) == pytest.approx(70)
 
 
 def test_a_request_is_what_the_command_builds():
@@ -106,6 +140,8 @@ def test_objects_stand_in_the_place_of_lines():
         GivenObjects.of("given", ["two\nlines"])
     with pytest.raises(ValueError, match="2 objects"):
         given.one_object()
+    with pytest.raises(TypeError, match=r"given\[1\]"):
+        GivenObjects.of("given", [{"n": 2}, {"n": object()}]).lines  # noqa: B018
 
 
 def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, capsys):

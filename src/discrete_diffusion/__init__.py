@@ -25,8 +25,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """These bring torch with them, so they are imported when first asked for; ``from_pretrained``
-    is the name that the Hub's users know ``load`` by."""
+    """Import a public name when it is first used, as torch comes with it; ``from_pretrained`` is
+    the name that the Hub's users know ``load`` by."""
     if name in _MODULES:
         attribute = "load" if name == "from_pretrained" else name
         return getattr(import_module(_MODULES[name]), attribute)

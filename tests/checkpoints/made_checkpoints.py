@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed
+from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, info_with_digest
 from discrete_diffusion.config.files import plain
 
 MACHINE = {"threads": 1, "processes": 1, "device": "cpu", "torch": "2"}
@@ -29,5 +29,5 @@ def training_state(config: Any, /, **info: Any) -> dict[str, Any]:
         "loops": {"fit_loop": {"state_dict": {"combined_loader": [{"epoch": 1, "position": 2}]}}},
         "optimizer_states": [],
         "callbacks": {},
-        INFO_KEY: sealed(content, averaged, step=7, machine=MACHINE),
+        INFO_KEY: info_with_digest(content, averaged, step=7, machine=MACHINE),
     }

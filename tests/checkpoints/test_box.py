@@ -10,9 +10,10 @@ import pytest
 
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
-from discrete_diffusion.cli import main
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.domains.bubble_diagrams import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import to_networkx
-from discrete_diffusion.hub.published import in_the_box
+from discrete_diffusion.hub.published import boxed_domain, boxed_model, in_the_box
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "plans-small"
@@ -95,3 +96,15 @@ def test_its_bound_is_what_the_card_says(measured, tmp_path):
     found = json.loads((tmp_path / "measured" / "metrics.json").read_text())
     error = found["nelbo_unordered_standard_error"]
     assert abs(found["nelbo_unordered"] - measured["evaluation"]["nelbo_unordered"]) < 4 * error
+
+
+def test_it_and_its_kind_of_data_are_the_defaults(tmp_path, monkeypatch):
+    """No config names them: null takes what lies in the box."""
+    assert (boxed_model(), boxed_domain()) == (NAME, "bubble_diagrams")
+    assert compose("sample").checkpoint is compose("export").checkpoint is None
+    assert compose("evaluate").domain is None
+    monkeypatch.chdir(tmp_path)
+    write_diagrams("plans.jsonl", load(NAME).sample(8))
+    quick = ["floor_draws=0", "verdicts=0", "pictures=false"]
+    main(["evaluate", "samples=plans.jsonl", "reference=plans.jsonl", *quick])
+    assert json.loads(Path("evaluation/metrics.json").read_text())["num_samples"] == 8

@@ -21,10 +21,10 @@ from discrete_diffusion.checkpoints import (
     FORMAT,
     INFO_KEY,
     checkpoint_file,
+    info_with_digest,
     read_checkpoint,
     read_starting_weights,
     read_training_file,
-    sealed,
     write_weights_file,
 )
 from discrete_diffusion.cli import compose
@@ -154,7 +154,7 @@ def test_what_every_checkpoint_says_must_be_there_and_have_keys(config, tmp_path
     )
     state = training_state(config)
     info = {k: v for k, v in state[INFO_KEY].items() if k not in ("vocabulary", "digest")}
-    state[INFO_KEY] = sealed(info, state["state_dict"], step=7, machine={})
+    state[INFO_KEY] = info_with_digest(info, state["state_dict"], step=7, machine={})
     assert "it has no vocabulary" in sentence(written(path, state))
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from discrete_diffusion.checkpoints import (
     INFO_KEY,
+    info_with_digest,
     read_checkpoint,
     read_starting_weights,
-    sealed,
     write_weights_file,
 )
 from discrete_diffusion.checkpoints.initialising import initialise
@@ -67,7 +67,7 @@ def changed(state: dict[str, Any], **directions: Any) -> dict[str, Any]:
             else:
                 found[part][name] = value
     kept = {k: v for k, v in state[INFO_KEY].items() if k not in ("step", "machine", "digest")}
-    found[INFO_KEY] = sealed(kept, found["state_dict"], step=7, machine=MACHINE)
+    found[INFO_KEY] = info_with_digest(kept, found["state_dict"], step=7, machine=MACHINE)
     return found
 
 

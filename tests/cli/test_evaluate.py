@@ -13,7 +13,12 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion import domains
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed, write_weights_file
+from discrete_diffusion.checkpoints import (
+    INFO_KEY,
+    checkpoint_info,
+    info_with_digest,
+    write_weights_file,
+)
 from discrete_diffusion.cli import compose, config_dir, evaluate, main
 from discrete_diffusion.data import Examples, TokenDataset
 from discrete_diffusion.domains import get_domain
@@ -51,7 +56,7 @@ def save(path: Path, config, size_counts: list[int], fingerprint="unknown", bias
         OmegaConf.to_container(config, resolve=True), size_counts, data_fingerprint=fingerprint
     )
     state = {f"algorithm.{name}": value for name, value in weights.items()}
-    info = sealed(info, state, step=0, machine={})
+    info = info_with_digest(info, state, step=0, machine={})
     write_weights_file(path, {"state_dict": state, INFO_KEY: info})
     return path
 

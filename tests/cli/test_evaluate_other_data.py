@@ -15,7 +15,12 @@ import torch
 from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, sealed, write_weights_file
+from discrete_diffusion.checkpoints import (
+    INFO_KEY,
+    checkpoint_info,
+    info_with_digest,
+    write_weights_file,
+)
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.bubble_diagrams import (
@@ -145,7 +150,7 @@ def trained(tmp_path_factory):
             data_fingerprint=data.fingerprint(),
         )
         state = {f"algorithm.{name}": value for name, value in algorithm.state_dict().items()}
-        info = sealed(info, state, step=0, machine={})
+        info = info_with_digest(info, state, step=0, machine={})
         path = folder / f"{kind.replace(' ', '_')}.safetensors"
         write_weights_file(path, {"state_dict": state, INFO_KEY: info})
         return path

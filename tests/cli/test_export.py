@@ -27,7 +27,6 @@ def test_the_command_writes_a_file_and_replaces_none(untrained, tmp_path, monkey
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["checkpoint=null"], "checkpoint=null"),
         (["checkpoint=nowhere.ckpt"], "checkpoint=nowhere.ckpt: no checkpoint at"),
         (["format=onx"], "did you mean 'onnx'"),
         (["out=no/such/net.onnx"], "there is no folder"),

@@ -17,7 +17,7 @@ from checkpoints.made_checkpoints import MACHINE, training_state
 from discrete_diffusion import load
 from discrete_diffusion.algorithms.scaling import RowScaling
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints import INFO_KEY, sealed
+from discrete_diffusion.checkpoints import INFO_KEY, info_with_digest
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions.given_rows import read_given_rows
@@ -174,6 +174,45 @@ def test_given_windows_are_filled(model, refused):
     np.savez("mine/samples.npz", rows=x)
     error = refused("sample", model, "given=mine/samples.npz", "out=mine")
     assert error.startswith("given=mine/samples.npz would be overwritten")
+
+
+def test_objects_are_given_windows_too(model):
+    x = windows()
+    np.savez("given.npz", rows=x, feature_names=NAMES)
+    loaded = load(model.removeprefix("checkpoint="))
+    expected = loaded.sample(given="given.npz", completions=2)
+    rows = np.where(np.isnan(x), None, x.astype(object)).tolist()
+    nulls = [[None if row.count(None) == M else row for row in window] for window in rows]
+    for given in (
+        {"rows": x, "feature_names": NAMES},
+        [{"rows": window} for window in x],
+        [{"rows": window, "feature_names": NAMES} for window in rows],
+        [json.dumps({"rows": window}) for window in nulls],
+        {"rows": nulls},
+    ):
+        found = loaded.sample(given=given, completions=2)
+        assert found.filled.numpy().tobytes() == expected.filled.numpy().tobytes()
+    masked = np.isnan(x).all(axis=2)
+    with_truth = loaded.sample(given={"rows": np.nan_to_num(x, nan=0.25), "masked": masked})
+    assert (with_truth.masked.numpy() == masked).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ([[0.5]], r"given\[0\].*expected an object"),
+        (["{"], r"given\[0\].*not valid JSON"),
+        ({"values": []}, r"given\[0\].*'rows'"),
+        ({"rows": [[1.0] * M, [1.0]]}, r"given\[0\]: rows.*different lengths"),
+        ({"rows": [["a"] * M, None]}, r"given\[0\]: rows"),
+        ([{"rows": [[0.5] * M, None]}, {"rows": [[0.5] * M] * 2}], r"given\[1\]: rows.*no row to"),
+        ([{"rows": [[0.5] * M, None]}, {"rows": [[0.5] * M] * 2 + [None]}], r"given\[1\].*3 rows"),
+        ({"rows": [[0.5] * (M - 1) + [None], None]}, r"given\[0\]: rows\[0\] is partly NaN"),
+    ],
+)
+def test_what_is_wrong_with_given_objects_is_named(model, given, named):
+    with pytest.raises(ValueError, match=named):
+        load(model.removeprefix("checkpoint=")).sample(given=given)
 
 
 def test_draws_of_given_windows_differ_and_the_truth_is_scored(model, capsys):
@@ -518,16 +557,16 @@ def test_a_model_that_has_diverged(tmp_path, refused):
 
 
 def with_nan(state: dict) -> dict:
-    """A training state with a weight that is no number, sealed again."""
+    """A training state with a weight that is no number, with a new digest."""
     return with_weight(state, math.nan)
 
 
 def with_weight(state: dict, value: float) -> dict:
-    """A training state with another first bias of the head and scale of its feature, sealed
-    again."""
+    """A training state with another first bias of the head and scale of its feature, with a new
+    digest."""
     weights = state["state_dict"]
     weights["algorithm.backbone.head.bias"][0] = value
     weights["algorithm.scaling.scale"][0] = 100.0
     info = {k: v for k, v in state[INFO_KEY].items() if k not in ("digest", "step", "machine")}
     info.pop("scheduled_steps", None)
-    return {**state, INFO_KEY: sealed(info, weights, step=7, machine=MACHINE)}
+    return {**state, INFO_KEY: info_with_digest(info, weights, step=7, machine=MACHINE)}

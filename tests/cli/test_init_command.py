@@ -127,7 +127,7 @@ def test_a_file_that_is_missing(failure):
 @pytest.mark.parametrize(
     ("init", "says"),
     [
-        ({"parts": ["encoder"]}, "init.parts is of init.checkpoint; give init.checkpoint=FILE"),
+        ({"parts": ["encoder"]}, "give init.checkpoint=FILE"),
         ({"parts": "encoder"}, r"init.parts=encoder: .*init.parts=\[encoder"),
         ({"parts": []}, r"init.parts=\[\]: .*init.parts=\[encoder\]"),
     ],

@@ -49,7 +49,7 @@ def test_its_own_tests_pass(tmp_path, monkeypatch):
         (["a-b"], "letters, digits and _"),
         (["class"], "letters, digits and _"),
         (["torch"], "a package of that name is installed"),
-        (["here"], "is there; choose another name"),
+        (["here"], "exists; choose another name"),
     ],
 )
 def test_nothing_is_written_under_a_wrong_name(words, said, tmp_path, monkeypatch, failure):

@@ -24,9 +24,9 @@ from checkpoints.made_checkpoints import training_state
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import (
     INFO_KEY,
+    info_with_digest,
     read_starting_weights,
     read_training_file,
-    sealed,
     write_weights_file,
 )
 from discrete_diffusion.cli import compose, main
@@ -175,7 +175,7 @@ def test_a_package_that_registered_itself_is_enough(ran, tmp_path, site):
 def test_a_config_is_not_filled_in(tmp_path, value):
     state = training_state(compose("train", ["model=bd_tiny"]))
     info = {**state[INFO_KEY], "config": {**state[INFO_KEY]["config"], "threads": [{"a": value}]}}
-    state[INFO_KEY] = sealed(info, state["state_dict"], step=7, machine={})
+    state[INFO_KEY] = info_with_digest(info, state["state_dict"], step=7, machine={})
     torch.save(state, tmp_path / "model.ckpt")
     with pytest.raises(ValueError, match=r"model\.ckpt is refused: its config holds '\$\{"):
         load(tmp_path / "model.ckpt")

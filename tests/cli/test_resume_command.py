@@ -11,7 +11,12 @@ import torch
 from lightning.pytorch import Trainer
 
 from discrete_diffusion import load
-from discrete_diffusion.checkpoints import ResumePoint, read_checkpoint, read_training_file, sealed
+from discrete_diffusion.checkpoints import (
+    ResumePoint,
+    info_with_digest,
+    read_checkpoint,
+    read_training_file,
+)
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.earlier_runs import machine_changes
 from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
@@ -41,7 +46,7 @@ def other_run(finished) -> None:
     state = read_training_file(finished / "checkpoints" / "last.ckpt")
     info = state["discrete_diffusion"]
     info["config"]["optim"]["warmup_steps"] = 2
-    state["discrete_diffusion"] = sealed(
+    state["discrete_diffusion"] = info_with_digest(
         {key: value for key, value in info.items() if key != "digest"},
         state["state_dict"],
         step=info["step"],

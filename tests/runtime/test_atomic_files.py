@@ -35,7 +35,7 @@ from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
     atomic_write,
     growing_file,
-    saying_what_is_complete,
+    note_of_complete_files,
     write_text,
     written_together,
 )
@@ -110,7 +110,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "metrics.csv": log_metrics,
     "plans.jsonl": lambda path: write_diagrams(path, PLANS),
     "plans.json": lambda path: writers.write_json_list(path, PLANS),
-    "linked.json": lambda path: writers.write_node_link(path, PLANS),
+    "linked.json": lambda path: writers.write_networkx_json(path, PLANS),
     "plan.graphml": lambda path: writers.write_graphml(path, PLANS[0]),
     "plans.png": lambda path: plot_grid(PLANS[:2], path),
     "plans.svg": lambda path: plot_grid(PLANS[:2], path),
@@ -289,7 +289,7 @@ def test_a_full_disk_says_which_files_are_complete(tmp_path, full_disk):
     names = ["samples.jsonl", "old.txt", "picture.png", "samples.partial.jsonl"]
 
     def write(*files: str) -> None:
-        with saying_what_is_complete(tmp_path, names):
+        with note_of_complete_files(tmp_path, names):
             append_text(tmp_path / "samples.partial.jsonl", "1")
             for name in files:
                 write_text(tmp_path / name, "1" * (1 if name == "samples.jsonl" else 100))

@@ -113,7 +113,7 @@ def test_what_a_model_must_have_been_given():
     sampler = Ode(guidance=2.0)
     with pytest.raises(ValueError, match=r"samples given a condition; give .*{'dtn': \.\.\.}"):
         Ode().sample(exact_flow(IMAGES), pixels(2), generator=make_generator(0))
-    with pytest.raises(ValueError, match="sampling=ode holds nothing fixed; leave clamp out"):
+    with pytest.raises(ValueError, match=r"sampling=ode .* leave clamp out"):
         Ode().sample(
             exact_flow(IMAGES), pixels(2), clamp=torch.zeros(2), generator=make_generator(0)
         )

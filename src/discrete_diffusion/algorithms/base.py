@@ -239,7 +239,7 @@ class Algorithm(nn.Module, ABC):
         return sum(parameter.numel() for parameter in self.parameters())
 
     def takes(self, name: str) -> bool:
-        """Whether the backbone's ``forward`` can be given an argument of that name.
+        """True if the backbone's ``forward`` can be given an argument of that name.
 
         Args:
             name: name of an argument.

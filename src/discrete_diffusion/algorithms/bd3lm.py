@@ -164,9 +164,9 @@ class BD3LM(TokenAlgorithm):
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """With the clean sequence as ``context`` among the conditions, right for every block; a
-        network that does not take it is called once per block. Without, right for the first block
-        that is not clean: earlier blocks are read from x_t, later ones are not seen."""
+        """Logits with the clean sequence as ``context`` among the conditions, right for every
+        block; a network that does not take it is called once per block. Without, right for the
+        first block that is not clean: earlier blocks are read from x_t, later ones are not seen."""
         given = {**(conditions or {}), "group_idxs": self.blocks.expand_as(x_t)}
         if self.takes("context"):
             return super().logits(x_t, t, real, given)

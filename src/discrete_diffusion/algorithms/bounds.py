@@ -100,7 +100,7 @@ class _Terms(NamedTuple):
 
 
 class _GeneralBound(torch.autograd.Function):
-    """With W = rate(z) / q(z), R = rate(z) / Q(z) and rise(y) = log(Q(y) / b(y)),
+    """Bound with W = rate(z) / q(z), R = rate(z) / Q(z) and rise(y) = log(Q(y) / b(y)),
 
         bound = W (KL - log(q(z) / Q(z)) - 1) + R sum_y Q
         KL    = alpha log(q(x0) / Q(x0)) + b(x0) log(q(x0) / b(x0)) - sum_y b(y) rise(y)

@@ -1,4 +1,4 @@
-"""How the times and the masks of a training or evaluation example are drawn.
+"""Samplers of the times and the masks of a training or evaluation example.
 
 Every draw gives the same expectation; they differ in variance. When little is corrupted a bound's
 integrand is rarely not 0, and then large: with t uniform its variance is infinite, for the

@@ -43,6 +43,6 @@ def jump_bound(
     u = torch.where(counted, log_s - log_a, 0.0)
     right = torch.where(counted, (log_rate + log_a).exp(), 0.0)  # the true rate of going back
     near = u.clamp(max=1.0)
-    said = torch.where(counted & (u >= 1), log_rate + log_s, neg_inf(u.dtype)).exp()
-    cost = torch.where(u < 1, right * (near.expm1() - near), said - right * (1 + u))
+    outflow = torch.where(counted & (u >= 1), log_rate + log_s, neg_inf(u.dtype)).exp()
+    cost = torch.where(u < 1, right * (near.expm1() - near), outflow - right * (1 + u))
     return cost.sum(dim=-1)

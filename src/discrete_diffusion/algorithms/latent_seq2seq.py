@@ -132,7 +132,7 @@ class LatentSeq2Seq(Algorithm):
         return self
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Nothing is drawn."""
+        """Loss of a batch; no random number is taken."""
         check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         if self.bound == _RECONSTRUCTION:
             return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
@@ -148,7 +148,7 @@ class LatentSeq2Seq(Algorithm):
         return LossOutput(loss, output.nelbo, output.num_real)
 
     def prepared(self, batch: Batch) -> Batch:
-        """Without columns that hold padding alone."""
+        """Batch without columns that hold padding alone."""
         texts = {name: self._trimmed(texts) for name, texts in batch.conditions.items()}
         longest = _longest(batch.real)
         x0, real = batch.x0[:, :longest], batch.real[:, :longest]
@@ -198,5 +198,5 @@ class LatentSeq2Seq(Algorithm):
 
 
 def _longest(real: Tensor) -> int:
-    """How many columns of Bool[B, L], True in front, hold anything; at least 1."""
+    """Number of columns of Bool[B, L], True in front, that hold anything; at least 1."""
     return max(int(real.sum(dim=1).max()), 1)

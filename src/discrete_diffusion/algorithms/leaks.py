@@ -1,4 +1,4 @@
-"""Whether a network of tokens reads what it must not: some are changed, and what moves is seen."""
+"""Test that a network reads no token that it must not: some are changed, and no output may move."""
 
 from __future__ import annotations
 

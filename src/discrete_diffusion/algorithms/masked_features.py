@@ -158,7 +158,7 @@ class MaskedFeatures(Algorithm):
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` Bool[B, N] hidden."""
         sigma = self.process.sigma(self.process.time_of_masked(masked, real), real)
-        return self._ask(x, sigma, real, {**(conditions or {}), "masked": masked})
+        return self._predict_rows(x, sigma, real, {**(conditions or {}), "masked": masked})
 
     def denoise_noised(
         self,
@@ -170,12 +170,12 @@ class MaskedFeatures(Algorithm):
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x, those ``masked`` noised at step k Int[B]."""
         sigma = self.gaussian.sigma(k)
-        return self._ask(x, sigma, real, {**(conditions or {}), "noisy": masked})
+        return self._predict_rows(x, sigma, real, {**(conditions or {}), "noisy": masked})
 
     def sample_rows(
         self, real: Tensor, generator: torch.Generator, draw: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Which rows are masked, Bool[B, N], and their weights w in the bound, Float64[B, N].
+        """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N].
 
         ``draw``: one of ``MASK_DRAWS``; None is what training takes. With a ``mask_rate`` no
         weights make it a bound, and they are NaN.
@@ -195,7 +195,7 @@ class MaskedFeatures(Algorithm):
         """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] hidden."""
         if self.t_source == "random" and self.training:
             sigma = self.gaussian.sigma(self.gaussian.sample_steps(len(x0), generator, x0.device))
-            return self._ask(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
+            return self._predict_rows(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
         return self.denoise_masked(x0, masked, batch.real, batch.conditions)
 
     def _of_noised(
@@ -225,7 +225,7 @@ class MaskedFeatures(Algorithm):
         numbers = masked.sum(dim=1) * x0.shape[-1]
         return (kept * squares - numbers * (kept + torch.log1p(-kept))) / 2
 
-    def _ask(
+    def _predict_rows(
         self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Conditions
     ) -> Tensor:
         sigma = sigma if self.time_conditioning else None

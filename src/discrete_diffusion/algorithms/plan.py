@@ -102,7 +102,7 @@ def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
     """
     num = len(cost)
     if not 1 <= calls <= num:
-        raise ValueError(f"calls={calls}: expected 1 to {num}, as many as there are to part")
+        raise ValueError(f"calls={calls}: expected 1 to {num}, the number of parts to share")
     empty = torch.ones(num, num + 1, dtype=torch.bool).tril()  # runs that end where they start
     cost = cost.masked_fill(empty.to(cost.device), torch.inf)
     best = torch.full((calls + 1, num + 1), torch.inf, dtype=cost.dtype)

@@ -45,7 +45,7 @@ class Regression(Algorithm):
         self.scaling.fit(train.x0)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Nothing is drawn."""
+        """Loss of a batch; no random number is taken."""
         check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         x0 = self.scaling(batch.x0)  # (B, C, H, W)
         numbers = x0[0].numel()

@@ -105,21 +105,21 @@ def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch:
     """``ValueError`` for another shape or type than expected, or numbers that are not finite."""
     expected = algorithm.output_shape(call.x_t, call.conditions)
     shape = tuple(output.shape)
-    name, told = described(algorithm.backbone), "as x_t"
+    name, axes_named = described(algorithm.backbone), "as x_t"
     if isinstance(algorithm, TokenAlgorithm):
         mixed = "components, " if len(expected) == 4 else ""
-        told = f"samples, {mixed}positions, ids"
+        axes_named = f"samples, {mixed}positions, ids"
     if not output.is_floating_point() or shape != expected:
         raise ValueError(
             f"{name} returned {str(output.dtype).removeprefix('torch.')} of shape "
             f"{tuple(output.shape)}; expected floating-point numbers of shape {expected} "
-            f"({told}){_remedy(shape, expected)}"
+            f"({axes_named}){_remedy(shape, expected)}"
         )
     read = _read(algorithm, output, batch)
     wrong = (~output.isfinite() & read) | output.isnan() & _legal(algorithm, output)
     if wrong.any():
         first = wrong.nonzero()[0].tolist()
-        axes = ("sample", "position", "id") if told != "as x_t" else ("sample", "place")
+        axes = ("sample", "position", "id") if axes_named != "as x_t" else ("sample", "place")
         where = [f"{axis} {k}" for axis, k in zip(axes, [first[0], *first[-2:]], strict=False)]
         raise ValueError(
             f"{name} returned {float(output[tuple(first)])} before any training, in "
@@ -167,7 +167,7 @@ def _read(algorithm: Algorithm, output: Tensor, batch: Batch) -> Tensor:
 
 
 def _are_probabilities(output: Tensor, real: Tensor) -> bool:
-    """Whether rows (..., V) at the positions ``real`` Bool[B, L] are non-negative with sum 1."""
+    """True if rows (..., V) at the positions ``real`` Bool[B, L] are non-negative with sum 1."""
     if output.ndim != 3 or not real.any():
         return False
     rows = output[real].float()

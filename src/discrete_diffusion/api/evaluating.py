@@ -53,7 +53,7 @@ def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
 
 
 def _changed(request: EvaluateRequest, values: dict[str, int]) -> EvaluateRequest:
-    """With values of fields and options."""
+    """Request with these values of fields and options."""
     names = {field.name for field in fields(request)}
     options = {key: value for key, value in values.items() if key not in names}
     others: dict[str, Any] = {key: value for key, value in values.items() if key in names}

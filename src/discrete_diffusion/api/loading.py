@@ -103,15 +103,16 @@ class SampleFunction:
             seed: the same seed and options give the samples that the command writes.
             steps: number of time steps, or of network calls for samplers that have none; None: the
                 sampler's default.
-            given: samples to complete, a file as the command takes it, or the content of its lines:
-                JSON objects, or objects with ``to_json``, one or several.
+            given: samples to complete: a file as the command takes it, or one or several objects
+                that it would hold: a JSON object or an object with ``to_json`` for each line, a
+                mapping of arrays for an ``.npz``.
             sampling: another sampler by name, or settings as in ``{"name": "ancestral",
                 "temperature": 0.9}``; without a name, of the sampler trained with.
             batch_size: samples at once; None: as many as fit the sampler's default.
             precision: arithmetic of the network, as the command takes it.
             **options: those keys of the command that mean something for this kind of data; a count
-                goes with or without ``num_``, and a JSON object where the command takes a file of
-                one.
+                goes with or without ``num_``, and an object in the place of a file, as JSON or as
+                it was read.
 
         Returns:
             A list or a dataclass of the kind of data.
@@ -179,10 +180,11 @@ def evaluate(
     """
     files = as_list(samples)
     if (model is None) == (not files):
-        raise ValueError("evaluate needs a model or samples=FILE, and not both")
+        raise ValueError("evaluate needs a model or samples=FILE, one of the two")
     checkpoint = None if model is None else _checkpoint_of(model)
     if checkpoint is None and domain is None:
-        raise ValueError(f"samples={files[0]}: give domain=, {' or '.join(available_domains())}")
+        known = ", ".join(available_domains())
+        raise ValueError(f"samples={files[0]}: give domain=NAME, their kind of data: {known}")
     kind = get_domain(str(domain)) if checkpoint is None else domain_of(checkpoint.config.data)
     request = EvaluateRequest(
         num_samples=num,
@@ -204,7 +206,7 @@ def evaluate(
 
 
 def _checkpoint_of(model: Any) -> Checkpoint:
-    """That of a path or of a loaded model."""
+    """Checkpoint of a path or of a loaded model."""
     if not isinstance(model, str | Path):
         found = getattr(model, "sample", None)
         if not isinstance(found, SampleFunction):
@@ -218,7 +220,7 @@ def _settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) -> dict[str, Any]:
-    """By their whole names, objects in the place of files as ``GivenObjects``.
+    """Options by their whole names, objects in the place of files as ``GivenObjects``.
 
     Raises ``ValueError`` for one that the kind of data does not have or that is given twice, and
     for a value of another kind than its default.

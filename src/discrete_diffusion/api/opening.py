@@ -65,14 +65,14 @@ def with_sampler(
     typed = "steps" in given and ("name" not in given or given["steps"] != defaults.get("steps"))
     if request.steps is not None and typed:
         raise ValueError(
-            f"steps={request.steps} and sampling.steps={given['steps']} say the same; give one"
+            f"steps={request.steps} and sampling.steps={given['steps']} are one setting; give one"
         )
     try:
         sampler = build_sampler(sampling)
     except ValueError as error:
         if missing := missing_plugin(checkpoint.info, ("sampler",)):
             raise ValueError(
-                f"{checkpoint.path} {missing}; or draw with another, sampling=NAME"
+                f"{checkpoint.path} {missing}; or take another sampler, sampling=NAME"
             ) from error
         if str(sampling["name"]) in SAMPLERS.names():
             raise

@@ -67,7 +67,7 @@ def _built(config: DictConfig) -> Algorithm:
 
 
 def _size(data_config: Mapping[str, Any], state: str) -> int:
-    """How many ids, features or channels a backbone predicts; of latents, ids of the target."""
+    """Number of ids, features or channels that a backbone predicts; of latents, target ids."""
     if state == "tokens":
         return build_layout(data_config).vocab_size
     key = {"features": "num_features", "field": "channels", "latent": "vocab_size"}[state]
@@ -103,7 +103,7 @@ def check_states(config: DictConfig) -> None:
             f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
             f"not; choose algo.backbone={able}, or, {_how_to_offer(needs)}"
         )
-    _check_told(config, spec)
+    _check_conditions(config, spec)
     if config.algo.get("condition_dropout") and not spec.offers(("keep",)):
         able = "".join(f"algo.backbone={x} or " for x in usable_backbones((*needs, "keep"), state))
         raise ValueError(
@@ -121,23 +121,23 @@ def _how_to_offer(needs: Collection[str]) -> str:
     return f"in a network of your own, {do}write register_backbone(NAME, {', '.join(parts)})"
 
 
-def _check_told(config: DictConfig, spec: BackboneSpec) -> None:
+def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
     """``ValueError`` where ``data.condition``, the backbone and ``condition_dropout`` disagree."""
     data, dropout = config.data, config.algo.get("condition_dropout")
-    told = data.get("condition") if "condition" in domain_of(data).conditions(data) else None
-    shown = f"data.condition=[{','.join(map(str, told or ()))}]"
-    if told and not spec.offers(("condition",)):
+    facts = data.get("condition") if "condition" in domain_of(data).conditions(data) else None
+    shown = f"data.condition=[{','.join(map(str, facts or ()))}]"
+    if facts and not spec.offers(("condition",)):
         able = "".join(f"algo.backbone={x} or " for x in usable_backbones(("condition",)))
         raise ValueError(
             f"{shown} needs a backbone that offers condition, and '{spec.name}' does not; take "
             f"{able}data.condition=null"
         )
-    if told and not dropout:
+    if facts and not dropout:
         raise ValueError(
             f"{shown} needs a model that also predicts without it, for samples whose facts are "
             "not known; set algo.condition_dropout=0.1"
         )
-    if dropout and not told and spec.offers(("condition",)):
+    if dropout and not facts and spec.offers(("condition",)):
         raise ValueError(
             f"algo.condition_dropout={dropout}: '{spec.name}' has no condition that could be "
             "dropped; set data.condition=[...], where the data has it, or algo.condition_dropout=0"

@@ -45,7 +45,7 @@ def _lacks(config: DictConfig, key: str) -> ValueError:
 
 
 def _options(config: DictConfig, build: Callable[..., Any], *given: str) -> dict[str, Any]:
-    """Those arguments of ``build`` that ``config.model`` has; ``given``: arguments that come from
+    """Arguments of ``build`` that ``config.model`` has; ``given``: arguments that come from
     elsewhere. ``ValueError``, with the presets that fit, for one that is missing."""
     model, backbone = section(config, "model"), _backbone(config)
     fits = model.get("backbones")

@@ -4,9 +4,9 @@ from discrete_diffusion.checkpoints.contents import (
     FORMAT,
     Checkpoint,
     checkpoint_info,
+    info_with_digest,
     read_checkpoint,
     read_contents,
-    sealed,
 )
 from discrete_diffusion.checkpoints.files import (
     INFO_KEY,
@@ -36,6 +36,7 @@ __all__ = [
     "check_resumable",
     "checkpoint_file",
     "checkpoint_info",
+    "info_with_digest",
     "initialise",
     "other_meanings",
     "push_to_hub",
@@ -44,6 +45,5 @@ __all__ = [
     "read_starting_weights",
     "read_training_file",
     "save_pretrained",
-    "sealed",
     "write_weights_file",
 ]

@@ -78,7 +78,7 @@ def checkpoint_info(
     }
 
 
-def sealed(
+def info_with_digest(
     info: Mapping[str, Any],
     state_dict: Mapping[str, Any],
     *,
@@ -88,10 +88,10 @@ def sealed(
 ) -> dict[str, Any]:
     """``info`` with where the run stands and the digest of it all and of the weights."""
     content = {**info, "step": step, "scheduled_steps": scheduled_steps, "machine": machine}
-    return resealed(content, algorithm_weights(state_dict))
+    return with_new_digest(content, algorithm_weights(state_dict))
 
 
-def resealed(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """The info of a checkpoint, with the digest that it has with other ``weights``."""
     content = {key: value for key, value in info.items() if key != "digest"}
     return {**content, "digest": _digest(content, weights)}
@@ -235,7 +235,7 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
             f"{info.get('version', '?')}; this version ({__version__}) reads up to {FORMAT}: "
             "upgrade discrete-diffusion"
         )
-    if info.get("digest") != resealed(info, weights)["digest"]:
+    if info.get("digest") != with_new_digest(info, weights)["digest"]:
         raise ValueError(f"{path} is a damaged checkpoint: its contents do not match its digest")
     if missing := [key for key in _INFO_KEYS if key not in info]:
         raise ValueError(
@@ -250,14 +250,14 @@ def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     _, live, rest = json.dumps(info["config"], default=str).partition("${")
     if live:  # OmegaConf would replace it
         raise ValueError(
-            f"{path} is refused: its config holds {live + rest[:40]!r}, which would be filled in "
-            "here; a checkpoint of discrete_diffusion holds values alone"
+            f"{path} is refused: its config holds {live + rest[:40]!r}, which would read values of "
+            "this machine; a checkpoint of discrete_diffusion holds plain values alone"
         )
     try:
         domain_of(info["config"]["data"])
     except ValueError as error:
-        said = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
-        raise ValueError(f"{path} {said}") from error
+        reason = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
+        raise ValueError(f"{path} {reason}") from error
     _check_vocabulary(info, path)
 
 

@@ -58,8 +58,10 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     layout = getattr(algorithm, "layout", None)
     needed = (*algorithm.call.required, *algorithm.provided_conditions)
     if layout is None or needed:
-        why = f"needs {', '.join(needed)} beside x_t and sigma" if needed else "is not on tokens"
-        raise ValueError(f"format=onnx: this network {why}, which files of ours cannot be given")
+        why = f"also needs {', '.join(needed)}" if needed else "is not on tokens"
+        raise ValueError(
+            f"format=onnx takes networks of tokens that need x_t and sigma alone; this one {why}"
+        )
     network = _Network(algorithm).eval()
     batch = torch.export.Dim("batch", min=1)
     with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), torch.no_grad():

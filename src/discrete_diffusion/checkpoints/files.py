@@ -78,7 +78,7 @@ def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
 
 
 def is_weights_file(path: Path) -> bool:
-    """Whether a file starts like safetensors: eight bytes of length, then a JSON object.
+    """True if a file starts like safetensors: eight bytes of length, then a JSON object.
 
     Raises ``FileNotFoundError`` or ``ValueError`` if there is no file, or an empty one.
     """

@@ -37,9 +37,9 @@ def read_metrics(path: str | Path) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"metrics={path} is no JSON; give a metrics.json") from error
+        raise ValueError(f"metrics={path} is not valid JSON; give a metrics.json") from error
     if not isinstance(found, dict):
-        raise ValueError(f"metrics={path} is no object; give a metrics.json")
+        raise ValueError(f"metrics={path} is not a JSON object; give a metrics.json")
     return found
 
 

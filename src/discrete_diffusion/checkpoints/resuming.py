@@ -47,7 +47,7 @@ _ABSENT = "absent"
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where an interrupted run stands.
+    """State of an interrupted run.
 
     ``step``: optimiser steps taken; ``config``, ``machine``: of the run that wrote it;
     ``stream``: the state of its training ``BatchStream``, or None.
@@ -73,7 +73,7 @@ def check_resumable(
     config: Mapping[str, Any],
     data_fingerprint: str,
 ) -> ResumePoint:
-    """Where the run of a ``.ckpt``, or of the last.ckpt of a run folder, stands, if a run with this
+    """State of the run of a ``.ckpt``, or of the last.ckpt of a run folder, if a run with this
     config would repeat its numbers.
 
     What may differ: the length, the validations and the machine in ``trainer``, ``eval``,

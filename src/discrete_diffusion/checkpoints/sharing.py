@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.checkpoints.contents import resealed
+from discrete_diffusion.checkpoints.contents import with_new_digest
 from discrete_diffusion.checkpoints.files import save_weights
 from discrete_diffusion.checkpoints.model_card import (
     About,
@@ -65,7 +65,7 @@ def save_pretrained(
     if not isinstance(metrics, Mapping):
         metrics = _of_run(checkpoint) if metrics is None else read_metrics(metrics)
     weights = _weights(checkpoint.algorithm, dtype)
-    info = resealed(checkpoint.info, weights)
+    info = with_new_digest(checkpoint.info, weights)
     num = checkpoint.algorithm.num_parameters
     if (licence := licence_of_card(checkpoint.path.parent / CARD)) is not None:
         about = {"licence": licence, **about}
@@ -113,9 +113,9 @@ def push_to_hub(
             address = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message)
         except Exception as error:  # of its HTTP library too, which is not always the same
-            said = str(error).strip().partition("\n")[0]
+            reason = str(error).strip().partition("\n")[0]
             raise ValueError(
-                f"{repo_id} could not be pushed to the Hugging Face Hub: {said}"
+                f"{repo_id} could not be pushed to the Hugging Face Hub: {reason}"
             ) from error
     return str(address)
 

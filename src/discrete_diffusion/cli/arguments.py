@@ -56,10 +56,10 @@ def _dashed_key(argument: str) -> str | None:
 
 def _neither(command: str, argument: str, arguments: Sequence[str]) -> str:
     """Error for a word that is neither ``key=value`` nor a flag."""
-    said = f"'{argument}' is neither key=value nor a flag"
+    problem = f"'{argument}' is neither key=value nor a flag"
     before = arguments[: list(arguments).index(argument)]
     if "=" in arguments or (before and before[-1].count("[") > before[-1].count("]")):
-        return f"{said}; leave no spaces inside key=value, or quote all of it"
+        return f"{problem}; leave no spaces inside key=value, or quote all of it"
     if command in ("sample", "evaluate", "export") and os.path.exists(argument):
-        return f"{said}; did you mean checkpoint={argument}?"
-    return f"{said}; see discrete-diffusion {command} --help"
+        return f"{problem}; did you mean checkpoint={argument}?"
+    return f"{problem}; see discrete-diffusion {command} --help"

@@ -48,7 +48,7 @@ def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator
 
 @contextmanager
 def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Callable[[], None]]:
-    """After the block, what Lightning's ``engine`` launched inside it has ended: the processes,
+    """End, after the block, what Lightning's ``engine`` launched inside it: the processes,
     their group, their environment variables, and the division of threads.
 
     An error kills the other processes, which may be waiting for this one. ``threads``: of each

@@ -14,9 +14,9 @@ from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
     all_choices,
+    experiment_values,
     import_named,
     offer_part,
-    said_by_files,
     withdraw_parts,
 )
 from discrete_diffusion.cli.presets import chooses_model, missing_preset
@@ -124,7 +124,7 @@ def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:
             name = known.get("name")
             raise ValueError(
                 f"{unknown_name(f'key of data={name}', str(key), map(str, known))}; "
-                "other data is a data set of its own, see docs/add_a_domain.md"
+                "other data needs a data set of its own, see docs/add_a_domain.md"
             )
 
 
@@ -169,7 +169,8 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
         root = re.split(r"[.=@]", word.lstrip("+~"))[0]
         if root in _OF_TRAINING:
             raise ValueError(
-                f"{word}: {root} is for train; {config_name} goes by the checkpoint; leave it out"
+                f"{word}: {root} is a key of train; {config_name} takes what the checkpoint was "
+                "trained with; leave it out"
             )
         if word[:1] == "+" != word[1:2] and root not in ("data", "sampling", "hydra"):
             raise ValueError(f"{word}: {config_name} takes no keys beside its own; leave out the +")
@@ -186,7 +187,7 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
 def group_overrides(
     overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> list[str]:
-    """Those of the overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
+    """Overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
     groups = {o: o.split("=")[0].lstrip("+~") for o in overrides}
     return [o for o in overrides if choices(groups[o], user_config_dir, overrides)]
 
@@ -198,7 +199,7 @@ def compose_plainly(
     *,
     with_hydra: bool = False,
 ) -> DictConfig:
-    """As ``compose``, but taking the model preset as it stands. What a user's own ``algo=NAME`` of
+    """Compose a config with the model preset as it stands. What a user's own ``algo=NAME`` of
     ``train`` leaves out is filled in, see ``with_algorithm``. ``with_hydra``: with the section
     ``hydra``, whose ``runtime.choices`` are those of the groups."""
     from hydra import compose as hydra_compose
@@ -228,9 +229,11 @@ def _teacher_words(
 
     Raises the errors of reading a checkpoint.
     """
-    said = {key: written(value) for key, value in said_by_files(overrides, user_config_dir).items()}
-    said |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    files = {key: text_of(said.get(key, "null")) for key in ("resume", "init.checkpoint")}
+    chosen = {
+        key: written(value) for key, value in experiment_values(overrides, user_config_dir).items()
+    }
+    chosen |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
+    files = {key: text_of(chosen.get(key, "null")) for key in ("resume", "init.checkpoint")}
     key = next((key for key, file in files.items() if file != "null"), None)
     if key is None or "algo" not in defaults:
         return []
@@ -248,10 +251,10 @@ def _teacher_words(
     teacher = read_contents(path, of_folder=LAST)
     teacher.check_plugged_in()
     was, words = teacher.info["config"], []
-    other = said.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
+    other = chosen.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")
-        if group in said or name not in all_choices(group):
+        if group in chosen or name not in all_choices(group):
             continue
         own = plain(_defaults("train", [f"{group}={name}"], None)[group])
         words.append(f"{group}={name}")
@@ -260,7 +263,7 @@ def _teacher_words(
     for key in ("backbone", "time_conditioning", "condition_dropout"):
         if key in was["algo"]:
             words.append(f"algo.{key}={written(was['algo'][key])}")
-    return [word for word in words if word.partition("=")[0] not in said]
+    return [word for word in words if word.partition("=")[0] not in chosen]
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:

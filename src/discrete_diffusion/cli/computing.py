@@ -1,4 +1,4 @@
-"""Where and how the network of ``sample`` and ``evaluate`` computes: processes, device, bits."""
+"""Processes, device and precision of the network of ``sample`` and ``evaluate``."""
 
 from __future__ import annotations
 

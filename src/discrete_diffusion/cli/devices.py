@@ -1,4 +1,4 @@
-"""How many processes a command has, and what each of them computes on."""
+"""Number of processes of a command, and the device of each of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_strategy(config: DictConfig) -> None:
 
 
 def computes_on_gpu(options: Mapping[str, Any]) -> bool:
-    """Whether ``accelerator`` is a GPU, or ``auto`` and torch finds one."""
+    """True if ``accelerator`` is a GPU, or ``auto`` and torch finds one."""
     import torch
 
     asked = options.get("accelerator", "auto")

@@ -36,7 +36,7 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
         raise ValueError(f"init.parts={parts}: expected a list, as in init.parts=[encoder]")
     if init["checkpoint"] is None:
         if parts is not None:
-            raise ValueError("init.parts is of init.checkpoint; give init.checkpoint=FILE too")
+            raise ValueError("init.parts needs init.checkpoint; give init.checkpoint=FILE too")
         return None
     if config.resume is not None:
         logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)
@@ -81,7 +81,7 @@ def _named(names: tuple[str, ...]) -> str:
 def resume_point(
     config: DictConfig, algorithm: TokenAlgorithm, data_fingerprint: str
 ) -> ResumePoint:
-    """Where the run of ``config.resume`` stands; ``ValueError`` if this one would not repeat it, or
+    """State of the run of ``config.resume``; ``ValueError`` if this one would not repeat it, or
     ends before that."""
     from discrete_diffusion.checkpoints.resuming import check_resumable
 

@@ -52,9 +52,11 @@ def elsewhere(group: str, name: str, overrides: Sequence[str]) -> str:
     checkpoint of ``sample`` and ``evaluate`` may remember; empty for other groups."""
     if group not in PART_GROUPS:
         return ""
-    said = {key: value for key, _, value in (word.lstrip("+").partition("=") for word in overrides)}
+    values = {
+        key: value for key, _, value in (word.lstrip("+").partition("=") for word in overrides)
+    }
     given = [str(module) for module in named_modules(overrides) or ()]
-    known, checkpoint = [], said.get("checkpoint", "").strip("'\"")
+    known, checkpoint = [], values.get("checkpoint", "").strip("'\"")
     if checkpoint:
         from discrete_diffusion.checkpoints.contents import remembered_modules
 

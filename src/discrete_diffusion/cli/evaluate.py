@@ -23,6 +23,7 @@ from discrete_diffusion.cli.request_options import (
 )
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains import get_domain
+from discrete_diffusion.hub.published import boxed_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
 from discrete_diffusion.runtime.stopping import Stop
@@ -120,7 +121,8 @@ def _evaluate(
 
     if config.checkpoint is None:
         _alone(config)
-        return evaluate_files(request, get_domain(config.domain))
+        domain = boxed_domain() if config.domain is None else str(config.domain)
+        return evaluate_files(request, get_domain(domain))
     trained = opened_model(config, request, where_to_compute(config))
     trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
     return evaluate_model(request, trained)
@@ -138,7 +140,7 @@ def _alone(config: DictConfig) -> None:
 
 
 def _print_table(sections: list[TableSection]) -> None:
-    """To standard output, as wide as it needs to be, whatever it is read on."""
+    """Print to standard output, as wide as it needs to be, whatever it is read on."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.cli.output_folder import claimed_file
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.hub.published import check_model
+from discrete_diffusion.hub.published import boxed_model, check_model
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ FORMATS = ("onnx",)
 def run(config: DictConfig) -> None:
     """Write ``out``, and compare it with the network that it was made of."""
     out = Path(str(config.out))
+    if config.checkpoint is None:
+        config.checkpoint = boxed_model()
     check_name("format", str(config.format), FORMATS)
     check_model("checkpoint", config.checkpoint)
     with claimed_file("out", out):
@@ -30,7 +32,7 @@ def run(config: DictConfig) -> None:
 
 def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
-        raise ValueError(f"out={out} is there; overwrite=true replaces it, or give another name")
+        raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")
     from discrete_diffusion.checkpoints.contents import read_checkpoint
     from discrete_diffusion.checkpoints.exporting import export_onnx
 

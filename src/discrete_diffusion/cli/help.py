@@ -61,7 +61,9 @@ def print_help(
         names = ", ".join(all_choices(group, user_config_dir, overrides))
         table.add_row(f"{group}={'null' if choice is None else choice}", names)
     console.print(table, "")
-    meanings = {key: said for file in files for key, said in comments(file.read_text()).items()}
+    meanings = {
+        key: comment for file in files for key, comment in comments(file.read_text()).items()
+    }
     for group, choice in chosen.items():
         if choice is not None:
             meanings |= _comments_of_choice(group, choice, user_config_dir)
@@ -85,7 +87,7 @@ def print_help(
 
 
 def _options(command: str) -> dict[str, dict[str, Option]]:
-    """Those of a command by key, then by the title of the kind of data."""
+    """Options of a command by key, then by the title of the kind of data."""
     if command in COMMANDS:
         return options_by_title(command)
     if command not in ("train", "compare"):
@@ -115,9 +117,9 @@ def comments(text: str) -> dict[str, str]:
             indent, name, rest = len(match[1]), match[2], match[3] or ""
             path = [*(each for each in path if each[0] < indent), (indent, name)]
             last = ".".join(part for _, part in path)
-            _, hash_sign, said = f" {rest}".partition(" #")
+            _, hash_sign, comment = f" {rest}".partition(" #")
             if hash_sign:
-                found[last] = said.strip()
+                found[last] = comment.strip()
         elif last in found and line.lstrip().startswith("#"):
             found[last] += " " + line.lstrip(" #")
         else:
@@ -141,7 +143,7 @@ def _comments_of_choice(
                     found |= _comments_of_choice(group, base, user_config_dir)
             text = path.read_text()
             inside = "" if text.startswith("# @package _global_") else f"{group}."
-            found |= {f"{inside}{key}": said for key, said in comments(text).items()}
+            found |= {f"{inside}{key}": comment for key, comment in comments(text).items()}
     return found
 
 
@@ -155,7 +157,7 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _container(config: DictConfig) -> dict[str, Any]:
-    """Without the section of Hydra, interpolations as they are written."""
+    """Config without the section of Hydra, interpolations as they are written."""
     from omegaconf import OmegaConf
 
     container = OmegaConf.to_container(config, resolve=False)
@@ -164,7 +166,7 @@ def _container(config: DictConfig) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """As it is typed on the command line."""
+    """Value as it is typed on the command line."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, list):

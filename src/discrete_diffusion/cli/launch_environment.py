@@ -40,7 +40,7 @@ def started() -> Started | None:
 
 
 def local_rank() -> int:
-    """Which process of its machine this is."""
+    """Rank of this process on its machine."""
     return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
 
 
@@ -51,12 +51,12 @@ def rank() -> int:
 
 
 def is_first() -> bool:
-    """Whether this process logs and writes for all."""
+    """True if this process logs and writes for all."""
     return rank() == 0
 
 
 def silence_nonzero_ranks() -> None:
-    """Only the first process logs and warns; every process prints its errors."""
+    """Let only the first process log and warn; every process prints its errors."""
     if not is_first():
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")

@@ -80,11 +80,11 @@ def _data(state: str) -> Table:
         if domain.data_sets[name] == state:
             given = domain.conditions({"name": name})
             conditions = "".join(f"; condition {each}" for each in given)
-            table.add_row(name, _said_of_data(name, domain) + conditions)
+            table.add_row(name, _data_description(name, domain) + conditions)
     return table
 
 
-def _said_of_data(name: str, domain: Domain) -> str:
+def _data_description(name: str, domain: Domain) -> str:
     """The first comment of its YAML; of a plug-in the first line of its domain's docstring."""
     path = config_dir() / "data" / f"{name}.yaml"
     if path.is_file():
@@ -147,7 +147,7 @@ def _processes() -> Table:
         ]
         absorbing = getattr(PROCESSES.entry(name), "absorbing", False)
         samplers = "any" if absorbing else "of any noise"
-        table.add_row(name, ", ".join(fitting), samplers, _said_of("forward_process", name))
+        table.add_row(name, ", ".join(fitting), samplers, _description("forward_process", name))
     return table
 
 
@@ -161,7 +161,7 @@ def _schedules() -> Table:
     table = Table("noise=", "algo=", "what it does", box=None)
     for name in SCHEDULES.names():
         learned = getattr(SCHEDULES.entry(name), "learned", False)
-        table.add_row(name, ", ".join(learning) if learned else "any", _said_of("noise", name))
+        table.add_row(name, ", ".join(learning) if learned else "any", _description("noise", name))
     return table
 
 
@@ -176,7 +176,7 @@ def _samplers(state: str) -> Table:
         others = sorted(set(algorithms_on(state)) - set(fitting))
         few = 0 < len(others) < 3
         shown = "any but " * few + ", ".join(others if few else fitting)
-        table.add_row(name, _noise_of(sampler, fitting), shown, _said_of("sampling", name))
+        table.add_row(name, _noise_of(sampler, fitting), shown, _description("sampling", name))
     return table
 
 
@@ -207,7 +207,7 @@ def sampled_by(name: str) -> list[str]:
     return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.entry(key))]
 
 
-def _said_of(group: str, name: str) -> str:
+def _description(group: str, name: str) -> str:
     """The comment on the name in the YAML of a part; of a plug-in the first line of its docstring,
     less the name in front of a colon."""
     path = config_dir() / group / f"{name}.yaml"

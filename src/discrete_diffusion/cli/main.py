@@ -153,7 +153,7 @@ def _import_named(words: Sequence[str]) -> None:
 
     for word in words:
         if not word.startswith("plugins="):
-            raise ValueError(f"{word}: list takes plugins=[my_package.module] alone")
+            raise ValueError(f"{word}: list takes only plugins=[my_package.module]")
     import_named(words)
 
 

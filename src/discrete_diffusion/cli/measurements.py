@@ -1,4 +1,4 @@
-"""How much a run measures: in proportion to its training, unless the config says a number."""
+"""Amount that a run measures: in proportion to its training, unless the config has a number."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _LEAST_DRAWN, _LEAST_BOUNDED = 16, 64
 
 
 def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) -> float:
-    """By one process of a ``train`` config, a sample counted each time; infinite without an end.
-    ``num_train``: those there are, None if unknown."""
+    """Samples that one process of a ``train`` config trains on, each counted every time; infinite
+    without an end. ``num_train``: those there are, None if unknown."""
     trainer, batch_size = config["trainer"], config["data"]["batch_size"]
     if num_train is not None:
         batch_size = min(batch_size, num_train)
@@ -78,12 +78,12 @@ def _filled_in(
     config: DictConfig, whole: Mapping[str, tuple[int, int]], trained_on: float
 ) -> tuple[DictConfig, list[str]]:
     """``whole``: by key, all there is to measure and the least of it."""
-    config, said = OmegaConf.create(config), []
+    config, notes = OmegaConf.create(config), []
     for key, (most, least) in whole.items():
         if OmegaConf.select(config, key) is not None:
             continue
         num = in_proportion(most, trained_on, least=least)
         OmegaConf.update(config, key, num, force_add=True)
         if num < most:
-            said.append(f"{key}: {num:,} of {most:,}, as the run is short; set {key} to choose")
-    return config, said
+            notes.append(f"{key}: {num:,} of {most:,}, as the run is short; set {key} to choose")
+    return config, notes

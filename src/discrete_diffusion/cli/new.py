@@ -28,10 +28,10 @@ def run(arguments: Sequence[str]) -> None:
         raise ValueError("new takes one name, as in: discrete-diffusion new my_project")
     name = arguments[0]
     if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
-        raise ValueError(f"new {name}: a package is named by letters, digits and _, as my_project")
+        raise ValueError(f"new {name}: expected letters, digits and _, as in my_project")
     folder = Path(name)
     if folder.exists():
-        raise ValueError(f"new {name}: {folder.absolute()} is there; choose another name")
+        raise ValueError(f"new {name}: {folder.absolute()} exists; choose another name")
     if find_spec(name) is not None:
         raise ValueError(f"new {name}: a package of that name is installed; choose another name")
     with claimed_file("new", folder), atomic_folder(folder) as unfinished:

@@ -19,8 +19,8 @@ from discrete_diffusion.runtime.atomic_files import (
     check_folder,
     check_parent,
     ensured_folder,
+    note_of_complete_files,
     put_aside,
-    saying_what_is_complete,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
         yield
         return
     folder, names = Path(str(config.out)), list(dict.fromkeys(names))
-    with claimed_folder("out", folder), saying_what_is_complete(folder, names):
+    with claimed_folder("out", folder), note_of_complete_files(folder, names):
         there = [name for name in names if (folder / name).exists()]
         if there and not config.overwrite:
             raise ValueError(
@@ -162,7 +162,7 @@ def _files(folder: Path) -> set[str]:
 
 
 def _must_go(folder: Path, config: DictConfig) -> bool:
-    """Whether the folder holds a run to be put aside; ``ValueError`` if it may not be."""
+    """True if the folder holds a run to be put aside; ``ValueError`` if it may not be."""
     if not any(any(folder.glob(name)) for name in _OF_A_RUN):
         return False
     last = folder / "checkpoints" / "last.ckpt"
@@ -189,7 +189,7 @@ def _must_go(folder: Path, config: DictConfig) -> bool:
 
 
 def _another() -> str:
-    """How to choose the folder of a run, or of the runs of a sweep."""
+    """Words that choose the folder of a run, or of the runs of a sweep."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
@@ -198,7 +198,7 @@ def _another() -> str:
 
 
 def _is_inside(path: str | Path, folder: Path) -> bool:
-    """Whether there is such a file, in the folder or below it, or it is the folder."""
+    """True if there is such a file, in the folder or below it, or it is the folder."""
     try:
         found = Path(path).resolve(strict=True)
     except (OSError, ValueError):

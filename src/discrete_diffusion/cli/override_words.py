@@ -69,12 +69,12 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
 
 
 def _is_plain(value: str) -> bool:
-    """Whether Hydra reads it as it is typed, which is no number."""
+    """True if Hydra reads it as it is typed, which is no number."""
     return bool(_PLAIN.fullmatch(value)) and value.lower() not in _CONSTANTS
 
 
 def _names_path(key: str, keys: Callable[[], set[str]]) -> bool:
-    """Whether a key is one of a path. Kinds of data, which have to be imported for it, are
+    """True if a key is one of a path. Kinds of data, which have to be imported for it, are
     consulted for keys that may be theirs alone."""
     if key in _PATHS or re.search(r"(^|[._])path$", key):
         return True
@@ -89,7 +89,7 @@ def _exists(value: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas outside of quotes."""
+    """Split at the commas outside of quotes."""
     return [part.strip() for part in _PART.findall(text + ",")[:-1]] if text.strip() else []
 
 

@@ -34,8 +34,8 @@ def with_algorithm(
         if keys is None or _is_ours(name) or not _is_ours(algorithm):
             return [*overrides], ""
         words = [f"algo={algorithm}", *(f"algo.{key}={written(v)}" for key, v in leaves(keys))]
-        said = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
-        return [*overrides[:k], *words, *overrides[k + 1 :]], said
+        note = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
+        return [*overrides[:k], *words, *overrides[k + 1 :]], note
     return [*overrides], ""
 
 

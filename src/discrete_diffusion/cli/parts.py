@@ -41,7 +41,7 @@ def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = 
     """Import the modules that the words of a command, or an experiment that they choose, name under
     ``plugins``. Raises ``ValueError`` for one that cannot be imported."""
     import_plugins(named_modules(overrides))
-    import_plugins(said_by_files(overrides, user_config_dir).get("plugins"))
+    import_plugins(experiment_values(overrides, user_config_dir).get("plugins"))
 
 
 def named_modules(overrides: Sequence[str]) -> Any:
@@ -52,7 +52,7 @@ def named_modules(overrides: Sequence[str]) -> Any:
     return OmegaConf.from_dotlist([w for w in words if w.startswith("plugins=")]).get("plugins")
 
 
-def said_by_files(
+def experiment_values(
     overrides: Sequence[str], user_config_dir: str | Path | None = None
 ) -> dict[str, Any]:
     """Values in the YAMLs of the experiments that the words of a command choose, and in those that
@@ -62,9 +62,9 @@ def said_by_files(
 
     words = [word.lstrip("+").partition("=")[::2] for word in overrides]
     paths = [f"{key}/{value}" for key, value in words if key in _FILES]
-    said: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     if not paths:
-        return said
+        return found
     with config_repository(user_config_dir, overrides) as repository:
         while paths:
             path = paths.pop()
@@ -73,12 +73,12 @@ def said_by_files(
                 continue
             for item in file.defaults_list or ():
                 if isinstance(item, GroupDefault):
-                    said.setdefault(str(item.group).lstrip("/"), item.value)
+                    found.setdefault(str(item.group).lstrip("/"), item.value)
                 elif item.path != "_self_":
                     paths.append(f"{path.rpartition('/')[0]}/{item.path}")
             keys: Any = OmegaConf.to_container(OmegaConf.create(file.config), resolve=False)
-            said = {**dict(leaves(keys)), **said}
-    return said
+            found = {**dict(leaves(keys)), **found}
+    return found
 
 
 def offer_part(config: str | None) -> bool:

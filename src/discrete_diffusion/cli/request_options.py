@@ -102,7 +102,7 @@ def evaluate_request(config: DictConfig) -> EvaluateRequest:
 
 
 def _fields(config: DictConfig, command: str) -> dict[str, Any]:
-    """Those of ``Request``."""
+    """Fields of ``Request``."""
     given = plain(config)
     options = {name: given[name] for name in options_by_title(command)}
     options |= input_files(config, command)

@@ -177,7 +177,7 @@ def _try_backbone(algorithm: Any, data: Any, config: DictConfig) -> None:
 
 
 def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
-    """Everything but the trainer; cheap checks come before the data is read."""
+    """Build all but the trainer; cheap checks come before the data is read."""
     import torch
 
     if config.threads is not None:

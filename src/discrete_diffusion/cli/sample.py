@@ -29,6 +29,7 @@ from discrete_diffusion.cli.request_options import (
     sample_request,
 )
 from discrete_diffusion.domains import domain_of
+from discrete_diffusion.hub.published import boxed_model
 from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
@@ -44,6 +45,8 @@ def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
     Several processes share the sampling, the first one does the rest."""
     silence_nonzero_ranks()
+    if config.checkpoint is None:
+        config.checkpoint = boxed_model()
     check_counts(config, threads=1)
     request = sample_request(config)
     check_request(config, "sample")
@@ -126,7 +129,7 @@ def check_outputs(config: DictConfig) -> None:
         raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
     taken = {(folder / name).resolve(): name for name in _outputs()}
     if name := taken.get((folder / picture).resolve()):
-        raise ValueError(f"picture={picture}: {name} is another output; choose another name")
+        raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
     inputs = input_files(config, "sample")
     for target in (*taken, folder / picture):
         for key, file in inputs.items():

@@ -1,4 +1,4 @@
-"""Where configs come from: ours, a user's folder, the search paths of plug-ins, and registries."""
+"""Places of configs: ours, a user's folder, the search paths of plug-ins, and registries."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 def number_of_jobs(
     command: str, overrides: Sequence[str], user_config_dir: str | None
 ) -> int | None:
-    """How many jobs ``--multirun`` makes of overrides; None if the sweeper decides as it goes."""
+    """Number of jobs of ``--multirun`` with overrides; None if the sweeper decides as it goes."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
 

@@ -59,7 +59,7 @@ class ModelPreset:
 
     @classmethod
     def of(cls, name: str, keys: Mapping[str, Any]) -> ModelPreset:
-        """From its keys, as YAML has them."""
+        """Read it from its keys, as YAML has them."""
         scales_with = keys.get("scales_with") or ()
         return cls(
             name,

@@ -16,8 +16,8 @@ def unknown_name(kind: str, name: Any, known: Iterable[str]) -> str:
     if not isinstance(name, str):
         got = _KINDS.get(type(name), "a list or keys")
         quoted = f"; write it in quotes of its own, '\"{name}\"'" if str(name) in names else ""
-        said = "null" if name is None else name
-        return f"{kind} {said}: expected a name, but {said} is {got}{quoted}. {available}"
+        shown = "null" if name is None else name
+        return f"{kind} {shown}: expected a name, but {shown} is {got}{quoted}. {available}"
     close = difflib.get_close_matches(name, names, n=1)
     guess = f"; did you mean '{close[0]}'?" if close else "."
     return f"unknown {kind} '{name}'{guess} {available}"

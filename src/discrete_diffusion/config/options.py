@@ -50,8 +50,8 @@ def check_options(
 
 
 def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """By name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D, unless its
-    name is known to type checkers alone."""
+    """Parameters by name; in the place of ``**options: Unpack[D]`` the keys of the ``TypedDict`` D,
+    unless its name is known to type checkers alone."""
     found = {}
     for name, parameter in inspect.signature(build).parameters.items():
         found[name] = parameter
@@ -70,7 +70,7 @@ def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def constructor_defaults(build: Callable[..., Any]) -> dict[str, Any]:
-    """Those defaults of what ``build`` takes by name that a config can hold: numbers, text, null,
+    """Defaults of the named arguments of ``build`` that a config can hold: numbers, text, null,
     lists and keys; of a class also of what it hands on to its bases."""
     known = _parameters(build)
     hands_on = any(p.kind is p.VAR_KEYWORD for p in known.values())
@@ -153,7 +153,7 @@ def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[
     for key, value in values.items():
         if config.get(key) not in (None, value):
             raise ValueError(
-                f"{section}.{key}={config[key]}, but the data makes it {value}; leave it out"
+                f"{section}.{key}={config[key]}, but the data has {value}; leave it out"
             )
         config[key] = value
 

@@ -74,7 +74,7 @@ class Registry(Generic[_Builder]):
         return list(self.builders)
 
     def all(self) -> dict[str, _Builder]:
-        """By name, plug-ins included."""
+        """All parts by name, plug-ins included."""
         return {name: self.find(name) for name in self.names()}
 
     def entry(self, name: str) -> _Builder | LazyEntry:

@@ -73,7 +73,7 @@ class Dataset(ABC):
         return examples.real.sum(dim=1)
 
     def size_counts(self) -> list[int]:
-        """How many training samples are of size k, for k = 0, 1, ..."""
+        """Number of training samples of size k, for k = 0, 1, ..."""
         return torch.bincount(self.sizes(self.splits["train"])).tolist()
 
     def beside(self, trained_on: Self | None) -> Self:
@@ -94,7 +94,7 @@ class Dataset(ABC):
         return [hashlib.blake2b(x.tobytes(), digest_size=16).digest() for x in rows]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """By name, in what the samples of a split are not as their source has them: how many were
+        """Losses by name: in what the samples of a split differ from their source, how many were
         cut, which words are unknown, ...; of what is like it, nothing."""
         return {}
 
@@ -167,7 +167,7 @@ def sample_sizes(counts: list[int], num: int, generator: torch.Generator) -> Ten
 
 
 def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
-    """Which of ``num`` things in order are train, val and test.
+    """Parts of ``num`` things in order that are train, val and test.
 
     Raises ``ValueError`` for shares that do not sum to 1.
     """

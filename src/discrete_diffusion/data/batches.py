@@ -124,7 +124,7 @@ class BatchStream:
         return self.dataset.sizes(self.examples)
 
     def state_dict(self) -> dict[str, int]:
-        """Where the stream stands."""
+        """Position of the stream."""
         return {"batches": self._given * self.world_size}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -188,7 +188,7 @@ class SplitBatches:
         return self._length
 
     def counts(self, position: int) -> bool:
-        """Whether this rank's batch number ``position`` is the first of its kind."""
+        """True if this rank's batch number ``position`` is the first of its kind."""
         return position * self.world_size + self.rank < len(self._batches)
 
     def __iter__(self) -> Iterator[Batch]:

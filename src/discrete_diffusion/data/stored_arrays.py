@@ -35,7 +35,7 @@ class StoredArrays(Protocol):
         ...
 
 
-def read_required(store: StoredArrays, key: str, expected: str) -> NDArray:
+def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
     """The array of a key; ``ValueError`` naming ``source``, ``key``, what is ``expected`` and what
     is there if it is not."""
     if key not in store.keys:
@@ -75,6 +75,21 @@ def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
         )
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
         return np.ascontiguousarray(array, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class ArraysInMemory:
+    """``StoredArrays`` of Python objects; ``source`` says which in errors, such as ``given[0]``."""
+
+    arrays: Mapping[str, NDArray]
+    source: str
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(self.arrays)
+
+    def read(self, key: str) -> NDArray:
+        return self.arrays[key]
 
 
 @dataclass(frozen=True)

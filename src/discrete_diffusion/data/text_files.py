@@ -37,7 +37,7 @@ def open_unzipped(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_gzipped(path: Path) -> bool:
-    """Whether a file starts as gzip does."""
+    """True if a file starts as gzip does."""
     with path.open("rb") as file:
         return file.read(2) == _GZIP_MAGIC
 
@@ -58,7 +58,7 @@ class TextSource:
     given: GivenObjects | None = None
 
     def place(self, line: int) -> str:
-        """Where a line is, for errors."""
+        """Place of a line, for errors."""
         return place_of_line(self.name if self.given is None else self.given, line)
 
 

@@ -123,9 +123,9 @@ def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> st
     for model in comparison.models:
         data, sampling = model.config.data, model.config.sampling
         steps = sampling.get("steps")
-        said = [] if steps is None else [counted(steps, "step")]
-        said += [f"{key} {sampling[key]}" for key in options if sampling.get(key) is not None]
-        way = " with ".join([sampling.name, ", ".join(said)] if said else [sampling.name])
+        settings = [] if steps is None else [counted(steps, "step")]
+        settings += [f"{key} {sampling[key]}" for key in options if sampling.get(key) is not None]
+        way = " with ".join([sampling.name, ", ".join(settings)] if settings else [sampling.name])
         names = ways.setdefault(f"data={data.name}, sampling={way}", [])
         if model.algorithm not in names:
             names.append(model.algorithm)

@@ -18,8 +18,8 @@ _OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
 
 
 def options_by_title(command: str) -> dict[str, dict[str, Option]]:
-    """Those of ``sample``, ``evaluate`` or ``train``, by name, then by what the samples of the kind
-    of data are called."""
+    """Options of ``sample``, ``evaluate`` or ``train``, by name, then by the title of the kind of
+    data."""
     found: dict[str, dict[str, Option]] = {}
     for domain in map(get_domain, available_domains()):
         for name, option in domain.options(command).items():
@@ -84,7 +84,7 @@ def _with_options(domain: Domain, request: _Request, path: str, command: str) ->
 
 
 def _completed(request: _Request, own: Mapping[str, Option]) -> _Request:
-    """With the defaults of the options that are left out, and no option of other kinds."""
+    """Request with the defaults of options that are left out, without options of other kinds."""
     options = {name: request.get(name, option.default) for name, option in own.items()}
     return replace(request, options=options)
 
@@ -93,17 +93,17 @@ def _check_given(domain: Domain, request: SampleRequest) -> None:
     """``ValueError`` for an option that does not go with ``given=FILE``, or needs it."""
     given = request.get("given")
     for name, option in domain.options("sample").items():
-        said = f"{name}={request[name]}"
+        shown = f"{name}={request[name]}"
         if given is None and option.with_given and request[name] != option.default:
             instead = f"did you mean {option.instead_of}={request[name]}?"
             raise ValueError(
-                f"{said} is for given=FILE; {instead if option.instead_of else 'leave it out'}"
+                f"{shown} is for given=FILE; {instead if option.instead_of else 'leave it out'}"
             )
         if given is None or not (option.instead_of or option.without_given):
             continue
         if option.without_given and request[name] != option.default:
             raise ValueError(
-                f"{said} does not go with given=: {option.without_given}; leave it out"
+                f"{shown} does not go with given=: {option.without_given}; leave it out"
             )
         if option.instead_of and (asked := request[option.instead_of]) is not None:
             raise ValueError(

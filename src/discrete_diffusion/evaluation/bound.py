@@ -30,7 +30,7 @@ class BoundBySize:
     estimates: Mapping[int, BoundEstimate]
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``: a list per column, an entry per size."""
+        """Values for ``metrics.json``: a list per column, an entry per size."""
         found = self.estimates.values()
         return {
             "unit": self.unit,
@@ -66,8 +66,8 @@ class SampleBounds:
         return meter.estimate(quantity)
 
     def by_size(self, sizes: Tensor, quantity: str, *, unit: str) -> BoundBySize:
-        """By ``sizes`` Int[M]. Weighted with their numbers of samples, the estimates add up to that
-        of all."""
+        """Bound by ``sizes`` Int[M]. Weighted with their numbers of samples, the estimates add up
+        to that of all."""
         estimates = {}
         for size in sizes.unique().tolist():
             rows, orders = sizes == size, self.log_num_orders

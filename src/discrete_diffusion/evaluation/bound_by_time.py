@@ -1,4 +1,4 @@
-"""Where in time the bound is spent: its integrand against t, split by token group."""
+"""Share of the bound by time: its integrand against t, split by token group."""
 
 from __future__ import annotations
 

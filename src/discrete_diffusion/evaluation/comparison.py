@@ -32,7 +32,7 @@ class PairedDifference:
 
     @property
     def standard_error(self) -> float:
-        """sqrt(over_samples^2 + over_seeds^2)."""
+        """Standard error, sqrt(over_samples^2 + over_seeds^2)."""
         return math.hypot(self.over_samples, self.over_seeds or 0.0)
 
 
@@ -224,7 +224,7 @@ class Comparison:
         return model.mean(name) if value is None else value.mean
 
     def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
-        """To ``reference``; None for that one, and without the measure."""
+        """Difference to ``reference``; None for that one, and without the measure."""
         base = self.reference(measure)
         if measure not in model.values or model is base:
             return None

@@ -131,7 +131,7 @@ def table_notes(comparison: Comparison) -> list[str]:
 
 
 def _size_notes(comparison: Comparison) -> list[str]:
-    """How far the sizes of models are from the first one's, where they are not equal."""
+    """Differences of the sizes of models from the first one's, where they are not equal."""
     first, *others = zip(comparison.short_names(), comparison.models, strict=True)
     base = first[1].parameters
     return [

@@ -34,7 +34,7 @@ REAL_DRAWS = 3
 
 @dataclass(frozen=True)
 class EvaluationProtocol:
-    """How every model of a comparison is measured.
+    """Measurements that every model of a comparison goes through alike.
 
     ``bound_samples``: held-out samples at most; ``bound_draws``: noise draws of the bound for each;
     ``num_samples``: samples, 0 for none. Where they are sampled from a condition, ``draws``
@@ -52,7 +52,7 @@ class EvaluationProtocol:
     verdicts: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """For ``cell.json``; without ``draws`` and ``verdicts`` where there are none."""
+        """Values for ``cell.json``; without ``draws`` and ``verdicts`` where there are none."""
         optional = ("draws", "verdicts")
         return {name: n for name, n in asdict(self).items() if n or name not in optional}
 
@@ -78,12 +78,12 @@ class HeldOutBounds:
         mean = float(self.values.mean())
         if not mean <= DIVERGED * self.uniform:
             raise ValueError(
-                f"training has diverged: the bound is {mean:.4g} {self.quantity}, knowing nothing "
-                f"costs {self.uniform:.4g}; take a smaller optim.lr"
+                f"training has diverged: the bound is {mean:.4g} {self.quantity}, that of "
+                f"uniform guesses {self.uniform:.4g}; take a smaller optim.lr"
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``cell.json``."""
+        """Values for ``cell.json``."""
         return {
             "quantity": self.quantity,
             "ordering": self.ordering,

@@ -38,7 +38,7 @@ class Floors:
     draws: int
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         sizes = ("num_samples", "num_reference", "draws")
         return {
             "floors": self.mean,

@@ -136,7 +136,7 @@ def held_out_rows(request: EvaluateRequest, available: int) -> Tensor:
 
 
 def num_held_out(request: EvaluateRequest, data: Dataset, split: str) -> int:
-    """How many samples of a split are measured."""
+    """Number of samples of a split that are measured."""
     return len(held_out_rows(request, len(data.splits[split])))
 
 

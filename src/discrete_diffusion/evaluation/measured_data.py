@@ -72,17 +72,17 @@ class MeasuredData:
         }
 
     def notes(self) -> list[str]:
-        """How to read the numbers if other data was measured."""
+        """Notes on how to read the numbers if other data was measured."""
         if not self.changes:
             return []
-        said = [f"{key.replace('_', ' ')} {value}" for key, value in self._losses().items()]
+        parts = [f"{key.replace('_', ' ')} {value}" for key, value in self._losses().items()]
         trained_on = "cannot be read, so what is measured against it is left out"
         if (num := self.found.get("num_trained_on")) is not None:
             trained_on = f"holds {num:,} of these {len(self.data.splits[self.split]):,} samples"
         return [
             "This is other data than the checkpoint held out. Novelty, baselines and scales are of "
             f"the data that was trained on, which {trained_on}.",
-            *([f"Not as the file has it: {', '.join(said)}."] if said else []),
+            *([f"Not as the file has it: {', '.join(parts)}."] if parts else []),
         ]
 
     def _losses(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _trained_on(trained: TrainedModel, remedy: str, needed: bool) -> Any:
 
 
 def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int]:
-    """How many of the measured samples were trained on; warns if there are any."""
+    """Number of the measured samples that were trained on; warns if there are any."""
     if trained_on is None:
         return {}
     training = set(trained_on.identities("train"))

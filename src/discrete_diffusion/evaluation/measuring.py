@@ -1,4 +1,4 @@
-"""How a trained algorithm is measured on data: the noise, where, by whom; and where it counts."""
+"""Noise and place of a measurement of a trained algorithm, and the positions that count."""
 
 from __future__ import annotations
 

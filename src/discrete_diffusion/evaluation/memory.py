@@ -1,4 +1,4 @@
-"""How much memory there is, and a warning before more is requested."""
+"""Amount of memory that there is, and a warning before more is requested."""
 
 from __future__ import annotations
 

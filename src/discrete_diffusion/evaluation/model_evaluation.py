@@ -56,7 +56,7 @@ class MeasuredSamples:
     real: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         real = {f"{name}_real_data": value for name, value in self.real.items()}
         return {"num_samples": len(self.tokens), **self.values, **real}
 
@@ -106,7 +106,7 @@ class ModelEvaluation(Evaluation):
 
 
 def num_passes(request: EvaluateRequest) -> int:
-    """How often the network sees each held-out sample in ``measure_model``, at most."""
+    """Number of times that the network sees each held-out sample in ``measure_model``, at most."""
     bound_draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
     time_bins = TIME_BINS if request.time_bins is None else request.time_bins
     return int(bound_draws + time_bins + len(MASKED_SHARES))
@@ -115,7 +115,7 @@ def num_passes(request: EvaluateRequest) -> int:
 def measure_model(
     request: EvaluateRequest, model: Model, data: TokenDataset, split: str
 ) -> ModelScores:
-    """As ``request`` says: ``bound_draws``, ``time_bins``, ``seed``."""
+    """Measure a model as ``request`` says: ``bound_draws``, ``time_bins``, ``seed``."""
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     return score_model(
         model,
@@ -163,7 +163,7 @@ def evaluate_token_model(
 
 
 def sample_in_batches(request: EvaluateRequest, model: Model, report: Report) -> Tensor:
-    """As ``request`` says: ``num_samples``, ``seed``. Int[num, L]."""
+    """Samples as ``request`` says: ``num_samples``, ``seed``. Int[num, L]."""
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     logger.info("sampling %s samples", f"{num:,}")
     return report.sample(model, num, request.seed)

@@ -33,7 +33,7 @@ class ModelScores:
     calibration: Calibration
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``; ``calibration_error_GROUP`` is the mean over masked shares."""
+        """Scores by name; ``calibration_error_GROUP`` is the mean over masked shares."""
         error = self.calibration.error.nanmean(dim=0)
         return {
             **self.bound.as_dict(),

@@ -43,5 +43,5 @@ class RealData(Generic[Samples, Data]):
         }
 
     def notes(self) -> list[str]:
-        """How to read the numbers if other data was measured."""
+        """Notes on how to read the numbers if other data was measured."""
         return [] if self.measured_on is None else self.measured_on.notes()

@@ -100,7 +100,7 @@ class Evaluation(ABC):
 
     @abstractmethod
     def notes(self) -> list[str]:
-        """How to read them."""
+        """Notes on how to read them."""
 
     def save(self, folder: Path) -> None:
         """Write the samples."""

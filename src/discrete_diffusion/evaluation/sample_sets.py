@@ -103,11 +103,11 @@ def _drawn(
     num_held_out: int,
 ) -> list[TokenSamples]:
     """The first batch tells how long sampling them and measuring the model will take."""
-    start, told = time.perf_counter(), False
+    start, logged = time.perf_counter(), False
 
     def estimate(rows: Tensor, output: SampleOutput) -> None:
-        nonlocal told
-        if not told:
+        nonlocal logged
+        if not logged:
             seconds = time.perf_counter() - start
             drawing = seconds / len(rows) * sets.num * len(sets.seeds)
             measuring = seconds / float(output.nfe.sum()) * num_passes(request) * num_held_out
@@ -115,7 +115,7 @@ def _drawn(
                 "about %.0f s to draw the samples and %.0f s to measure the model",
                 *(drawing, measuring),
             )
-        told = True
+        logged = True
 
     if model.shard.world_size == 1:
         model = replace(model, on_sampled=estimate)

@@ -143,7 +143,7 @@ def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow
 
 
 def four_decimals(value: float) -> str:
-    """Without a sign of 0."""
+    """Number with four decimals, without a sign of 0."""
     return f"{round(value, 4) + 0.0:.4f}"
 
 

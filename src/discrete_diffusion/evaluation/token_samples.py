@@ -33,7 +33,7 @@ class TokenSamples:
 
     @property
     def network_calls(self) -> float:
-        """Per sample, mean."""
+        """Mean number of network calls per sample."""
         return float(self.nfe.double().mean()) if len(self.nfe) else 0.0
 
 
@@ -91,7 +91,7 @@ def sample_fresh(
     return sample_tokens(model, real, entropy=entropy, trajectories=trajectories)
 
 
-def asked_sizes(
+def requested_sizes(
     trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
 ) -> int | list[int] | None:
     """Sizes of a graph's samples by an option, ``num_nodes=...``: a number of nodes, or several to

@@ -51,5 +51,5 @@ def read_pretrained(
     except Exception as error:
         if type(error) is not Exception and not isinstance(error, _UNREADABLE):
             raise
-        said = str(error).partition("\n")[0] or type(error).__name__
-        raise ValueError(f"{key}={path} cannot be read; expected {expected}: {said}") from error
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(f"{key}={path} cannot be read; expected {expected}: {reason}") from error

@@ -7,6 +7,7 @@ the others are for people and for the Hub.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -29,8 +30,19 @@ def in_the_box() -> list[str]:
     return sorted(folder.parent.name for folder in _BOX.glob(f"*/{WEIGHTS}"))
 
 
+def boxed_model() -> str:
+    """Name of the model that is taken where no checkpoint is given."""
+    return in_the_box()[0]
+
+
+def boxed_domain() -> str:
+    """Kind of data of ``boxed_model``, which is taken where none is given."""
+    contents = json.loads((_BOX / boxed_model() / CONFIG).read_text(encoding="utf-8"))
+    return str(contents["config"]["data"]["domain"])
+
+
 def is_published(name: str | Path) -> bool:
-    """Whether it names a model in the box, or could name one of the Hub: ``owner/name``, where no
+    """True if it names a model in the box, or could name one of the Hub: ``owner/name``, where no
     folder ``owner`` is at hand. A file or folder of that name comes first."""
     path, name = Path(name), str(name)
     if path.exists():
@@ -103,5 +115,7 @@ def _downloaded(name: str) -> Path:
             f"checkpoint at hand, or one in the box: {', '.join(in_the_box())}"
         ) from error
     if not (Path(folder) / WEIGHTS).is_file():
-        raise ValueError(f"{name} of the Hugging Face Hub has no {WEIGHTS}, so it is none of ours")
+        raise ValueError(
+            f"{name} of the Hugging Face Hub has no {WEIGHTS}; expected a model of this package"
+        )
     return Path(folder)

@@ -1,4 +1,4 @@
-"""Which ids are legal where (``TokenLayout``), and vocabularies of graphs (``VocabConfig``)."""
+"""Ids that are legal by position (``TokenLayout``), vocabularies of graphs (``VocabConfig``)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,10 @@ class VocabConfig:
             0 <= r < len(inverse) and inverse[r] == k for k, r in enumerate(inverse)
         )
         if not involution:
-            raise ValueError(f"edge_inverse={inverse} is not an involution of the edge types")
+            raise ValueError(
+                f"edge_inverse={inverse}: expected a permutation of the edge types that is its own "
+                "inverse (an involution)"
+            )
         object.__setattr__(self, "edge_inverse", inverse)
 
     @property
@@ -91,7 +94,7 @@ class VocabConfig:
 
     @property
     def edge_directions(self) -> tuple[tuple[int, ...], ...]:
-        """For each axis, the sign of every edge type along it.
+        """Sign of every edge type along each axis.
 
         Left to right and top to bottom of the room relations; other edges have no directions.
         """

@@ -1,4 +1,4 @@
-"""How a backbone is called, read off the signature of its ``forward`` when it is built."""
+"""Call convention of a backbone, read off the signature of its ``forward`` when it is built."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BackboneCall:
 
     @classmethod
     def of(cls, backbone: nn.Module) -> BackboneCall:
-        """That of a backbone, or of what wraps one.
+        """Call convention of a backbone, or of what wraps one.
 
         Raises ``ValueError``, with the contract, if x_t cannot go in first.
         """
@@ -80,7 +80,7 @@ class BackboneCall:
         )
 
     def takes(self, condition: str) -> bool:
-        """Whether a condition of that name can be given."""
+        """True if a condition of that name can be given."""
         return self.takes_any or condition in self.conditions
 
     def __call__(
@@ -118,7 +118,7 @@ def unwrapped(output: Any, backbone: nn.Module) -> Tensor:
 
 
 def described(backbone: nn.Module) -> str:
-    """``TheirNet.forward(x, mask=None)``."""
+    """Signature in words, ``TheirNet.forward(x, mask=None)``."""
     parameters = _signature(backbone).parameters.values()
     plain = Signature([p.replace(annotation=p.empty) for p in parameters])
     return f"{type(_written(backbone)).__name__}.forward{plain}"

@@ -109,7 +109,7 @@ class DiT(nn.Module):
     def packed(
         self, x_t: Tensor, packing: ColumnPacking | None, *, whole: bool = False
     ) -> ColumnPacking:
-        """Which K of the L columns are computed: ``packing`` if it is known already; all if PAD
+        """The K of L columns that are computed: ``packing`` if it is known already; all if PAD
         does not exist or cannot be left out (``whole``)."""
         if whole or self.pad_id is None:
             return ColumnPacking.full(x_t.shape[1])

@@ -104,7 +104,7 @@ class DtNEncoder(nn.Module):
 
     @property
     def reads_time(self) -> bool:
-        """Whether what comes out depends on t."""
+        """True if what comes out depends on t."""
         return self.time_proj is not None
 
     def fit_condition(self, dtn: Tensor) -> None:

@@ -46,7 +46,7 @@ class DtNRegressor(nn.Module):
         self.head = _perceptron(width, *head_widths, math.prod(shape))
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
-        """As ``DtNUNet.fit_conditions``."""
+        """Fit conditions as ``DtNUNet.fit_conditions`` does."""
         if "dtn" in conditions:
             self.encoder.fit_condition(conditions["dtn"])
 

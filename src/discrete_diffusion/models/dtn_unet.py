@@ -41,7 +41,7 @@ class DtNUNet(nn.Module):
 
     @property
     def encoder_reads_time(self) -> bool:
-        """Whether what ``encode`` returns holds for one time only."""
+        """True if what ``encode`` returns holds for one time only."""
         return self.encoder.reads_time
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:

@@ -1,7 +1,7 @@
 """Networks as mixtures: what a latent of each sample changes about their logits.
 
 ``GraphMixture`` and ``DiTMixture`` take the place of the network of a student of few calls
-(``Distill``). They are told the latent as ``component``.
+(``Distill``). They are conditioned on the latent, as ``component``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ComponentHead(nn.Module):
 
     @classmethod
     def beside(cls, head: nn.Linear, num: int) -> ComponentHead:
-        """That of ``num`` components which reads the features that ``head`` reads."""
+        """Head of ``num`` components which reads the features that ``head`` reads."""
         return cls(num, head.in_features, head.out_features)
 
     def _drawn(self) -> Tensor:

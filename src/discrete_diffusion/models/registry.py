@@ -61,7 +61,7 @@ class BackboneSpec:
         return given if given is None or isinstance(given, str) else self.name
 
     def offers(self, needs: Iterable[str]) -> bool:
-        """Whether a backbone meets all of an algorithm's needs.
+        """True if a backbone meets all of an algorithm's needs.
 
         Args:
             needs: ``causal``, or names of conditions.

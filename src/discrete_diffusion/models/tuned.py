@@ -63,7 +63,7 @@ class FastLinear(nn.Linear):
 
 
 def _mkl_lags() -> bool:
-    """Whether this is an AMD processor with AVX-512, and PyTorch has both libraries."""
+    """True if this is an AMD processor with AVX-512, and PyTorch has both libraries."""
     if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
         return False
     find = getattr(torch.cpu, "get_capabilities", dict)  # which an older PyTorch lacks

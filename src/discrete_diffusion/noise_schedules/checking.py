@@ -1,4 +1,4 @@
-"""Whether a schedule keeps what ``Schedule`` promises: tried at 64 times when it is built."""
+"""Check that a schedule keeps what ``Schedule`` promises: tried at 64 times when it is built."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ class _Trial:
         share = hidden[1:-1]
         seen = share > _LEAST  # others have no digits
         log_share, weight = self.result("log_one_minus_alpha", inner), self.result("weight", inner)
-        said, expected = log_share.where(seen, 0.0), share.log().where(seen, 0.0)
-        self._compare("log_one_minus_alpha", inner, said, expected, "log(1 - alpha)", TOLERANCE)
-        said, expected = weight.where(seen, 0.0), (-dalpha / share).where(seen, 0.0)
+        given, expected = log_share.where(seen, 0.0), share.log().where(seen, 0.0)
+        self._compare("log_one_minus_alpha", inner, given, expected, "log(1 - alpha)", TOLERANCE)
+        given, expected = weight.where(seen, 0.0), (-dalpha / share).where(seen, 0.0)
         of_rate = (1e-4 * expected.abs()).clamp(min=TOLERANCE)
-        self._compare("weight", inner, said, expected, "-dalpha / (1 - alpha)", of_rate)
+        self._compare("weight", inner, given, expected, "-dalpha / (1 - alpha)", of_rate)
 
     def result(self, method: str, at: Tensor) -> Tensor:
         """Result of ``method``, Float64[B, 1] or [B, L]; ``ValueError`` for another kind."""
@@ -134,8 +134,8 @@ class _Trial:
             )
 
     def _check_inverse(self, alpha: Tensor, hidden: Tensor, dalpha: Tensor) -> None:
-        """To within what a rounding of 1 - alpha, whose slope is ``dalpha`` Float64[B - 2, ...],
-        does to t: where alpha is tiny, no t is wrong."""
+        """Check the inverse to within what a rounding of 1 - alpha, whose slope is ``dalpha``
+        Float64[B - 2, ...], does to t: where alpha is tiny, no t is wrong."""
         back = self.result("inverse", hidden if self.shape else hidden.squeeze(-1))
         tolerance = torch.full_like(hidden, 1e-5)
         rounding = 4 * torch.finfo(hidden.dtype).eps * hidden[1:-1] + _LEAST

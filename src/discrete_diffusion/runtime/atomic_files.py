@@ -161,7 +161,7 @@ def growing_name(path: Path) -> Path:
 
 
 @contextmanager
-def saying_what_is_complete(folder: Path, names: Sequence[str]) -> Iterator[None]:
+def note_of_complete_files(folder: Path, names: Sequence[str]) -> Iterator[None]:
     """An ``OSError`` of a full disk inside the block also says which of the files ``names`` of the
     folder it has written."""
     before = states_of(folder, names)
@@ -171,12 +171,12 @@ def saying_what_is_complete(folder: Path, names: Sequence[str]) -> Iterator[None
         if error.errno not in _NO_SPACE:
             raise
         done = written_since(before, folder)
-        said = (
+        note = (
             f"complete in {folder}: {', '.join(done)}"
             if done
             else f"nothing else in {folder} is new"
         )
-        raise OSError(f"{error}; {said}") from error
+        raise OSError(f"{error}; {note}") from error
 
 
 def states_of(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int] | None]:
@@ -202,7 +202,7 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Whether both exist and are one file, by whatever names or links."""
+    """True if both exist and are one file, by whatever names or links."""
     return path.exists() and other.exists() and path.samefile(other)
 
 

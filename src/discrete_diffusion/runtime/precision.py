@@ -69,7 +69,7 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
 
 
 def multiplies_bfloat16() -> bool | None:
-    """Whether torch multiplies bfloat16 on this processor by instructions made for it: AVX-512
+    """True if torch multiplies bfloat16 on this processor by instructions made for it: AVX-512
     without them takes twice as long as float32, AVX2 ten times. None if neither torch, in newer
     releases, nor Linux says what the processor has."""
     import torch
@@ -85,7 +85,7 @@ def multiplies_bfloat16() -> bool | None:
 
 
 def _flags_of_linux(path: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """Those of the first processor, on x86 (``flags``) or ARM (``Features``); else none."""
+    """Flags of the first processor, on x86 (``flags``) or ARM (``Features``); else none."""
     if not path.is_file():
         return set()
     lines = (line.partition(":") for line in path.read_text().splitlines())

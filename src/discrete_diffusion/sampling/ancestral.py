@@ -39,7 +39,7 @@ class GridSampler(TokenSampler):
 
     @property
     def calls_per_step(self) -> int:
-        """At most."""
+        """Network calls of a step, at most."""
         return 1
 
     def __post_init__(self) -> None:

@@ -101,7 +101,7 @@ class Sampler(ABC, Generic[A]):
             raise ValueError(f"steps={steps}: expected at least 1")
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
-        """Whether one call may sample several of ``num`` tokens, independently of each other.
+        """True if one call may sample several of ``num`` tokens, independently of each other.
 
         That is an approximation of a model that samples one after the other.
 
@@ -124,4 +124,4 @@ class Sampler(ABC, Generic[A]):
             ValueError: there is one.
         """
         if clamp is not None:
-            raise ValueError(f"sampling={self.name} holds nothing fixed; leave clamp out")
+            raise ValueError(f"sampling={self.name} cannot hold ids fixed; leave clamp out")

@@ -1,4 +1,4 @@
-"""How many network calls a sample takes, and at which times."""
+"""Number of network calls of a sample, and their times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
 
 
 def are_sampled_together(tokens_per_call: int, steps: int | None, num: int) -> bool:
-    """Whether a call of ``number_of_calls`` reveals several of ``num`` tokens."""
+    """True if a call of ``number_of_calls`` reveals several of ``num`` tokens."""
     return num > steps if steps is not None else min(num, tokens_per_call) > 1
 
 

@@ -79,7 +79,7 @@ class Draft:
 
     @property
     def blocks(self) -> list[Block]:
-        """In ascending order."""
+        """Blocks in ascending order."""
         ids = self.algorithm.blocks
         if ids is None:
             return [Block(self.free, self.real)]

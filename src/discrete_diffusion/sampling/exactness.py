@@ -94,7 +94,7 @@ def _of_given(
 def _of_law(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None, num: int) -> list[str]:
     """``num``: the most tokens that are sampled one after the other."""
     law = sampler.law if "law" in vars(type(sampler)) else Law.UNKNOWN
-    told, discrete = algorithm.time_conditioning, getattr(algorithm, "num_steps", None)
+    knows_t, discrete = algorithm.time_conditioning, getattr(algorithm, "num_steps", None)
     reasons = [_LAWS[law].format(name=sampler.name)] if law in _LAWS else []
     if law in (Law.UNKNOWN, Law.APPROXIMATE):
         return reasons
@@ -104,7 +104,7 @@ def _of_law(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None, num:
             short = f"sampling={sampler.name} makes {made} of the {discrete} steps of the model"
             return [] if made >= discrete else [short]
         return reasons or [f"sampling={sampler.name} does not make the steps of the model"]
-    if not told and (num <= 1 or law is Law.MASKED_SHARE):
+    if not knows_t and (num <= 1 or law is Law.MASKED_SHARE):
         reasons = []  # a single token has the network's distribution, in every order
     if sampler.samples_together(num, steps):
         reasons.append("several tokens are sampled per call")

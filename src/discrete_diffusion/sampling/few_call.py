@@ -64,7 +64,7 @@ class FewCall(TokenSampler):
         real: Tensor,
         conditions: dict[str, Any],
     ) -> Tensor:
-        """Also of the components of samples that are otherwise alike."""
+        """Prediction, also of the components of samples that are otherwise alike."""
         if [*conditions] != ["component"] or not are_alike(x, t, real):
             return super().denoised(algorithm, x, t, real, conditions)
         logits = cast(Distill, algorithm).by_component(x[:1], t[:1], real[:1])  # (1, M, L, V)

@@ -78,7 +78,7 @@ class FirstHitting(TokenSampler):
         super().check(algorithm, steps)
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
-        """Whether one call may sample several of ``num`` tokens, independently of each other.
+        """True if one call may sample several of ``num`` tokens, independently of each other.
 
         Args:
             num: number of tokens to sample.

@@ -105,7 +105,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         generator: torch.Generator,
         counting: progress.Calls,
     ) -> SampleOutput:
-        """From latents Float[B, K, D]."""
+        """Generate from latents Float[B, K, D]."""
         model = algorithm.backbone
         num, device = len(latents), latents.device
         targets = torch.full((num, target_length), algorithm.pad_id, device=device)

@@ -153,8 +153,8 @@ def effective_number(log_weights: Tensor) -> float:
 
 
 def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:
-    """How many independent samples are worth independent sets of particles together; 0 if
-    all weights are.
+    """Number of independent samples that are worth as much as independent sets of particles
+    together; 0 if all weights are.
 
     Particles with a common ancestor are alike, which their weights do not show. With W_i the
     weights of all, normalised, e_i the indicators of the tokens of particle i, ebar = sum_i W_i e_i

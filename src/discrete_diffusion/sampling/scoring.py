@@ -1,4 +1,4 @@
-"""How likely a model finds some of the tokens of a sequence, the others being unknown."""
+"""Probability that a model gives to some of the tokens of a sequence, the others unknown."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ class Speculative(TokenSampler):
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
         super()._check_narrowing(algorithm)
         raise ValueError(
-            "speculative sampling proposes tokens before they are narrowed by each other; "
-            "use sampling=first-hitting"
+            "speculative sampling proposes several tokens at once, but each of them narrows what "
+            "the others may be; use sampling=first-hitting"
         )
 
     def run(self, draft: Draft) -> None:
@@ -134,9 +134,9 @@ class Speculative(TokenSampler):
         num: Tensor,
         log_q: Tensor | None,
     ) -> Chain:
-        """For the samples ``rows`` Int[R], ``done`` of ``num`` Int[R] positions of ``order``
-        Int[R, L] being filled. ``log_q``: Float[B, L, V], the network's last prediction; None at
-        first."""
+        """Propose tokens for the samples ``rows`` Int[R], of which ``done`` of ``num`` Int[R]
+        positions of ``order`` Int[R, L] are filled. ``log_q``: Float[B, L, V], the network's last
+        prediction; None at first."""
         most = 1 if log_q is None else self.tokens_per_round or order.shape[1]
         number = (num - done).clamp(max=most)
         which = torch.arange(len(rows), device=rows.device).repeat_interleave(number)

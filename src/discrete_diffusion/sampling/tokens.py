@@ -350,7 +350,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
 
 def are_alike(*tensors: Tensor) -> bool:
-    """Whether all rows of each tensor are equal.
+    """True if all rows of each tensor are equal.
 
     Args:
         *tensors: tensors with a batch axis.

@@ -80,8 +80,8 @@ class Unmasking(TokenSampler):
         super()._check_narrowing(algorithm)
         if self.order in READ_TOKENS:
             raise ValueError(
-                f"the order '{self.order}' reads tokens before they are narrowed by each other; "
-                "use sampling=first-hitting"
+                f"the order '{self.order}' compares tokens that are not sampled yet, but each of "
+                "them narrows what the others may be; use sampling=first-hitting"
             )
 
     @abstractmethod
@@ -140,7 +140,7 @@ class Unmasking(TokenSampler):
 
 @dataclass(kw_only=True)
 class EvenUnmasking(Unmasking):
-    """As many tokens in every call.
+    """Schedule with as many tokens in every call.
 
     ``tokens_per_call``: how many at most; ``steps`` sets instead the number of calls, among
     which the tokens are spread evenly (per block, and per group in turn).

@@ -1,4 +1,4 @@
-"""Training under Lightning, which a name of it brings when it is first asked for."""
+"""Training under Lightning, which a name of it brings when it is first used."""
 
 from __future__ import annotations
 

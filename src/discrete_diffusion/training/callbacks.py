@@ -101,7 +101,7 @@ def _if_finite(num: float) -> float | None:
     return num if math.isfinite(num) else None
 
 
-LEAST_TOLD = 10.0
+LEAST_LOGGED = 10.0
 """Seconds of measuring that are worth a line if they are more than those of the steps."""
 
 
@@ -114,7 +114,7 @@ class TimeOfMeasuring(Callback):
     def __init__(self, num_samples: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.num_samples, self.clock = num_samples, clock
         self._validating = self._drawing = self._stepping = 0.0
-        self._num, self._told = 0, False
+        self._num, self._logged = 0, False
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._began, self._first_step = self.clock(), trainer.global_step
@@ -133,19 +133,19 @@ class TimeOfMeasuring(Callback):
         self._validating += now - self._validation_began
         self._drawing += now - self._bound_ended
         self._stepping = now - self._began - self._validating
-        if not self._told and LEAST_TOLD <= self._validating > self._stepping:
-            self._told = True
+        if not self._logged and LEAST_LOGGED <= self._validating > self._stepping:
+            self._logged = True
             keys = self._keys(trainer.global_step - self._first_step)
-            self._tell(counted(self._num, "validation"), self._validating, keys)
+            self._log_time(counted(self._num, "validation"), self._validating, keys)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._stepping = self.clock() - self._began - self._validating
 
     def measured(self, seconds: float) -> None:
         """The final measurements took so long."""
-        if LEAST_TOLD <= seconds > self._stepping > 0:
+        if LEAST_LOGGED <= seconds > self._stepping > 0:
             keys = "a smaller eval.num_samples, eval.bound_samples or eval.bound_draws"
-            self._tell("the final measurements", seconds, keys)
+            self._log_time("the final measurements", seconds, keys)
 
     def _keys(self, steps: int) -> str:
         """Keys that make the validations of so many steps cheaper."""
@@ -156,7 +156,7 @@ class TimeOfMeasuring(Callback):
         often = f"every {counted(steps // self._num, 'step')} now"
         return f"a larger trainer.val_check_interval ({often}) or a smaller {smaller}"
 
-    def _tell(self, what: str, seconds: float, keys: str) -> None:
+    def _log_time(self, what: str, seconds: float, keys: str) -> None:
         logger.info(
             "%s took %.0f s, the steps %.0f s; %s would shorten the run",
             *(what, seconds, self._stepping, keys),

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints.contents import sealed
+from discrete_diffusion.checkpoints.contents import info_with_digest
 from discrete_diffusion.checkpoints.files import INFO_KEY
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundMeter
@@ -110,7 +110,7 @@ class DiffusionModule(LightningModule):
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
-        """Without waiting for it: Lightning does so for tensors only."""
+        """Move it without waiting: Lightning does so for tensors only."""
         if device.type == "cuda" and batch.x0.device.type == "cpu":
             batch = batch.pin_memory()
         return batch.to(device, non_blocking=True)
@@ -215,7 +215,7 @@ class DiffusionModule(LightningModule):
             "device": self.device.type,
             "torch": str(torch.__version__),  # a class of torch's own, which is not plain
         }
-        checkpoint[INFO_KEY] = sealed(
+        checkpoint[INFO_KEY] = info_with_digest(
             self.checkpoint_info,
             checkpoint["state_dict"],
             step=self.trainer.global_step,

@@ -56,7 +56,7 @@ class CheckpointFiles(TorchCheckpointIO):
 
 
 class AnyProcess:
-    """Whether any process of a run wants something, such as to stop.
+    """Question to all processes of a run: does any want something, such as to stop?
 
     All processes call it together. The flags are added up on the CPU while the next step is
     computed, so that a call at every step waits for no device, as Lightning's
@@ -68,7 +68,7 @@ class AnyProcess:
         self._asked: tuple[Tensor, dist.Work] | None = None
 
     def ask(self, wanted: bool) -> bool:
-        """Whether any process wanted it at its last call; alone, whether it is wanted now."""
+        """True if any process wanted it at its last call; alone, if it is wanted now."""
         if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
             return wanted
         if self._group is None:
@@ -80,7 +80,7 @@ class AnyProcess:
         return answer
 
     def ask_now(self, wanted: bool) -> bool:
-        """As ``ask``, with an answer that is up to date; waits for all processes."""
+        """Ask as ``ask`` does, with an answer that is up to date; waits for all processes."""
         before = self.ask(wanted)
         return self._answer() if self._asked is not None else before
 
@@ -184,7 +184,7 @@ class RunCheckpoints(Checkpoint):
             raise self._stop()
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """As ``on_train_end``, for a resumed run that was killed between its last two files."""
+        """Write as ``on_train_end`` does if a resumed run was killed between its last two files."""
         nothing_trained = self._saved_step is None and self.holds_run
         if nothing_trained and self.best_step is None and trainer.is_global_zero:
             self._copy_last_to_best()
@@ -239,7 +239,7 @@ class RunCheckpoints(Checkpoint):
         _export(self.best, read_training_file(self.best))
 
     def _is_best(self, path: Path) -> bool:
-        """Whether a file is the best checkpoint that this run has seen."""
+        """True if a file is the best checkpoint that this run has seen."""
         try:
             state = read_training_file(path)
         except (FileNotFoundError, ValueError):  # none there, or cut short: then it is not
@@ -249,7 +249,7 @@ class RunCheckpoints(Checkpoint):
 
 
 def _can_stop_here(trainer: Trainer) -> bool:
-    """Whether Lightning goes on from a checkpoint of this step as if nothing had happened: not
+    """True if Lightning goes on from a checkpoint of this step as if nothing had happened: not
     before a validation, which it would skip, nor between batches whose gradients add up."""
     loop = trainer.fit_loop
     assert loop._data_fetcher is not None  # a batch has just come out of it

@@ -1,4 +1,4 @@
-"""How every chart looks: colours, axes, and the page they are plotted on.
+"""Look of every chart: colours, axes, and the page they are plotted on.
 
 Built on matplotlib's object interface: no pyplot, no global state, any backend.
 """

@@ -48,7 +48,7 @@ class ModelPoint:
 
 @dataclass(frozen=True)
 class QualityAxis:
-    """How the quality of samples is shown: by ``name``; in percent if it is a share."""
+    """Axis that shows the quality of samples: by ``name``; in percent if it is a share."""
 
     name: str = ""
     is_share: bool = False
@@ -192,7 +192,7 @@ def _style_quality(axes: Axes, quality: QualityAxis) -> None:
 
 
 def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoint]:
-    """Those that no other beats in both, by calls."""
+    """Points that no other beats in both, by calls."""
     sign = 1 if more_is_better else -1
     front: list[ModelPoint] = []
     for point in sorted(points, key=lambda p: (p.calls, -sign * p.quality)):

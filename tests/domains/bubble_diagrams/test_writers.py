@@ -20,7 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.writers import (
     write_each,
     write_graphml,
     write_json_list,
-    write_node_link,
+    write_networkx_json,
 )
 
 PLAN = BubbleDiagram((0, 2), ((0, 1, 2),))
@@ -62,7 +62,7 @@ def test_graphml_folders_round_trip(tmp_path_factory, some):
 @given(some_diagrams)
 def test_node_link_files_are_read_by_networkx(tmp_path_factory, some):
     path = tmp_path_factory.mktemp("plans") / "graphs.json"
-    write_node_link(path, some)
+    write_networkx_json(path, some)
     found = json.loads(path.read_text())
     found = [found] if len(some) == 1 else found
     graphs = [networkx.node_link_graph(data, edges="edges") for data in found]
@@ -83,7 +83,7 @@ def test_a_file_is_written_with_names_and_whole_or_not_at_all(tmp_path):
     }
     before = path.read_bytes()
     wrong = BubbleDiagram((0,), (), metadata={"score": float("nan")})
-    for write in (write_diagrams, write_json_list, write_node_link):
+    for write in (write_diagrams, write_json_list, write_networkx_json):
         with pytest.raises(ValueError, match="diagram 1: its metadata cannot be written as JSON"):
             write(path, [PLAN, wrong])
     assert path.read_bytes() == before

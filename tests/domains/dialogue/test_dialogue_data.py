@@ -91,7 +91,7 @@ def test_the_completed_config_states_the_ids():
     assert torch.equal(
         domain_of(tokens).real_positions(tokens, torch.tensor([T]))[0], torch.arange(S + T) >= S
     )
-    with pytest.raises(ValueError, match=r"data.vocab_size=9, but the data makes it 75"):
+    with pytest.raises(ValueError, match=r"data.vocab_size=9, .* 75;"):
         complete_data(dialogue_config(vocab_size=9))
 
 

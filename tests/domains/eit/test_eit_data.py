@@ -96,7 +96,7 @@ def test_the_layout_of_a_completed_config_is_that_of_the_data() -> None:
     assert torch.equal(layout.support, data.layout.support)
     assert layout.support.sum(dim=1).unique().tolist() == [6]
     EIT().complete(config)  # right ones stay
-    with pytest.raises(ValueError, match=r"data.mask_id=0, but the data makes it 6; leave it out"):
+    with pytest.raises(ValueError, match=r"data.mask_id=0, .* 6; leave it out"):
         EIT().complete(eit_config("eit-levels", mask_id=0))
 
 
@@ -108,8 +108,8 @@ def test_a_field_config_states_its_size() -> None:
     EIT().complete(config)
     assert OmegaConf.to_container(config, resolve=False)["field_size"] == 20
     for changes, sentence in [
-        ({"field_size": 30}, "data.field_size=30, but the data makes it 16; leave it out"),
-        ({"channels": 3}, "data.channels=3, but the data makes it 1"),
+        ({"field_size": 30}, "data.field_size=30, .* 16; leave it out"),
+        ({"channels": 3}, "data.channels=3, .* 1;"),
     ]:
         with pytest.raises(ValueError, match=sentence):
             EIT().complete(eit_config(**changes))

@@ -223,12 +223,12 @@ def test_a_mean_of_nothing_is_nothing():
 def test_what_many_molecules_take_is_said_before(monkeypatch, caplog):
     some = MoleculeSet(CANONICAL)
     with caplog.at_level("INFO"):
-        cost.say_cost([some])
+        cost.log_cost([some])
         assert not caplog.text
         monkeypatch.setattr(cost, "MANY", 10)
-        cost.say_cost([some])
+        cost.log_cost([some])
         assert "to measure 26 different molecules: NSPDK" in caplog.text
         assert "WARNING" not in caplog.text
         monkeypatch.setattr(memory, "available_memory", lambda: 10**8)
-        cost.say_cost([some])
+        cost.log_cost([some])
     assert "0.1 GB are free: it may be killed; take fewer reference molecules" in caplog.text

@@ -1,4 +1,4 @@
-"""Which cells a comparison has, of which sizes, and which of them cannot be."""
+"""Cells of a comparison, their sizes, and reasons why some of them cannot be."""
 
 from __future__ import annotations
 

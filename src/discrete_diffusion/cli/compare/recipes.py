@@ -70,7 +70,7 @@ class Recipe:
 
     @cached_property
     def _is_of_graphs(self) -> bool:
-        """Whether the samples are graphs, of a size that only the data may say."""
+        """True if the samples are graphs, of a size that only the data may say."""
         data = complete_data(self.config).data
         return domain_of(data).graph(data) is not None
 
@@ -92,7 +92,7 @@ class Recipe:
 def recipes(
     algorithms: Sequence[str], shared: Sequence[str], compose: Compose
 ) -> dict[str, Recipe]:
-    """By algorithm. ``shared``: the overrides of all cells, no options among them.
+    """Recipes by algorithm. ``shared``: the overrides of all cells, no options among them.
 
     All have the samples of the first one's data, each in the state that it works on. Raises
     ``ValueError`` for an algorithm that works on a state that these samples do not come in.

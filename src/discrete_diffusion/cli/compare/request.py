@@ -73,7 +73,7 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
 
 
 def shared_overrides(overrides: Sequence[str]) -> list[str]:
-    """Those of ``read_words`` that every cell's ``train`` takes over, options among them."""
+    """Overrides of ``read_words`` that every cell's ``train`` takes over, options among them."""
     shared = [o for o in overrides if key_of(o) not in (*_OWN_KEYS, "eval.num_samples")]
     # Measured once, by compare; samples at validations only for those who ask for them.
     return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]

@@ -213,11 +213,11 @@ def _setting(comparison: Comparison, steps: int) -> str:
     for model, name in zip(comparison.models, comparison.short_names("{} with {}"), strict=True):
         models.setdefault(model.model, []).append(name)
     whose = [f"{model} ({', '.join(names)})" for model, names in models.items()]
-    said = f"models {' and '.join(whose)}" if len(models) > 1 else f"model {', '.join(models)}"
+    shown = f"models {' and '.join(whose)}" if len(models) > 1 else f"model {', '.join(models)}"
     data = [model.config.data for model in comparison.models]
     return (
         f"{' and '.join(dict.fromkeys(str(each.name) for each in data))}, {counted(steps, 'step')} "
-        f"of batch size {data[0].batch_size}, {said}"
+        f"of batch size {data[0].batch_size}, {shown}"
     )
 
 
@@ -276,7 +276,7 @@ def plot_comparison(
 
 
 def _print(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
-    """To standard output, as wide as it needs to be, whatever it is read on."""
+    """Print to standard output, as wide as it needs to be, whatever it is read on."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

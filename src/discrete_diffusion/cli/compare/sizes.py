@@ -98,7 +98,7 @@ def _bracket(target: int, count: Callable[[int], int | None], start: int) -> tup
 
 
 def _between(low: int, high: int, target: int, count: Callable[[int], int | None]) -> int:
-    """Where ``count`` is the target if it is a power of the value between two of them."""
+    """Value at which ``count`` is the target if it is a power of the value between two of them."""
     below, above = math.log(count(low) or 1), math.log(count(high) or 1)
     if above <= below:
         return (low + high) // 2

@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
+    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
     from discrete_diffusion.domains.bubble_diagrams.files.graph_formats import (
         from_graphml,
         from_networkx,
@@ -51,7 +52,7 @@ __all__ = [
 _MODULES = {
     "RPLAN_VOCAB_CONFIG": "tokens",
     "BubbleDiagram": "diagram",
-    "Diagrams": "diagram",
+    "Diagrams": "diagram_list",
     "PartialDiagram": "partial",
     "decode": "tokens",
     "encode": "tokens",

@@ -1,4 +1,4 @@
-"""``BubbleDiagram``: rooms and the spatial relations between them; ``Diagrams``: a list of them."""
+"""``BubbleDiagram``: rooms and the spatial relations between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     OUR_TABLE,
     areas_of,
     in_our_codes,
-    told_apart,
+    number_bedrooms,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
@@ -36,9 +36,6 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     ROOM_TYPES,
     PlanVocabulary,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
@@ -73,10 +70,9 @@ class BubbleDiagram:
 
     def _repr_svg_(self) -> str:
         """Picture that a notebook shows."""
-        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
-        from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
+        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import svg_of_grid
 
-        return svg_of(plot_grid([self], legend=False, cell=3.0))
+        return svg_of_grid([self], legend=False, cell=3.0)
 
     def plot(self, path: str | Path) -> None:
         """Plot it into a file.
@@ -221,7 +217,7 @@ class BubbleDiagram:
         relations = read_relations(data["relations"], len(rooms), "relations")
         if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
             areas = None if boxes is None else partial(areas_of, boxes)
-            rooms = read_rooms(told_apart(data["rooms"], areas), "rooms")
+            rooms = read_rooms(number_bedrooms(data["rooms"], areas), "rooms")
         return cls(
             rooms=rooms,
             relations=relations,
@@ -230,41 +226,13 @@ class BubbleDiagram:
         )
 
 
-class Diagrams(list[BubbleDiagram]):
-    """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams."""
-
-    def _repr_svg_(self) -> str | None:
-        from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
-
-        return svg_of(self._picture(None)) if self else None
-
-    def plot(self, path: str | Path) -> None:
-        """Plot them into a file.
-
-        Args:
-            path: a ``.png`` or ``.svg``.
-
-        Raises:
-            ValueError: it is another kind of file, or there is none to plot.
-        """
-        self._picture(path)
-
-    def _picture(self, path: str | Path | None) -> Figure:
-        from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
-            MAX_DRAWN,
-            plot_grid,
-        )
-
-        return plot_grid(self[:MAX_DRAWN], path)
-
-
 def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
     """Rooms and relations by name, those of a type with several rooms numbered; None is ``?``."""
     types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
     numbers = {name: count(1) for name in types}
     names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]
-    said = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
-    parts = [_first(names, _ROOMS_NAMED), _first(said, _RELATIONS_NAMED)]
+    related = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
+    parts = [_first(names, _ROOMS_NAMED), _first(related, _RELATIONS_NAMED)]
     return "; ".join(filter(None, parts))
 
 

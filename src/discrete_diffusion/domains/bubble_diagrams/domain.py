@@ -81,8 +81,8 @@ _SAMPLE = (
     ),
     Option(
         "tries",
-        "samples drawn for each asked one, at most, with buildable=true or narrowing, null is 50; "
-        "with brief, null is 2,000, or 200 with given",
+        "samples drawn for each requested one, at most, with buildable=true or narrowing, null is "
+        "50; with brief, null is 2,000, or 200 with given",
         least=1,
     ),
     Option(
@@ -106,7 +106,7 @@ _EVALUATE = (
     *_OF_BRIEFS,
     Option(
         "tries",
-        "with brief: samples that method=rejection draws for each asked one, at most; null is "
+        "with brief: samples that method=rejection draws for each requested one, at most; null is "
         "2,000",
         least=1,
     ),
@@ -235,7 +235,7 @@ class BubbleDiagrams(Domain):
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""
         if data.get("n_max") is None:
-            raise ValueError("data.n_max is not set: the most rooms that a diagram may have")
+            raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
         return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["n_max"])
 
     def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.conditions.conditioning_scores import (
     ConditioningScores,
-    measure_told,
+    measure_conditioning,
 )
 from discrete_diffusion.domains.bubble_diagrams.files.writers import write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.sample_scores import (
@@ -69,8 +69,8 @@ class DiagramEvaluation(Evaluation):
     """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
     ``model``: what was measured of the model itself; None of files of samples.
     ``num_unreadable``: samples of the files that were left out. ``plans``: which have a floor plan;
-    None if that was not requested, or cannot be decided without OR-Tools. ``told``: the use that a
-    model makes of its conditions; None for one without.
+    None if that was not requested, or cannot be decided without OR-Tools. ``conditioning``: the use
+    that a model makes of its conditions; None for one without.
     """
 
     facts: dict[str, Any]
@@ -80,27 +80,27 @@ class DiagramEvaluation(Evaluation):
     model: ModelEvaluation | None
     num_unreadable: int
     plans: PlanScores | None
-    told: ConditioningScores | None = None
+    conditioning: ConditioningScores | None = None
 
     def sections(self) -> list[TableSection]:
-        """Samples first."""
+        """Sections of the table, samples first."""
         plans = [] if self.plans is None else [self.plans.section()]
         model = [] if self.model is None else self.model.sections()
-        told = [] if self.told is None else [self.told.section()]
-        return [*self.scores.sections(), *plans, *model, *told]
+        conditioning = [] if self.conditioning is None else [self.conditioning.section()]
+        return [*self.scores.sections(), *plans, *model, *conditioning]
 
     def notes(self) -> list[str]:
         notes = [f"Real data: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
         notes += self.real.notes()
         notes += [] if self.plans is None else [self.plans.note()]
-        notes += [] if self.told is None else [self.told.note()]
+        notes += [] if self.conditioning is None else [self.conditioning.note()]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
         """Single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
         found |= {} if self.plans is None else self.plans.as_dict()
-        found |= {} if self.told is None else self.told.as_dict()
+        found |= {} if self.conditioning is None else self.conditioning.as_dict()
         return {**self.facts, **scalars_first(found)}
 
     def save(self, folder: Path) -> None:
@@ -146,18 +146,20 @@ def evaluate_model(
         *drawing.parts(len(real.reference)),
         f"scoring the samples, with {_floor_draws(request)} draws for the floors",
     )
-    data, told = real.data, list[ConditioningScores | None]()
+    data, conditioning = real.data, list[ConditioningScores | None]()
     tokens, facts, measured = sample_and_measure(
         request,
         trained,
         MeasuredData(data, real.split, real.name),
         drawing,
         parts=parts,
-        also=lambda model: told.append(measure_told(model, data, real.split, request.seed)),
+        also=lambda model: conditioning.append(
+            measure_conditioning(model, data, real.split, request.seed)
+        ),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
     with next(parts):
-        return replace(_scored(request, facts, real, sets, measured), told=told[0])
+        return replace(_scored(request, facts, real, sets, measured), conditioning=conditioning[0])
 
 
 def _num_samples(request: EvaluateRequest) -> int:

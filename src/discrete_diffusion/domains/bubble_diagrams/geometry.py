@@ -131,7 +131,7 @@ def threshold_of(unit: str, threshold: float | None) -> float:
 
 
 def metres_per(unit: str) -> float:
-    """How many metres a unit of ``UNITS`` has; ``ValueError`` for another."""
+    """Metres of a unit of ``UNITS``; ``ValueError`` for another."""
     if unit not in _PER_PIXEL:
         raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
     return _METRES_PER_PIXEL / _PER_PIXEL[unit]
@@ -148,7 +148,7 @@ def in_metres(
 def check_scale(
     plans: Sequence[tuple[ArrayLike, int]], *, unit: str, threshold: float | None
 ) -> None:
-    """Whether the boxes that relations were measured on are in ``unit``; ``threshold`` as given.
+    """Check that boxes on which relations were measured are in ``unit``; ``threshold`` as given.
 
     ``plans``: boxes Float[n, 4] of a plan, and how many of its pairs are related. The median of the
     rooms' shorter sides is about 4 times the gap up to which rooms are related. Raises
@@ -211,7 +211,7 @@ class Scale(NamedTuple):
 
 
 def likely_unit(typical: float) -> str | None:
-    """That in which the typical room of a plan measures so much, None if it is of no unit."""
+    """Unit in which the typical room of a plan measures so much, None if there is none."""
     off = {
         name: abs(math.log(max(typical, 1e-300) / (_TYPICAL_SIDE * threshold_of(name, None))))
         for name in UNITS
@@ -227,7 +227,7 @@ def typical_side(boxes: Sequence[NDArray[np.float64]]) -> float:
 
 
 def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
-    """Whether all boxes that relations were measured on are in the same unit.
+    """Check that all boxes on which relations were measured are in the same unit.
 
     ``plans``: where each stands, and its boxes Float[n, 4]. A plan's scale is the median of its
     rooms' shorter sides. In another unit are plans whose scale differs by a factor of 3.5 or more

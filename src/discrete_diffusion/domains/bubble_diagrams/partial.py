@@ -100,12 +100,12 @@ class PartialDiagram:
 
     @property
     def vocabulary(self) -> PlanVocabulary:
-        """That of what is known of it; if several have it all, the first."""
+        """Vocabulary of what is known of it; if several have it all, the first."""
         return vocabulary_of(self.rooms, self.relations)
 
     @property
     def is_complete(self) -> bool:
-        """Nothing is unknown."""
+        """True if nothing is unknown."""
         n = self.num_rooms
         return None not in self.rooms and len(self.relations) == n * (n - 1) // 2
 
@@ -122,7 +122,7 @@ class PartialDiagram:
         )
 
     def agrees_with(self, diagram: BubbleDiagram) -> bool:
-        """Whether a diagram with the same numbers of its rooms has every room and relation."""
+        """True if a diagram with the same numbers of its rooms has every room and relation."""
         codes = {(i, j): r for i, j, r in diagram.relations}
         return (
             self.num_rooms == diagram.num_rooms

@@ -72,7 +72,7 @@ class DiagramReport(TokenReport):
         return bubble_metrics(decode(samples, self.data.vocab), self.reference)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
-        """Which of the samples can be built, too."""
+        """Findings, with the share of samples that can be built."""
         num = self.num_decided(len(samples))
         plans = plan_shares(decode(samples[:num], self.data.vocab), num)
         return {**super().findings(bound, samples), **plans}

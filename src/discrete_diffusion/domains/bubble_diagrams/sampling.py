@@ -12,7 +12,7 @@ import torch
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.build import training_areas
-from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
@@ -28,7 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
 from discrete_diffusion.domains.bubble_diagrams.plans.sampled_plans import (
     check_realise,
     realise_samples,
-    say_earlier,
+    warn_of_earlier_plans,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.ways import REJECTING, Way
 from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
@@ -38,7 +38,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     vocabulary_named,
 )
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import asked_sizes, sample_fresh
+from discrete_diffusion.evaluation.token_samples import requested_sizes, sample_fresh
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
 
     Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
     check_directions(request, trained, vocab)
-    size = asked_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
+    size = requested_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-    way = Way.asked(request, vocab)
+    way = Way.requested(request, vocab)
     check_realise(request)
     if way.name in REJECTING:
         return _sample_rejecting(request, trained, way, num, size)
@@ -83,7 +83,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         weights = way.facts(drawn.log_weights, way.work(shard))
     diagrams = Diagrams(diagrams_of(drawn, drawn.tokens))
     if weights:
-        logger.info("%s", way.said(weights))
+        logger.info("%s", way.summary(weights))
 
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
@@ -171,11 +171,11 @@ def sampled(
     shares = ", ".join(f"{name} {100 * numbers[name]:.1f} %" for name in names)
     folder = request.out
     files = f"{folder / 'samples.jsonl'}, {folder / request.picture}"
-    said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
+    line = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
     if request.realise:
         areas = partial(training_areas, trained.data_config)
         plans, found = realise_samples(request, trained, diagrams, areas)
-        facts, said = {**facts, "plans": plans}, f"{said}\n{found}"
+        facts, line = {**facts, "plans": plans}, f"{line}\n{found}"
     else:
-        say_earlier(folder)
-    return SavedSamples({**facts, **numbers}, said)
+        warn_of_earlier_plans(folder)
+    return SavedSamples({**facts, **numbers}, line)

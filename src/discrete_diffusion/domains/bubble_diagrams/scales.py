@@ -1,4 +1,4 @@
-"""Whether lengths are in the unit that they were read in: in drawings, and for areas."""
+"""Check that lengths are in the unit that they were read in: in drawings, and for areas."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _DEGREE = 111_320.0
 
 
 class DrawnIn(NamedTuple):
-    """The ``unit`` that the lengths of a drawing were read in, with its ``metres``. ``said``: by
-    what in the file; empty if nothing says it. ``key``: what to set, and to what: ``{}`` is the
-    name of a unit."""
+    """The ``unit`` that the lengths of a drawing were read in, with its ``metres``. ``stated_by``:
+    the place in the file that states it; empty if there is none. ``key``: what to set, with ``{}``
+    for the name of a unit."""
 
     unit: str = "metres"
     metres: float = 1.0
-    said: str = ""
+    stated_by: str = ""
     key: str = ""
 
     def remedy(self, typical: float) -> str:
         """Remedy where a typical room measures so many metres, which it hardly does."""
         read = f"it was read in {self.unit}"
-        read += f", as {self.said} says" if self.said else ", which this format is in"
+        read += f", as {self.stated_by} says" if self.stated_by else ", which this format is in"
         raw = typical / self.metres
         if abs(math.log(max(raw, 1e-300) * _DEGREE / TYPICAL_METRES)) < 1:
             return (
@@ -60,7 +60,7 @@ IN_METRES = DrawnIn()
 def check_drawings(
     plans: Sequence[tuple[str, ArrayLike, int, DrawnIn]], *, gap: float, usual_gap: bool
 ) -> None:
-    """Whether the boxes of drawings, which are in metres by now, were in the unit they were read
+    """Check that the boxes of drawings, in metres by now, were in the unit they were read
     in.
 
     ``plans``: where each stands, its boxes Float[n, 4], how many pairs are related, and the unit.
@@ -83,7 +83,7 @@ def check_drawings(
 
 
 def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
-    """Whether the boxes of plans, Float[n, 4] in metres, were given in ``units``, those of each:
+    """Check that the boxes of plans, Float[n, 4] in metres, were given in ``units``, by plan:
     areas are measured on them. Raises ``ValueError`` if the typical room of a unit is 3.5 times as
     large as those of real plans, or as small."""
     for unit in dict.fromkeys(units):
@@ -101,5 +101,5 @@ def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
 
 
 def _is_far_off(typical: float, times: float) -> bool:
-    """Whether metres are so many times a real room's, or less than that part of them."""
+    """True if metres are so many times a real room's, or less than that part of them."""
     return abs(math.log(max(typical, 1e-300) / TYPICAL_METRES)) > math.log(times)

@@ -110,7 +110,7 @@ VOCABULARIES = {vocabulary.name: vocabulary for vocabulary in (DIRECTIONS, ADJAC
 
 
 def vocabulary_of_graph(graph: VocabConfig) -> PlanVocabulary:
-    """That of tokens; ``ValueError`` for a graph of other types."""
+    """Vocabulary of tokens; ``ValueError`` for a graph of other types."""
     for vocabulary in VOCABULARIES.values():
         if (vocabulary.room_types, (*vocabulary.relations, RELATIONS[NO_EDGE])) == (
             graph.node_types,

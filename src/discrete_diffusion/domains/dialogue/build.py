@@ -116,7 +116,7 @@ def _check_ids(data: DialogueData, config: DictConfig) -> None:
 
 
 def _warn_of_losses(data: PairDataset) -> None:
-    """If most words of a split are unknown, or texts were cut."""
+    """Warn if most words of a split are unknown, or texts were cut."""
     shares = {split: ids.unknown_share for split, ids in data.ids.items()}
     if mostly := [f"{share:.0%} of {split}" for split, share in shares.items() if share > 0.5]:
         logger.warning(

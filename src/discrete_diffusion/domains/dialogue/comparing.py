@@ -221,7 +221,9 @@ def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -
     """
     pages = ["# Held-out dialogues and their summaries"]
     for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
-        dialogue = "\n".join(f"> {_escaped(said)}  " for said in lines[0]["dialogue"].splitlines())
+        dialogue = "\n".join(
+            f"> {_escaped(spoken)}  " for spoken in lines[0]["dialogue"].splitlines()
+        )
         texts = {"*reference*": lines[0].get("reference", "")}
         texts |= {name: line["summary"] for name, line in zip(written, lines, strict=True)}
         rows = [f"| {name} | {_cell(text)} |" for name, text in texts.items()]

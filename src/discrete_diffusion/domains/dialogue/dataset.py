@@ -133,7 +133,7 @@ class PairDataset(Dataset):
         """The pairs as they go into batches."""
 
     def others(self, split: str) -> list[int]:
-        """For each pair of a split, the row of one with another dialogue (``nearest_other``); empty
+        """Row of a pair with another dialogue (``nearest_other``), for each pair of a split; empty
         if all are the same."""
         return nearest_other([pair.dialogue for pair in self.pairs[split]])
 
@@ -155,7 +155,7 @@ class PairDataset(Dataset):
         ]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """How many texts were cut; which words are unknown, the most frequent ones named."""
+        """Number of texts that were cut, and unknown words, the most frequent ones named."""
         ids = self.ids[split]
         unknown = Counter(
             word
@@ -182,8 +182,8 @@ class PairDataset(Dataset):
 
     @property
     def num_cut(self) -> tuple[int, int, int]:
-        """How many of all splits lost their end: dialogues, summaries, summaries in the ids of
-        dialogues."""
+        """Numbers of texts of all splits that lost their end: dialogues, summaries, summaries in
+        the ids of dialogues."""
         cut = [(ids.cut_sources, ids.cut_targets, ids.cut_encoded) for ids in self.ids.values()]
         sources, targets, encoded = map(sum, zip(*cut, strict=True))
         return sources, targets, encoded
@@ -207,7 +207,7 @@ class PairDataset(Dataset):
 
 
 class DialogueData(PairDataset):
-    """For an encoder of dialogues and a decoder of summaries.
+    """Data for an encoder of dialogues and a decoder of summaries.
 
     ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], True
     up to EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and

@@ -1,4 +1,4 @@
-"""How like the reference summaries are, and what is scored without reading the text."""
+"""Similarity of summaries to their references, and scores that need no text."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def without_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
 
 
 def nearest_other(dialogues: Sequence[str]) -> list[int]:
-    """For each dialogue, the place of the nearest one before it that is not the same, word by word;
+    """Place, for each dialogue, of the nearest one before it that differs, word by word;
     the last comes before the first. Empty if all are the same."""
     known = [_identity(dialogue) for dialogue in dialogues]
     changes = [k for k in range(len(known)) if known[k] != known[k - 1]]

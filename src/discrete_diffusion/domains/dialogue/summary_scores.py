@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
-    """For ``metrics.json``: ``SummaryScores`` of the generated summaries under their own names;
+    """Scores for ``metrics.json``: ``SummaryScores`` of the summaries under their own names;
     after ``shuffled_``, of those generated from the dialogue of another pair, if there are any;
     after the names of ``summary_baselines``, of those. Of ``data`` only the training split is read.
 
@@ -65,7 +65,7 @@ class SourceGap:
     shuffled: SampleBounds
 
     def as_dict(self) -> dict[str, float]:
-        """For ``metrics.json``: nats per summary, nats per token, and the gaps, 0 if the dialogue
+        """Nats per summary, nats per token and the gaps for ``metrics.json``, 0 if the dialogue
         is not used. Models that count the tokens of a summary differently have the same nats per
         summary."""
         gap = self.shuffled.nelbo - self.own.nelbo

@@ -27,11 +27,11 @@ class Tokenizer(ABC):
     unk_id: int | None
 
     def num_ids(self, texts: Iterable[str]) -> int:
-        """How many ids a network needs that reads ``texts``, at most ``vocab_size``."""
+        """Number of ids that a network needs to read ``texts``, at most ``vocab_size``."""
         return self.vocab_size
 
     def unknown_words(self, text: str) -> list[str]:
-        """Those of a text that ``unk_id`` stands for, as far as words can be told."""
+        """Words of a text that ``unk_id`` stands for, as far as words can be distinguished."""
         return []
 
     @abstractmethod

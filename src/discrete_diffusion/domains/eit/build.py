@@ -62,8 +62,8 @@ def build_eit(config: DictConfig, state: str) -> FieldDataset | EITLevels:
 
 
 def build_test_images(config: DictConfig, state: str) -> FieldDataset | EITLevels:
-    """Those of the file ``path`` as the test split of what a model with this config was trained on;
-    errors as of ``build_eit``."""
+    """Images of the file ``path`` as a test split of the data of a model with this config; errors
+    as of ``build_eit``."""
     remedy = "the model takes no other; give such images, or train a model with data.{}={}"
     config = config.copy()
     config.split = [0.0, 0.0, 1.0]
@@ -105,7 +105,7 @@ def _simulated(config: DictConfig) -> Phantoms:
 
 
 def _read(config: DictConfig, remedy: str) -> Phantoms:
-    """Those of the file ``path``, which must go with the settings; ``remedy``: what to do if one
+    """Images of the file ``path``, which must go with the settings; ``remedy``: what to do if one
     does not, with places for its key and what is found."""
     phantoms = read_phantoms(config.path)
     source = phantoms.source

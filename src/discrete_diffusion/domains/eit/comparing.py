@@ -68,7 +68,7 @@ class ImageCells(CellMeasurement):
     axes = (Column("relative L2", "relative_l2", 3),)
 
     def num_draws(self, config: DictConfig) -> int:
-        """``eval.draws``."""
+        """Value of ``eval.draws``."""
         return int(config.eval.draws)
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
@@ -107,11 +107,11 @@ class ImageCells(CellMeasurement):
         truth = as_images(examples.x0[:num])
         maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
         found = []
-        for name, said in _BASELINES.items():
+        for name, title in _BASELINES.items():
             scores = score_images(fitted[name].predict(maps), truth, levels=data.levels)
             accuracy = scores.as_dict().get("pixel_accuracy", math.nan)
             values, metrics = {"relative_l2": scores.relative_errors}, {"pixel_accuracy": accuracy}
-            found.append(Baseline(said, values, metrics))
+            found.append(Baseline(title, values, metrics))
         return tuple(found)
 
     def notes(self, comparison: Comparison) -> list[str]:

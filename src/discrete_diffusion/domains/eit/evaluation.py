@@ -72,11 +72,11 @@ class ImageEvaluation(Evaluation):
         return {**self.facts, **self.bound.as_dict(), **self.scores}
 
     def save(self, folder: Path) -> None:
-        """The reconstructions."""
+        """Write the reconstructions."""
         self.found.write(folder)
 
     def plot(self, folder: Path) -> None:
-        """The first images."""
+        """Plot the first images."""
         self.report.plot(self.found, folder / "samples.png")
 
 

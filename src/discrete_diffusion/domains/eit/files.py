@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of, open_npz, read_required
+from discrete_diffusion.data.stored_arrays import StoredArrays, numbers_of, open_npz, require_array
 from discrete_diffusion.domains.eit.simulator import SimulationSettings
 
 Floats = NDArray[np.float32]
@@ -69,7 +69,7 @@ def read_phantoms(path: str | Path) -> Phantoms:
 
 
 def _numbers(store: StoredArrays, key: str) -> Floats:
-    return numbers_of(read_required(store, key, _EXPECTED), key, store.source)
+    return numbers_of(require_array(store, key, _EXPECTED), key, store.source)
 
 
 def _check(source: str, key: str, values: Floats, right: NDArray[np.bool_], what: str) -> None:

@@ -54,7 +54,7 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
 def score_reconstructions(
     found: Reconstructions, baselines: FieldBaselines | None = None
 ) -> dict[str, float]:
-    """For ``metrics.json``: ``FieldScores`` of the mean of the samples under their own names; of
+    """Scores for ``metrics.json``: ``FieldScores`` of the samples' mean under their own names; of
     one sample before ``_single``; of ``baselines``, if given, after their names. What is not known
     is left out. Raises ``ValueError`` if nothing was reconstructed.
 

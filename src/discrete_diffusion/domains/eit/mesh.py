@@ -29,7 +29,7 @@ class Mesh:
 
     @property
     def centroids(self) -> NDArray[np.float64]:
-        """Float64[T, 2]."""
+        """Centres of the triangles, Float64[T, 2]."""
         return self.points[self.triangles].mean(axis=1)
 
 

@@ -1,4 +1,4 @@
-"""How near predicted images are to the true ones, pixel by pixel.
+"""Distances of predicted images from the true ones, pixel by pixel.
 
 Axes: ``M`` images, ``C`` channels, ``H`` and ``W``.
 """

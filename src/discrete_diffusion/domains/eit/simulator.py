@@ -83,7 +83,7 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
 
 
 def cache_file(settings: SimulationSettings) -> Path:
-    """Where ``cached_phantoms(settings)`` keeps its phantoms."""
+    """File in which ``cached_phantoms(settings)`` keeps its phantoms."""
     s = settings
     sizes = f"{s.phantoms}-m{s.num_samples}-p{s.size}-r{s.mesh_rings}-n{s.num_boundary}"
     return cache_dir() / f"eit-v{SIMULATOR_VERSION}-{sizes}-s{s.phantom_seed}.npz"

@@ -115,7 +115,7 @@ def _of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> Splits:
 
 
 def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
-    """So that a graph and its relabellings stay together; repeats keep their weight."""
+    """Split so that a graph and its relabellings stay together; repeats keep their weight."""
     keys = [canonical_key(graph) for graph in graphs]
     distinct = list(dict.fromkeys(keys))
     order = torch.randperm(len(distinct), generator=make_generator(seed)).tolist()
@@ -127,7 +127,7 @@ def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) 
 
 
 def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
-    """By ``path``, or by split."""
+    """Graphs by ``path``, or by split."""
     paths = {name: config.get(f"{name}_path") for name in SPLITS}
     if config.path is not None:
         if any(path is not None for path in paths.values()):

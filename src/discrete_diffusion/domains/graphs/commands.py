@@ -39,7 +39,7 @@ def check_file(options: Namespace) -> None:
     print(f"read as: {_shares(found.notes.forms.items())}")
     for sentence in found.notes.sentences():
         print(sentence)
-    _say_sizes(found)
+    _print_sizes(found)
     nodes = Counter(types.nodes[kind] for graph in found.graphs for kind in graph.nodes)
     edges = Counter(types.edges[kind] for graph in found.graphs for *_, kind in graph.edges)
     print(f"nodes: {_shares(nodes.most_common())}")
@@ -50,7 +50,7 @@ def check_file(options: Namespace) -> None:
             print(f"  {problem}")
 
 
-def _say_sizes(found: ReadGraphs) -> None:
+def _print_sizes(found: ReadGraphs) -> None:
     from discrete_diffusion.domains.graphs.metrics.validity import is_connected
 
     graphs = found.graphs

@@ -54,7 +54,7 @@ class GraphFileDataset(GraphDataset):
         )
 
     def graphs(self, split: str) -> list[TypedGraph]:
-        """Those of a split, in their order there."""
+        """Graphs of a split, in their order there."""
         x0 = self.splits[split].x0
         return decode_graphs(x0, self.vocab) if len(x0) else []
 

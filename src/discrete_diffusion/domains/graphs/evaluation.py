@@ -65,7 +65,7 @@ class GraphEvaluation(Evaluation):
     model: ModelEvaluation | None
 
     def sections(self) -> list[TableSection]:
-        """Samples first."""
+        """Sections of the table, samples first."""
         model = [] if self.model is None else self.model.sections()
         return [*self.scores.sections(), *model]
 

@@ -30,7 +30,7 @@ class GraphTypes:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> GraphTypes:
-        """Those that a ``config.data`` names; a whole number is a name too, as in TU folders."""
+        """Types that a ``config.data`` names; a whole number is a name too, as in TU folders."""
         found = {}
         for key in ("node_types", "edge_types"):
             names = data[key]
@@ -56,7 +56,7 @@ def _is_name(name: object) -> bool:
 
 
 class Untyped(GraphTypes):
-    """For reading graphs of any types as graphs of none."""
+    """Types for reading graphs of any types as graphs of none."""
 
     def node(self, name: object) -> int:
         return 0

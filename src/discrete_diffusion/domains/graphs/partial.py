@@ -50,8 +50,8 @@ class PartialGraph:
 def read_partials(
     given: str | GivenObjects, types: GraphTypes, n_max: int
 ) -> dict[int, PartialGraph]:
-    """By line number. ``ValueError`` naming file, line and field for a line that is wrong, and for
-    a file without one."""
+    """Partial graphs by line number. ``ValueError`` naming file, line and field for a line that is
+    wrong, and for a file without one."""
     found, source = {}, read_text(given)
     for number, line in enumerate(source.text.splitlines(), start=1):
         if line.strip():

@@ -66,7 +66,7 @@ class SampleScores:
     floors: Floors | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``: means by name, then what stands beside them."""
+        """Values for ``metrics.json``: means by name, then what stands beside them."""
         out: dict[str, Any] = {
             **{name: interval.mean for name, interval in self.intervals.items()},
             "kind": self.kind,
@@ -108,7 +108,7 @@ class SampleScores:
         return TableRow(name, value, shown, ratio, MEANINGS[name])
 
     def notes(self) -> list[str]:
-        """How to read the table."""
+        """Notes on how to read the table."""
         several = len(self.sizes) > 1
         spread = (
             "± is half of the 95 % interval (Student's t) over them; of shares on which all agree, "

@@ -25,8 +25,8 @@ from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
 from discrete_diffusion.domains.graphs.report import SAMPLES
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import (
-    asked_sizes,
     complete_tokens,
+    requested_sizes,
     sample_fresh,
 )
 from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text
@@ -60,7 +60,7 @@ NUM_SAMPLES, COMPLETIONS = 64, 4
 
 def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """``num_samples`` graphs, of ``num_nodes`` nodes if that is given."""
-    size = asked_sizes(trained, vocab.n_max, nodes_per_graph=request.nodes_per_graph)
+    size = requested_sizes(trained, vocab.n_max, nodes_per_graph=request.nodes_per_graph)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     types = GraphTypes.of(trained.data_config)
 
@@ -173,8 +173,8 @@ def _written(
         if name in numbers
     )
     files = f"{folder / SAMPLES}, {folder / request.picture}"
-    said = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
-    return SavedSamples({**facts, **numbers}, said)
+    summary = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
+    return SavedSamples({**facts, **numbers}, summary)
 
 
 def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which graphs are one graph, and in how many orders its nodes can stand: exact, by BLISS.
+"""Canonical forms of graphs, and the number of orders of their nodes: exact, by BLISS.
 
 An order lists the nodes as they are to stand: node ``order[k]`` comes k-th.
 """
@@ -44,8 +44,8 @@ def canonical_key(graph: TypedGraph) -> Hashable:
 
 
 def breadth_first_order(graph: TypedGraph, canonical: Sequence[int]) -> Order:
-    """From a node of the most neighbours outwards; neighbours of one node by their own number of
-    neighbours, most first, and then as they stand in the ``canonical`` order. Then the same for
+    """Order from a node of the most neighbours outwards; neighbours of one node by their own number
+    of neighbours, most first, and then as they stand in the ``canonical`` order. Then the same for
     the next part of the graph. (Breadth-first orders: GraphRNN, arXiv 1802.08773.)"""
     neighbours: list[list[int]] = [[] for _ in graph.nodes]
     for i, j, _ in graph.edges:

@@ -45,7 +45,7 @@ def complete_molecules(config: DictConfig) -> None:
     if config.charges == "ignored" and charged:
         raise ValueError(
             f"data.atoms={list(config.atoms)}: {charged[0]} has a charge, and data.charges=ignored "
-            "knows none; take data.charges=kept, or leave such atoms out"
+            "has none; take data.charges=kept, or leave such atoms out"
         )
     if len(set(config.atoms)) < len(config.atoms):
         raise ValueError(f"data.atoms={list(config.atoms)}: expected every atom once")
@@ -85,7 +85,7 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
 
 
 def _usable(path: str, config: DictConfig, vocab: VocabConfig) -> ReadMolecules:
-    """Those of a file that the vocabulary can say."""
+    """Molecules of a file that the vocabulary has all atoms and bonds of."""
     found = _read(path, config).only(vocab.node_types, vocab.n_max)
     if not config.skip_invalid:
         found.refuse_problems(_REMEDY)

@@ -33,10 +33,10 @@ def check_file(options: Namespace) -> None:
     shown = ", ".join(f"{atom} {count:,}" for atom, count in atoms.most_common())
     print(f"atoms: {shown} (data.atoms=[{','.join(atom for atom, _ in atoms.most_common())}])")
     print(f"different molecules: {len(set(found.molecules)):,}")
-    _say_lost(found, options)
+    _print_lost(found, options)
 
 
-def _say_lost(found: ReadMolecules, options: Namespace) -> None:
+def _print_lost(found: ReadMolecules, options: Namespace) -> None:
     from discrete_diffusion.domains.molecules.round_trip import changed_rows
     from discrete_diffusion.domains.molecules.smiles_files import read_rows
 

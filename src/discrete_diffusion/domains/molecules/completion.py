@@ -134,7 +134,8 @@ def complete(
 def _placed(
     scaffold: Scaffold, size: int, vocab: VocabConfig, chooser: random.Random | None
 ) -> PlacedScaffold:
-    """In the first slots; with a ``chooser``, a walk over its atoms, spread over random slots."""
+    """Place the atoms in the first slots; with a ``chooser``, a walk over its atoms, spread over
+    random slots."""
     if chooser is None:
         order = slots = list(range(len(scaffold)))
     else:

@@ -47,7 +47,7 @@ class MoleculeDataset(GraphDataset):
         self.source = source
 
     def molecules(self, split: str) -> list[Molecule]:
-        """Those of a split."""
+        """Molecules of a split."""
         x0 = self.splits[split].x0
         return decode(x0, self.vocab) if len(x0) else []
 
@@ -81,8 +81,8 @@ class MoleculeDataset(GraphDataset):
 def split_rows(
     molecules: Sequence[Molecule], split: Sequence[float | None], seed: int
 ) -> dict[str, list[int]]:
-    """Which molecules are train, val and test, in random order; equal ones stay together, so a
-    split may have a few more than requested.
+    """Rows of the molecules that are train, val and test, in random order; equal ones stay
+    together, so a split may have a few more than requested.
 
     ``split``: of each a share, or a whole number above 1; null for the rest. Raises ``ValueError``
     for what cannot be.
@@ -103,7 +103,7 @@ def split_rows(
 
 
 def _cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
-    """After how many molecules val and test begin."""
+    """Numbers of molecules after which val and test begin."""
     error = ValueError(
         f"data.split={list(split)}: expected train, val and test as shares or as numbers of "
         f"molecules, {num:,} in all, null for the rest"

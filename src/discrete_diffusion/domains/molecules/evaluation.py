@@ -161,5 +161,5 @@ def _read(path: str, request: EvaluateRequest) -> list[Molecule]:
 
 
 def _smiles(molecules: Sequence[Molecule]) -> list[str]:
-    """By the relaxed rule, which all that was read from files keeps."""
+    """SMILES by the relaxed rule, which all that was read from files keeps."""
     return [text for verdict in judge(molecules) if (text := verdict.relaxed) is not None]

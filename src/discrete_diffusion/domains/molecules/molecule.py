@@ -128,7 +128,7 @@ def _atom_of(name: str) -> Any:
 
 
 def to_rdkit(molecule: Molecule) -> Any:
-    """As an rdkit molecule that is not sanitised, its atoms in the same order."""
+    """Convert to an rdkit molecule that is not sanitised, its atoms in the same order."""
     from rdkit import Chem
 
     kinds = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
@@ -153,7 +153,7 @@ def with_charged_atoms(molecule: Molecule) -> Molecule:
 
 
 def sanitised(molecule: Molecule) -> Any:
-    """As a sanitised rdkit molecule; None if rdkit refuses it, as for a valence that cannot be."""
+    """Convert to a sanitised rdkit molecule; None if rdkit refuses it, say for its valences."""
     from rdkit import Chem
 
     mol = to_rdkit(molecule)
@@ -187,7 +187,7 @@ def encode(molecules: Sequence[Molecule], vocab: VocabConfig) -> EncodedGraphs:
 
 
 def as_graph(molecule: Molecule, vocab: VocabConfig) -> TypedGraph:
-    """With the indices of types in place of their names."""
+    """Graph with the indices of types in place of their names."""
     index = {name: k for k, name in enumerate(vocab.node_types)}
     if foreign := foreign_atoms([molecule], vocab.node_types):
         raise ValueError(f"atom {foreign[0]} is none of data.atoms={list(vocab.node_types)}")
@@ -195,7 +195,7 @@ def as_graph(molecule: Molecule, vocab: VocabConfig) -> TypedGraph:
 
 
 def has_dummy(molecule: Molecule) -> bool:
-    """Whether an atom is ``DUMMY``, charged or not."""
+    """True if an atom is ``DUMMY``, charged or not."""
     return any(atom[0] == DUMMY for atom in molecule.atoms)
 
 

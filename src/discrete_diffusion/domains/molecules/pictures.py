@@ -35,12 +35,12 @@ def plot_molecules(
     from rdkit.Chem import Draw
     from rdkit.Chem.Draw import MolDrawOptions
 
-    shown, said = [], []
+    shown, captions = [], []
     with rdBase.BlockLogs():
         for k, molecule in enumerate(molecules[:MAX_DRAWN]):
             mol, note = _drawable(molecule)
             shown.append(mol)
-            said.append(", ".join(filter(None, [legends[k] if legends else "", note])))
+            captions.append(", ".join(filter(None, [legends[k] if legends else "", note])))
         options: Any = MolDrawOptions()
         options.prepareMolsBeforeDrawing = False  # or those that are not valid are refused
         svg = path.suffix.lower() == ".svg"
@@ -48,7 +48,7 @@ def plot_molecules(
             shown,
             molsPerRow=min(_COLUMNS, max(1, len(shown))),
             subImgSize=_SIZE,
-            legends=said,
+            legends=captions,
             useSVG=svg,
             drawOptions=options,
         )
@@ -60,7 +60,7 @@ def plot_molecules(
 
 
 def _drawable(molecule: Molecule) -> tuple[Any, str]:
-    """With coordinates, and what is wrong with it."""
+    """Molecule with coordinates, and what is wrong with it."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
@@ -79,7 +79,7 @@ def _drawable(molecule: Molecule) -> tuple[Any, str]:
 
 
 def _overlap(mol: Any) -> bool:
-    """Whether two atoms lie on each other, where a bond between them could not be drawn."""
+    """True if two atoms lie on each other, where a bond between them could not be drawn."""
     places = mol.GetConformer().GetPositions()
     apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
     return bool((apart[np.triu_indices(len(places), k=1)] < _CLOSE).any())

@@ -77,7 +77,7 @@ class ReadMolecules:
         return len(self.molecules)
 
     def only(self, atoms: Sequence[str] | None, n_max: int | None) -> ReadMolecules:
-        """Those that the vocabulary can say; the others are problems."""
+        """Molecules that the vocabulary has all atoms and bonds of; the others are problems."""
         kept, problems = [], [*self.problems]
         for k, molecule in enumerate(self.molecules):
             reason = _too_much(molecule, atoms, n_max)

@@ -1,4 +1,4 @@
-"""Whether molecules come back the same from atoms and bonds."""
+"""Check that molecules come back the same from atoms and bonds."""
 
 from __future__ import annotations
 

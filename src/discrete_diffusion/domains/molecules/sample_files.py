@@ -100,8 +100,8 @@ def molecule_of_json(value: Any) -> Molecule:
 
 
 def _graph_of(smiles: str) -> Molecule:
-    """As it is written, charges kept; ``NOTHING`` for what is no SMILES, and an aromatic ring that
-    is none."""
+    """Graph as it is written, charges kept; ``NOTHING`` for what is no SMILES, and an aromatic ring
+    that is none."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():

@@ -21,7 +21,7 @@ from discrete_diffusion.domains.molecules.writing import (
     write_molecules,
 )
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import asked_sizes, sample_fresh
+from discrete_diffusion.evaluation.token_samples import requested_sizes, sample_fresh
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
 
     Written as ``samples.smi``, ``samples.jsonl`` and a picture."""
     check_installed()
-    size = asked_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
+    size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     with trained.sharing() as shard:
         model = trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab)))
@@ -74,7 +74,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     check_installed()
     data = trained.data_config
     scaffolds = read_scaffolds(request.given, vocab, keep_charges=data.charges == "kept")
-    size = asked_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
+    size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
     each = COMPLETIONS if request.completions is None else request.completions
     with trained.sharing() as shard:
         completed = complete(
@@ -127,8 +127,10 @@ def write_sampled(
             *(counted(refused, "graph"), SMILES_FILE, GRAPH_FILE),
         )
     shares = sample_shares(judge(molecules), None)
-    said = ", ".join(
+    shown = ", ".join(
         each.format(shares[each.name]) for each in MoleculeReport.headlines if each.name in shares
     )
     files = ", ".join(str(folder / name) for name in (SMILES_FILE, GRAPH_FILE, request.picture))
-    return SavedSamples({**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {said}; {files}")
+    return SavedSamples(
+        {**facts, **shares}, f"{what} in {facts['seconds']:.1f} s: {shown}; {files}"
+    )

@@ -11,7 +11,7 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
-from discrete_diffusion.domains.molecules.metrics.cost import say_cost
+from discrete_diffusion.domains.molecules.metrics.cost import log_cost
 from discrete_diffusion.domains.molecules.metrics.molecule_set import (
     MoleculeSet,
     distances,
@@ -73,7 +73,7 @@ class MoleculeScores:
     num_real: int
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``: means over the sets, then each set and the training molecules."""
+        """Means over the sets for ``metrics.json``, then each set and the training molecules."""
         means = {name: confidence_interval(values).mean for name, values in self.per_set.items()}
         return {
             **means,
@@ -111,7 +111,7 @@ class MoleculeScores:
         return TableRow(name, value + unit, shown, ratio, meaning)
 
     def _num(self, name: str) -> float | None:
-        """How many samples of all sets a share is of; None for other numbers."""
+        """Number of samples of all sets that a share is of; None for other numbers."""
         if name not in VALIDITY:
             return None
         of = _OF.get(name, ())
@@ -119,7 +119,7 @@ class MoleculeScores:
         return max(1.0, sum(math.prod(each) for each in counts))
 
     def notes(self) -> list[str]:
-        """How to read the table."""
+        """Notes on how to read the table."""
         num = " + ".join(f"{size:,}" for size in self.sizes)
         notes = [f"Samples: {num} against {self.num_reference:,} held-out molecules."]
         if len(self.sizes) > 1:
@@ -183,7 +183,7 @@ def score_molecules(
     if not sets or not all(sets):
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
     held_out = MoleculeSet(reference)
-    say_cost([held_out, *(MoleculeSet(_smiles(verdicts, "valid")) for verdicts in sets)])
+    log_cost([held_out, *(MoleculeSet(_smiles(verdicts, "valid")) for verdicts in sets)])
     found = [
         _measured(verdicts, held_out, known) for verdicts in progress.track(sets, "metrics", "sets")
     ]

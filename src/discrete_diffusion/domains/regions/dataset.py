@@ -48,7 +48,7 @@ class RegionDataset(Dataset):
         self.programmes, self.places = programmes, places
 
     def beside(self, trained_on: RegionDataset | None) -> RegionDataset:
-        """Without programmes: those of one data set mean nothing in another."""
+        """Data without programmes: those of one data set mean nothing in another."""
         made = super().beside(trained_on)
         if trained_on is not None:
             made.__dict__.pop("constant_features", None)  # of other training rows

@@ -1,12 +1,14 @@
-"""A user's own windows of rows, some of which are to be filled: what ``given=FILE.npz`` holds."""
+"""A user's own windows of rows, some of which are to be filled: ``given=FILE.npz``, or objects."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,13 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.data.stored_arrays import (
+    ArraysInMemory,
     StoredArrays,
     names_of,
     numbers_of,
     open_npz,
-    read_required,
+    require_array,
 )
 from discrete_diffusion.domains.regions.table import first_names
+from discrete_diffusion.runtime.given_objects import GivenObjects
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.scaling import RowScaling
@@ -73,31 +77,27 @@ class _Windows:
 
 
 def read_given_rows(
-    path: str | Path, *, feature_names: Sequence[str], most_rows: int, scaling: RowScaling
+    given: str | Path | GivenObjects,
+    *,
+    feature_names: Sequence[str],
+    most_rows: int,
+    scaling: RowScaling,
 ) -> GivenRows:
-    """The windows of a ``.npz`` file.
+    """The windows of a ``.npz`` file, or of objects with the same arrays, all of one length.
 
-    ``rows``: (W, N, M) or, of one window, (N, M), raw values; a row to fill is NaN throughout.
-    ``masked``, optional: bool (W, N) or (N,), further rows to fill, whatever they hold.
-    ``feature_names``, optional: text (M,), to be those of the model. Other arrays are ignored, and
-    logged.
+    ``rows``: (W, N, M) or, of one window, (N, M), raw values; a row to fill is NaN throughout, or
+    None in the list of an object. ``masked``, optional: bool (W, N) or (N,), further rows to fill,
+    whatever they hold. ``feature_names``, optional: text (M,), to be those of the model. Other
+    arrays are ignored, and logged.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with file, array and index for a file that cannot
-    be read, other shapes or kinds, other features than ``feature_names``, windows of more than
-    ``most_rows`` rows, numbers that are missing or infinite in rows that are observed, or above
-    ``FARTHEST`` by the model's ``scaling``, and windows without a row to fill or one to fill it
-    from.
+    Raises ``FileNotFoundError`` or ``ValueError`` with file or object, array and index for a file
+    that cannot be read, other shapes or kinds, other features than ``feature_names``, windows of
+    more than ``most_rows`` rows, numbers that are missing or infinite in rows that are observed, or
+    above ``FARTHEST`` by the model's ``scaling``, and windows without a row to fill or one to fill
+    it from.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no windows at {path.absolute()}; expected an .npz file")
-    with path.open("rb") as file:
-        if file.read(2) not in _ARRAY_FILES:
-            raise ValueError(
-                f"{path} is not an .npz file, and the model was trained on features: write windows "
-                "with numpy.savez(FILE, rows=...)"
-            )
-    with open_npz(path) as store:
+
+    def read(store: StoredArrays) -> GivenRows:
         windows = _windows(store, len(feature_names), most_rows)
         masked = _masked(store, windows)
         if "feature_names" in store.keys:
@@ -108,19 +108,89 @@ def read_given_rows(
                 "%s: ignored: %s; what is read is %s",
                 *(store.source, first_names(others, most=8), ", ".join(_ARRAYS)),
             )
-    _check_windows(windows, masked)
-    _check_sizes(windows, masked, scaling, feature_names)
-    known = np.isfinite(windows.values)
+        _check_windows(windows, masked)
+        _check_sizes(windows, masked, scaling, feature_names)
+        known = np.isfinite(windows.values)
+        filled = np.where(masked[..., None] & ~known, np.float32(0), windows.values)
+        return GivenRows(torch.from_numpy(filled), torch.from_numpy(masked), bool(known.all()))
+
+    if isinstance(given, GivenObjects):
+        return _joined([read(store) for store in _stores_of(given, len(feature_names))], given)
+    path = Path(str(given))
+    if not path.is_file():
+        raise FileNotFoundError(f"no windows at {path.absolute()}; expected an .npz file")
+    with path.open("rb") as file:
+        if file.read(2) not in _ARRAY_FILES:
+            raise ValueError(
+                f"{path} is not an .npz file, and the model was trained on features: write windows "
+                "with numpy.savez(FILE, rows=...)"
+            )
+    with open_npz(path) as store:
+        return read(store)
+
+
+def _stores_of(given: GivenObjects, num_features: int) -> list[ArraysInMemory]:
+    """Arrays of every object; ``ValueError`` naming one that is no mapping of arrays."""
+    stores = []
+    for k, value in enumerate(given.objects):
+        place = f"{given}[{k}]"
+        found = _parsed(value, place)
+        if not isinstance(found, Mapping):
+            raise ValueError(
+                f'{place}: expected an object such as {{"rows": [[0.5, ...], None, ...]}}, got '
+                f"{type(found).__name__}"
+            )
+        arrays = {}
+        for key, array in found.items():
+            listed = _with_nan(array, num_features) if key == "rows" else array
+            try:
+                arrays[str(key)] = np.asarray(listed)
+            except ValueError as error:
+                raise ValueError(
+                    f"{place}: {key} has parts of different lengths; expected an array"
+                ) from error
+        stores.append(ArraysInMemory(arrays, place))
+    return stores
+
+
+def _parsed(value: Any, place: str) -> Any:
+    """The object itself, or that of a line of JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"{place}: not valid JSON: {error}") from error
+
+
+def _with_nan(rows: Any, num_features: int) -> Any:
+    """Nested lists with NaN in the place of None, which stands for a number or a whole row."""
+    if not isinstance(rows, list | tuple):
+        return rows
+    nested = any(isinstance(part, list | tuple | np.ndarray) for part in rows)
+    missing = [math.nan] * num_features if nested else math.nan
+    return [missing if part is None else _with_nan(part, num_features) for part in rows]
+
+
+def _joined(parts: Sequence[GivenRows], given: GivenObjects) -> GivenRows:
+    """All windows; ``ValueError`` for different numbers of rows."""
+    lengths = [part.masked.shape[1] for part in parts]
+    for k, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise ValueError(
+                f"{given}[{k}]: windows of {length} rows, those of {given}[0] have {lengths[0]}; "
+                "give windows of one length at once"
+            )
     return GivenRows(
-        rows=torch.from_numpy(np.where(masked[..., None] & ~known, np.float32(0), windows.values)),
-        masked=torch.from_numpy(masked),
-        has_truth=bool(known.all()),
+        rows=torch.cat([part.rows for part in parts]),
+        masked=torch.cat([part.masked for part in parts]),
+        has_truth=all(part.has_truth for part in parts),
     )
 
 
 def _windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
     expected = f"windows to fill, raw values (W, N, {num_features})"
-    values = numbers_of(read_required(store, "rows", expected), "rows", store.source)
+    values = numbers_of(require_array(store, "rows", expected), "rows", store.source)
     if values.ndim not in (2, 3) or 0 in values.shape:
         raise ValueError(
             f"{store.source}: rows has shape {values.shape}; expected (W, N, {num_features}) for W "

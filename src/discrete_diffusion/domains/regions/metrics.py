@@ -1,4 +1,4 @@
-"""How well hidden rows of real numbers were predicted, column by column."""
+"""Accuracy of predicted hidden rows of real numbers, column by column."""
 
 from __future__ import annotations
 

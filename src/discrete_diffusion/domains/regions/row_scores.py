@@ -50,7 +50,7 @@ class FillingScores:
         }
 
     def as_dict(self) -> dict[str, float]:
-        """For ``metrics.json``: ``scores``, and of how many windows, rows and columns they are. A
+        """The ``scores`` for ``metrics.json``, and numbers of windows, rows and columns. A
         column is dropped whose masked truth is constant."""
         model = self.by_name["model"]
         return self.scores() | {

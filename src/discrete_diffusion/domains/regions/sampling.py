@@ -25,7 +25,6 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.table import known_numbers
-from discrete_diffusion.runtime.given_objects import GivenObjects
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import SampleRequest
@@ -73,8 +72,8 @@ def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
         folder, scores = request.out, report.measure(filling)
         report.write(filling, folder)
         report.plot(filling, folder / request.picture)
-        said = f"{counted(len(filling), 'window')} of the {split} split filled"
-        return _sampled(request, trained, filling, scores, {"split": split}, said)
+        summary = f"{counted(len(filling), 'window')} of the {split} split filled"
+        return _sampled(request, trained, filling, scores, {"split": split}, summary)
 
     return Samples(filling, write)
 
@@ -89,10 +88,8 @@ def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     names = tuple(trained.data_config.feature_names)
     most_rows = trained.data_config.rows
     scaling = trained.algorithm.scaling
-    if isinstance(request.given, GivenObjects):
-        raise ValueError("given: windows are read from a file; give the path of an .npz with rows")
     given = read_given_rows(
-        str(request.given), feature_names=names, most_rows=most_rows, scaling=scaling
+        request.given, feature_names=names, most_rows=most_rows, scaling=scaling
     )
     completions = _completions(request, trained)
     with trained.sharing() as shard:
@@ -131,8 +128,8 @@ def _write_given(
         truth_title="True" if given.has_truth else "Predicted by one call",
     )
     facts = {"given": str(request.given), "num_inputs": len(given), "completions": completions}
-    said = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
-    return _sampled(request, trained, filling, scores, facts, said)
+    summary = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
+    return _sampled(request, trained, filling, scores, facts, summary)
 
 
 def _sampled(
@@ -141,9 +138,9 @@ def _sampled(
     filling: Filling,
     scores: Mapping[str, float],
     facts: Mapping[str, Any],
-    said: str,
+    summary: str,
 ) -> SavedSamples:
-    """``facts`` and ``said``, completed by how long it took and how the rows correlate with the
+    """``facts`` and ``summary``, completed by how long it took and how the rows correlate with the
     truth."""
     assert filling.nfe is not None  # there is a sampler
     correlations = {
@@ -162,12 +159,12 @@ def _sampled(
             "seconds": filling.seconds,
             **scores,
         },
-        f"{said} in {filling.seconds:.1f} s{shown}; {request.out / request.picture}",
+        f"{summary} in {filling.seconds:.1f} s{shown}; {request.out / request.picture}",
     )
 
 
 def _completions(request: SampleRequest, trained: TrainedModel) -> int:
-    """How many: one by default if the sampler adds no noise."""
+    """Number of completions: one by default if the sampler adds no noise."""
     temperature = trained.sampler.temperature
     if temperature is None:
         temperature = 0.0 if trained.algorithm.objective == "mask" else 1.0

@@ -1,4 +1,4 @@
-"""How well hidden rows are predicted: by column, and by how much is hidden."""
+"""Charts of the accuracy of hidden rows: by column, and by how much is hidden."""
 
 from __future__ import annotations
 

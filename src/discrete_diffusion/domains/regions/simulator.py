@@ -62,7 +62,7 @@ class SimulationSettings:
         return self.num_windows * self.rows * self.num_motifs * self.peak_length
 
     def cache_file(self) -> Path:
-        """Where ``cached_windows`` keeps the windows."""
+        """File in which ``cached_windows`` keeps the windows."""
         sizes = (
             f"w{self.num_windows}-n{self.rows}-k{self.num_motifs}-g{self.num_programmes}"
             f"-l{self.peak_length}-s{self.region_seed}"

@@ -20,7 +20,7 @@ from discrete_diffusion.data.stored_arrays import (
     names_of,
     numbers_of,
     open_npz,
-    read_required,
+    require_array,
     write_npz,
 )
 from discrete_diffusion.domains.regions.zarr_store import open_zarr
@@ -153,7 +153,7 @@ def _check_keys(store: StoredArrays) -> None:
 
 
 def _required(store: StoredArrays, key: str) -> NDArray:
-    return read_required(store, key, "data, peak_names and motif_names")
+    return require_array(store, key, "data, peak_names and motif_names")
 
 
 def _motif_names(store: StoredArrays) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _motif_names(store: StoredArrays) -> tuple[str, ...]:
 
 
 def _check_motif_names(names: Sequence[str], source: str) -> None:
-    """At least one, each once, and none is the name of the last feature."""
+    """Check that there is one, each once, and none is the name of the last feature."""
     if not names:
         raise ValueError(f"{source}: motif_names is empty; expected a name for each motif")
     if ACCESSIBILITY in names:

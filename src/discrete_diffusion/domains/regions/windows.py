@@ -28,7 +28,7 @@ _PEAK_NAME = re.compile(r"([^\s:]+):(\d{1,12})-(\d{1,12})")
 
 @dataclass(frozen=True)
 class PeakPositions:
-    """Where P peaks lie: ``chromosome`` Int64[P], numbered in natural order (chr2 before chr10),
+    """Places of P peaks: ``chromosome`` Int64[P], numbered in natural order (chr2 before chr10),
     ``start`` and ``end`` Int64[P] in base pairs."""
 
     chromosome: Ints

@@ -33,9 +33,7 @@ def complete_text(config: DictConfig) -> None:
     for key in ("vocab_size", "mask_id", "pad_id"):
         value = getattr(vocabulary, key)
         if config.get(key) not in (None, value):
-            raise ValueError(
-                f"data.{key}={config[key]}, but the text makes it {value}; leave it out"
-            )
+            raise ValueError(f"data.{key}={config[key]}, but the text has {value}; leave it out")
         config[key] = value
 
 

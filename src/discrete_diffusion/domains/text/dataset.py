@@ -86,7 +86,7 @@ class TextDataset(TokenDataset):
         return "bits per character", math.log(2) * num_tokens * characters
 
     def fingerprint(self) -> str:
-        """As for all data, and of what the ids mean: other characters are other data."""
+        """Fingerprint of the data and of what the ids mean: other characters are other data."""
         meaning = f"{super().fingerprint()} {self.vocabulary.characters}"
         return hashlib.sha256(meaning.encode("utf-8")).hexdigest()[:16]
 

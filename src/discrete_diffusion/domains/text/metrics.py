@@ -1,4 +1,4 @@
-"""How like real text samples are, as far as counting characters and words tells."""
+"""Similarity of samples to real text, by counts of characters and words."""
 
 from __future__ import annotations
 

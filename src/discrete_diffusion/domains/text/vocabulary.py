@@ -114,5 +114,5 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary:
 
 
 def _code_points(text: str) -> np.ndarray:
-    """UInt32[N]."""
+    """Code points UInt32[N]."""
     return np.frombuffer(text.encode("utf-32-le"), dtype="<u4")

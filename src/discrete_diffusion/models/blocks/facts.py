@@ -31,7 +31,7 @@ class FactTokens(nn.Module):
     def __init__(self, sizes: Sequence[int], d_model: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         if not sizes or min(sizes) < 1:
-            raise ValueError(f"condition={list(sizes)}: expected the numbers of each fact, above 0")
+            raise ValueError(f"condition={list(sizes)}: expected the size of each fact, above 0")
         self.sizes, self.dropout = tuple(sizes), dropout
         self.readers = nn.ModuleList(_reader(size, d_model) for size in sizes)
         self.nothing = nn.Parameter(torch.randn(d_model))
@@ -134,8 +134,8 @@ class NoFacts(nn.Module):
         """The functions of ``Facts``, here identities; ``ValueError`` if it is given something."""
         if condition is not None or keep is not None:
             raise ValueError(
-                "this denoiser is unconditional; build it with condition=[...], the numbers of "
-                "each fact, or pass condition=None"
+                "this denoiser is unconditional; build it with condition=[...], the sizes of "
+                "its facts, or pass condition=None"
             )
         return [_unchanged] * self.n_layers
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ColumnPacking:
-    """Which K of the L columns are computed, and which of them attention may see as keys.
+    """The K of L columns that are computed, and those of them that attention may see as keys.
 
     ``kept``: their indices, ascending; ``columns``: the same as Int[K], or None if all are kept.
     ``key_mask``: Bool[B, 1, 1, K], False at PAD; None if none of the kept columns holds a PAD.
@@ -48,7 +48,7 @@ class ColumnPacking:
         return x if self.columns is None else x.index_select(1, self.columns)
 
     def num_kept_before(self, column: int) -> int:
-        """How many of the kept columns lie before ``column``."""
+        """Number of the kept columns before ``column``."""
         return sum(kept < column for kept in self.kept)
 
     def unpack(self, x: Tensor, start: int = 0, stop: int | None = None) -> Tensor:

@@ -245,5 +245,5 @@ class StopLatent(nn.Module):
             self.register_buffer("value", value)
 
     def forward(self) -> Tensor:
-        """Float[K, D]."""
+        """Latents Float[K, D]."""
         return self.value

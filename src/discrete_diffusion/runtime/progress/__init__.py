@@ -100,7 +100,7 @@ class _Screen:
 
     @property
     def tasks(self) -> list[Task]:
-        """Those that go on, the outermost first."""
+        """Tasks that go on, the outermost first."""
         return self._tasks[:]
 
     @contextmanager

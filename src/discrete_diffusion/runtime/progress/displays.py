@@ -25,7 +25,7 @@ class Display(Protocol):
         """Show one task or more, the outermost first."""
 
     def clear(self) -> None:
-        """There is no task any more."""
+        """Clear the line: there is no task any more."""
 
 
 def _text(tasks: Sequence[Task]) -> str:
@@ -42,10 +42,10 @@ class Lines:
         if any(now >= self._due(each) for each in tasks):
             self._say(_text(tasks))
             for each in tasks:
-                each.said = now
+                each.logged_at = now
 
     def _due(self, task: Task) -> float:
-        return task.began + self._first if task.said is None else task.said + self._every
+        return task.began + self._first if task.logged_at is None else task.logged_at + self._every
 
     def clear(self) -> None:
         pass

@@ -10,14 +10,14 @@ class Task:
     """Something that takes time: ``done`` of ``total`` ``unit`` (a plural), None if not known.
 
     ``note``: text beside it, such as the loss; ``wants_note``: the task has been shown since
-    somebody set this to False. ``said``: when a line was last logged. ``at_hand``: how many more
-    are being made at this moment, all at once, of which the share ``share`` is made."""
+    somebody set this to False. ``logged_at``: when a line was last logged. ``at_hand``: how many
+    more are being made at this moment, all at once, of which the share ``share`` is made."""
 
     def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
         self.name, self.total, self.unit, self.note = name, total, unit, ""
         self.done = self._done_before = self.at_hand = self.share = 0.0
         self.began = self._moved = time.monotonic()
-        self.said: float | None = None
+        self.logged_at: float | None = None
         self.wants_note = False
 
     def advance(self, num: float = 1) -> None:
@@ -25,7 +25,7 @@ class Task:
         self.reach(self.done + num)
 
     def reach(self, done: float) -> None:
-        """So many are done in all, and nothing is at hand."""
+        """Set how many are done in all; nothing is at hand."""
         self.done = done if self.total is None else min(done, self.total)
         self.at_hand = self.share = 0.0
         self._moved = time.monotonic()
@@ -35,12 +35,12 @@ class Task:
         self.at_hand, self.share = num, 0.0
 
     def come(self, share: float) -> None:
-        """So much of what is at hand is made, from 0 to 1."""
+        """Set the share of what is at hand that is made, from 0 to 1."""
         self.share = min(max(share, 0.0), 1.0)
         self._moved = time.monotonic()
 
     def begin_at(self, done: float) -> None:
-        """So many were done earlier, at a speed that says nothing."""
+        """Set how many were done earlier, at a speed that says nothing."""
         self.done = self._done_before = done
 
     @property
@@ -84,16 +84,16 @@ class Calls:
         self._task, self._each = task, each
         self.begun, self.most = 0, most
         self._follows = most is not None  # the share that is made is that of the rounds
-        self._told = False
+        self._share_known = False
 
     def expect(self, most: int, *, exact: bool = True) -> None:
-        """There are ``most`` rounds; unless ``exact``, perhaps fewer, so that they are no measure
+        """Expect ``most`` rounds; unless ``exact``, perhaps fewer, so that they are no measure
         of what is made."""
         self.most, self._follows = most, exact
 
     def come(self, share: float, left: int | None = None) -> None:
-        """So much is made, from 0 to 1, and at most ``left`` rounds are to begin."""
-        self._told, self._follows = True, False
+        """Set the share that is made, from 0 to 1; at most ``left`` rounds are to begin."""
+        self._share_known, self._follows = True, False
         if left is not None:
             self.most = self.begun + left
         if self._task is not None:
@@ -102,7 +102,7 @@ class Calls:
     @property
     def wants_share(self) -> bool:
         task = self._task
-        return task is not None and task.wants_note and not (self._follows or self._told)
+        return task is not None and task.wants_note and not (self._follows or self._share_known)
 
     def begin(self, share: float | None = None) -> None:
         """A round begins; ``share``: made before it, if the caller knows."""

@@ -52,7 +52,7 @@ def test_the_network_is_told_and_every_diagram_meets_the_brief(model, brief, met
     assert metrics["told"] == ["Kitchen", "area", "outline"]
 
 
-def test_evaluate_tells_the_network_too_and_says_what_the_data_do_not_show(model, brief):
+def test_evaluate_conditions_the_network_too_and_names_what_the_data_do_not_show(model, brief):
     words = [f"checkpoint={model}", "brief=brief.yaml", "method=particles", "particles=16"]
     words += ["num_samples=4", "floor_draws=0", "pictures=false", "rejection_calls=200"]
     main(["evaluate", *words, "sampling.guidance=2"])
@@ -61,7 +61,7 @@ def test_evaluate_tells_the_network_too_and_says_what_the_data_do_not_show(model
     assert metrics["methods"]["particles"]["num_met"] == 4
     assert metrics["methods"]["soft_guidance"]["num_samples"] == 4
     table = Path("evaluation/table.md").read_text()
-    assert "The model was told: Kitchen, area, outline." in table
+    assert "conditioned on: Kitchen, area, outline." in table
     assert "No diagram shows area, outline: the data are of any." in table
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.domains.bubble_diagrams.conditions.conditioning_scores import (
     _derangement,
-    measure_told,
+    measure_conditioning,
 )
 from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
@@ -57,7 +57,7 @@ def measured(*names: str):
     model = Model(
         MDLM(network, process, condition_dropout=0.1), build_sampler({"name": "first-hitting"})
     )
-    return measure_told(model, data, "test", seed=0)
+    return measure_conditioning(model, data, "test", seed=0)
 
 
 def test_right_facts_say_which_plan_it_is_and_wrong_ones_cost():

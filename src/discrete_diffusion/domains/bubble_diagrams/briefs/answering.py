@@ -17,11 +17,12 @@ from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     BriefPredicate,
     load_brief,
+    stated_condition,
     steered,
-    told_by,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
-from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram, Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
@@ -91,7 +92,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     meets, and one that too few samples meet to be found.
     """
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
-    start, (condition, told) = time.perf_counter(), told_by(brief, trained, vocab)
+    start, (condition, stated) = time.perf_counter(), stated_condition(brief, trained, vocab)
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
@@ -106,10 +107,10 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
         "num_samples": len(diagrams),
         "distinct": len(keys),
         "seconds": time.perf_counter() - start,
-        "told": told,
+        "told": stated,
         **answer.facts,
     }
-    logger.info("%s", _said(facts))
+    logger.info("%s", _summary(facts))
 
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
@@ -289,7 +290,7 @@ class BriefRequest:
         return tokens, calls, sum(accepted) / len(accepted)
 
     def _too_rare(self, parts: Sequence[SampleOutput]) -> str:
-        """How far the particles came."""
+        """Message that says how far the particles came."""
         real = torch.cat([(part.x0 != self.vocab.pad_id).sum(dim=1) for part in parts])
         furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
         first = self._draw(0, _PILOT)
@@ -298,19 +299,19 @@ class BriefRequest:
             for key in self.brief.unmet(each.diagram):
                 unmet[key] = unmet.get(key, 0) + 1
         worst = sorted(unmet, key=lambda key: -unmet[key])[:3]
-        said = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
+        broken = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
         return (
             f"brief={self.request.brief}: none of {len(real):,} particles met it; the furthest had "
             f"{100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it most "
-            f"break {said}. Raise particles=, or ask for less"
+            f"break {broken}. Raise particles=, or ask for less"
         )
 
 
-def _said(facts: dict[str, Any]) -> str:
+def _summary(facts: dict[str, Any]) -> str:
     how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
-    told = f", told {', '.join(facts['told'])}," if facts["told"] else ""
+    given = f", conditioned on {', '.join(facts['told'])}," if facts["told"] else ""
     error = facts["probability_standard_error"]
     return (
         f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
-        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{told} meet the brief"
+        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{given} meet the brief"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
 from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
@@ -21,7 +22,6 @@ from discrete_diffusion.sampling.soft_guidance import SoftGuidance
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
     from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.requests import Request
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 def load_brief(request: Request, vocab: VocabConfig) -> Brief:
-    """That of ``brief``; ``ValueError`` for one that is wrong or that no diagram meets, and for
+    """Brief of a request; ``ValueError`` for one that is wrong or that no diagram meets, and for
     options that do not go with one."""
     for key, why in (
-        ("num_rooms", "say it in the brief, num_rooms: 5-7"),
-        ("trajectory", "samples that meet one come from many; leave it out"),
+        ("num_rooms", "write it into the brief, as in num_rooms: 5-7"),
+        ("trajectory", "diagrams are chosen among many samples; leave it out"),
     ):
         if request.get(key):
             raise ValueError(f"{key}={request[key]} does not go with brief=: {why}")
@@ -46,17 +46,22 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
             "a plan; take buildable=true"
         )
     words = vocabulary_of_graph(vocab)
-    if isinstance(request.brief, GivenObjects):
-        brief = brief_of(request.brief.one_object())
-    else:
-        brief = read_brief(request.brief)
+    brief = _requested_brief(request.brief)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
         raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={request.brief}"))
     return replace(brief, buildable=brief.buildable or bool(buildable))
 
 
-def told_by(
+def _requested_brief(given: str | GivenObjects) -> Brief:
+    """A ``Brief``, or what its keys say: those of an object or of a file."""
+    if not isinstance(given, GivenObjects):
+        return read_brief(given)
+    alone = given.objects[0] if len(given.objects) == 1 else None
+    return alone if isinstance(alone, Brief) else brief_of(given.one_object())
+
+
+def stated_condition(
     brief: Brief, trained: TrainedModel, vocab: VocabConfig
 ) -> tuple[dict[str, Tensor], list[str]]:
     """The condition of one row that the network is given for the brief, and what it says, in words;
@@ -64,7 +69,7 @@ def told_by(
     plans that it was not trained on."""
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
-    for name in brief.told.names:
+    for name in brief.plan_facts.names:
         if name not in known:
             raise ValueError(
                 f"{name}: {trained.path} was not trained on it; leave it out of the brief, or "
@@ -81,15 +86,15 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
     return facts.stated(
         num_rooms=brief.num_rooms.exact,
         counts={rule.kind.types: rule.number.exact for rule in brief.counts},
-        area=brief.told.area,
-        outline=brief.told.outline,
-        front_door=brief.told.front_door,
+        area=brief.plan_facts.area,
+        outline=brief.plan_facts.outline,
+        front_door=brief.plan_facts.front_door,
     )
 
 
 @dataclass(frozen=True)
 class BriefPredicate:
-    """Whether diagrams meet a brief, floor plan included if that is requested; None: undecided."""
+    """Predicate: a diagram meets a brief, floor plan included if requested; None: undecided."""
 
     brief: Brief
     shard: Shard

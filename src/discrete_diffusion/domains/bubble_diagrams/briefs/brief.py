@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
@@ -17,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 
 BESIDE = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, whatever their direction."""
@@ -26,8 +27,11 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Source:
-    """Where a rule stands: ``line``, from 1 on, None of one that is no text; ``key``, such as
-    ``rooms.Bedroom``; ``text``, as it was written."""
+    """Place of a rule in a file.
+
+    ``key``: such as ``rooms.Bedroom``. ``text``: as it was written. ``line``: from 1 on; None for
+    a rule of a Python object.
+    """
 
     key: str = ""
     text: str = ""
@@ -73,8 +77,10 @@ class Kind:
 
 
 class Quantity(StrEnum):
-    """``some``: at least one pair is so; ``every``: each subject is so to some other room; ``no``:
-    no pair is."""
+    """Number of pairs that a relation must hold for.
+
+    ``some``: at least one pair; ``every``: each subject with some other room; ``no``: no pair.
+    """
 
     SOME = "some"
     EVERY = "every"
@@ -83,19 +89,20 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True)
 class CountRule:
-    """So many rooms of a kind."""
+    """Number of rooms of a kind."""
 
     kind: Kind
     number: Numbers
     source: Source = field(default=Source(), compare=False)
 
     def holds(self, diagram: BubbleDiagram) -> bool:
+        """True if a diagram obeys the rule."""
         return sum(room in self.kind.types for room in diagram.rooms) in self.number
 
 
 @dataclass(frozen=True)
 class RelationRule:
-    """ "Some, every or no subject is so to an object", of two different rooms.
+    """Relation of some, every or no ``subject`` to an ``object``, which is another room.
 
     ``subject``, ``object``: a kind of rooms, or the name of one of ``Brief.named``. ``relations``:
     codes, any of them, read from the subject.
@@ -109,7 +116,7 @@ class RelationRule:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The named rooms it speaks of."""
+        """Named rooms in it."""
         return tuple(end for end in (self.subject, self.object) if isinstance(end, str))
 
 
@@ -121,6 +128,7 @@ class DegreeRule:
     source: Source = field(default=Source(), compare=False)
 
     def holds(self, diagram: BubbleDiagram) -> bool:
+        """True if a diagram obeys the rule."""
         ends = [room for i, j, _ in diagram.relations for room in (i, j)]
         return all(ends.count(room) <= self.most for room in range(diagram.num_rooms))
 
@@ -132,6 +140,7 @@ class ConnectedRule:
     source: Source = field(default=Source(), compare=False)
 
     def holds(self, diagram: BubbleDiagram) -> bool:
+        """True if a diagram obeys the rule."""
         beside = {room: {room} for room in range(diagram.num_rooms)}
         for i, j, _ in diagram.relations:
             merged = beside[i] | beside[j]
@@ -162,13 +171,22 @@ class PlanFacts:
 
 @dataclass(frozen=True)
 class Brief:
-    """Everything that is requested; a diagram meets it if all rules hold together.
+    """Everything that is requested of a diagram, which meets it if all rules hold together.
 
-    ``num_rooms``: the diagram's number of rooms. ``named``: rooms that relations speak of by a
-    name, all different ones, each of a kind; the relations hold of one choice of them.
-    ``buildable``: there is a floor plan, see ``have_plans``. ``told``: facts that no diagram shows,
-    for a model conditioned on plans. ``sources``: those of ``num_rooms``, ``buildable`` and
-    ``named.NAME``. ``left_out``: other requests of its file, which cannot be stated of a diagram.
+    ``read_brief(path)`` reads one from a file, ``brief_of(mapping)`` from an object.
+
+    Args:
+        num_rooms: the diagram's number of rooms.
+        counts: numbers of rooms of a kind.
+        relations: between rooms of a kind or named rooms.
+        named: kinds of the rooms that relations name; all are different rooms, and the relations
+            hold for one choice of them.
+        degree: limit on the neighbours of a room.
+        connected: rule that all rooms can be reached; None: they need not.
+        buildable: a floor plan of the diagram exists, see ``have_plans``.
+        plan_facts: facts that no diagram shows, for a model conditioned on plans.
+        sources: places of ``num_rooms``, ``buildable`` and ``named.NAME`` in the file.
+        left_out: other requests of the file, which cannot be stated of a diagram.
     """
 
     num_rooms: Numbers = field(default_factory=lambda: Numbers(1))
@@ -178,30 +196,58 @@ class Brief:
     degree: DegreeRule | None = None
     connected: ConnectedRule | None = None
     buildable: bool = False
-    told: PlanFacts = field(default_factory=PlanFacts)
+    plan_facts: PlanFacts = field(default_factory=PlanFacts)
     sources: Mapping[str, Source] = field(default_factory=dict, compare=False)
     left_out: Sequence[str] = field(default=(), compare=False)
 
+    def sample(self, model: Any, num: int | None = None, **options: Any) -> Diagrams:
+        """Sample diagrams that meet this brief, as ``discrete-diffusion sample brief=FILE`` does.
+
+        Args:
+            model: a model of diagrams, as ``discrete_diffusion.load`` returns it.
+            num: number of diagrams; None: 64.
+            **options: other keywords of the model's ``sample``, such as ``seed``, ``method`` and
+                ``buildable``; with ``given``, the diagrams are completions of partial ones.
+
+        Returns:
+            The diagrams.
+
+        Raises:
+            TypeError: ``model`` has no ``sample``.
+            ValueError: no diagram meets the brief, too few samples do, or an option does not go
+                with a brief.
+        """
+        if not hasattr(model, "sample"):
+            raise TypeError(f"expected a model that load(path) returns, got {model!r:.100}")
+        return model.sample(num, brief=self, **options)
+
     @property
     def rules(self) -> Iterator[Rule]:
-        """All but the number of rooms and ``buildable``."""
+        """Rules but for the number of rooms and ``buildable``."""
         yield from self.counts
         yield from self.relations
         yield from (rule for rule in (self.degree, self.connected) if rule is not None)
 
     @property
     def of_named(self) -> tuple[RelationRule, ...]:
-        """Relations that hold together, of one choice of named rooms."""
+        """Relations of named rooms, which hold together for one choice of them."""
         return tuple(rule for rule in self.relations if rule.names)
 
     @property
     def of_kinds(self) -> tuple[RelationRule, ...]:
-        """The others, which hold each for itself."""
+        """Relations of kinds of rooms, each of which holds for itself."""
         return tuple(rule for rule in self.relations if not rule.names)
 
     def unmet(self, diagram: BubbleDiagram) -> list[str]:
-        """The keys of the rules that a diagram breaks; empty if it meets the brief, ``buildable``
-        aside. Where no choice of named rooms will do: ``named``."""
+        """Keys of the rules that a diagram breaks, ``buildable`` aside.
+
+        Args:
+            diagram: any diagram.
+
+        Returns:
+            The keys, empty if the diagram meets the brief; ``named`` where no choice of named rooms
+            obeys the relations.
+        """
         broken = [] if diagram.num_rooms in self.num_rooms else ["num_rooms"]
         relation = _relations_of(diagram)
         for rule in self.rules:

@@ -69,13 +69,13 @@ class BriefEvaluation(Evaluation):
     def notes(self) -> list[str]:
         notes = [f"Brief: {self.facts['brief']}.", *self.matches.notes()]
         if self.brief.buildable:
-            notes.append("buildable was asked of samples, not of data, which come from plans.")
-        if told := self.facts["told"]:
+            notes.append("buildable was required of samples, not of data, which come from plans.")
+        if stated := self.facts["told"]:
             notes.append(
-                f"The model was told: {', '.join(told)}. Its share that meets the brief is of what "
-                "it draws then."
+                f"The model was conditioned on: {', '.join(stated)}. Its share that meets the "
+                "brief is of what it draws then."
             )
-        if unseen := self.brief.told.names:
+        if unseen := self.brief.plan_facts.names:
             notes.append(f"No diagram shows {', '.join(unseen)}: the data are of any.")
         asked = self.facts["num_samples"]
         for method in self.methods:
@@ -132,10 +132,10 @@ def _notes_of(method: MethodScores, asked: int) -> list[str]:
     name, num = method.name.replace("_", " "), len(method.diagrams)
     notes = []
     if method.facts["exact"]:
-        said = "draws from the model's own distribution given the brief"
+        verb = "draws from the model's own distribution given the brief"
     else:
-        said = f"is approximate: {method.facts['approximate_because']}"
-    notes.append(f"{name[0].upper()}{name[1:]} {said}.")
+        verb = f"is approximate: {method.facts['approximate_because']}"
+    notes.append(f"{name[0].upper()}{name[1:]} {verb}.")
     if num < asked:
         of_these = "; its coverage and distances are of these" if num else ""
         key = "rejection_calls" if "rejection_calls" in method.facts else "tries"

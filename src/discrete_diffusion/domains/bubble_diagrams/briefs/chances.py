@@ -1,4 +1,4 @@
-"""How likely unfinished diagrams are to meet a brief: the look-ahead of its particles."""
+"""Probabilities that unfinished diagrams meet a brief: the look-ahead of its particles."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Beliefs:
 
 
 class BriefConstraint(Constraint):
-    """That diagrams meet a brief, its number of rooms and ``buildable`` aside.
+    """Constraint that diagrams meet a brief, its number of rooms and ``buildable`` aside.
 
     The look-ahead takes all that is not sampled yet as independent, as the network says of each
     token, and multiplies the chances of the rules:
@@ -188,7 +188,7 @@ class BriefConstraint(Constraint):
         return chance
 
     def _of_named(self, beliefs: Beliefs) -> Tensor:
-        """That there are different rooms for all names, of which the rules hold together."""
+        """Chance that there are different rooms for all names, of which the rules hold together."""
         names, brief = list(self.brief.named), self.brief
         kinds = [beliefs.of_kind(kind) for kind in brief.named.values()]
         choices = torch.tensor([*permutations(range(self.vocab.n_max), len(names))])
@@ -244,7 +244,7 @@ def _of_kinds(quantity: Quantity, subject: Tensor, related: Tensor, object: Tens
 
 
 def _few_beside(beliefs: Beliefs, most: int) -> Tensor:
-    """That no room has more than ``most`` others beside it, each room for itself."""
+    """Chance that no room has more than ``most`` others beside it, each room for itself."""
     beside = beliefs.related(BESIDE)
     number = beside.new_zeros(*beside.shape[:-1], most + 1)  # of neighbours so far
     number[..., 0] = 1

@@ -65,7 +65,7 @@ def check_brief(options: argparse.Namespace) -> None:
 def verdict(
     found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
 ) -> str:
-    """Whether it can be met, in words; a line for each rule of a contradiction."""
+    """Sentences that say if a brief can be met; a line for each rule of a contradiction."""
     scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
     if found.can_be_met is None:
         if found.example is None and brief.buildable:
@@ -104,16 +104,16 @@ def rarity(brief: Brief, plans: list[BubbleDiagram], title: str) -> str:
             f"{title}: none of {len(plans):,} meets it{aside}; their share is at most {high:.2g}, "
             f"with {confidence} confidence"
         )
-    said = (
+    text = (
         f"{title}: {len(met):,} of {len(plans):,} meet it{aside}, a share of "
         f"{len(met) / len(plans):.2g} ({confidence} interval {low:.2g} to {high:.2g})"
     )
     if brief.buildable and is_installed():
         first = met[:_NUM_DECIDED]
         built = sum(map(has_floor_plan, first))
-        said += f"; of the first {len(first)} of them {built} have a floor plan"
-        said += ", so that it can be met" if built else ""
-    return said
+        text += f"; of the first {len(first)} of them {built} have a floor plan"
+        text += ", so that it can be met" if built else ""
+    return text
 
 
 def interval(hits: int, num: int) -> tuple[float, float]:

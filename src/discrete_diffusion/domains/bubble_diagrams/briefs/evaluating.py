@@ -12,7 +12,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.answering import Answer, 
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     load_brief,
     softly_steered,
-    told_by,
+    stated_condition,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief_evaluation import BriefEvaluation
 from discrete_diffusion.domains.bubble_diagrams.briefs.matches import Matches
@@ -78,7 +78,7 @@ def evaluate_brief(
     all against the data that meet it; see docs/briefs.md."""
     start = time.perf_counter()
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
-    condition, told = told_by(brief, trained, vocab)
+    condition, stated = stated_condition(brief, trained, vocab)
     trained.check_weights()
     real = real_data_for_model(request, trained, vocab)
     matches = Matches.of(brief, real, words)
@@ -106,7 +106,7 @@ def evaluate_brief(
         "num_samples": num,
         "method": scores[0].name,
         **{key: scores[0].facts[key] for key in ("exact", "approximate_because")},
-        "told": told,
+        "told": stated,
         "left_out": left_out,
         "seconds": time.perf_counter() - start,
     }

@@ -1,4 +1,4 @@
-"""Whether a brief can be met at all, and if not, which of its rules contradict each other."""
+"""Check that a brief can be met at all, and if not, which of its rules contradict each other."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _contradiction(members: Sequence[_Demand], is_irreducible: bool) -> Feasibil
 def _solved(
     brief: Brief, n_max: int, vocabulary: PlanVocabulary, effort: float, seed: int = 0
 ) -> tuple[bool | None, BubbleDiagram | None]:
-    """Whether there is such a diagram, and one; None: not decided, also of more rooms than
+    """True and such a diagram if there is one; None: not decided, also of more rooms than
     ``MOST_ROOMS``."""
     least, most = least_and_most(brief, n_max)
     least = max(least, len(brief.named))
@@ -229,7 +229,7 @@ def _with_plan(
 
 
 def has_floor_plan(diagram: BubbleDiagram, effort: float = EFFORT) -> bool:
-    """Whether one was found in which rooms do not overlap; of a diagram that says no directions,
+    """True if one was found in which rooms do not overlap; of a diagram that says no directions,
     none is looked for."""
     if not diagram.vocabulary.has_directions:
         return False

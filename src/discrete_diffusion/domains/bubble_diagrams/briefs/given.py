@@ -45,15 +45,15 @@ way."""
 
 
 def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
-    """How completions that meet ``brief`` are sampled and chosen.
+    """Function that samples and chooses completions that meet ``brief``.
 
     Raises ``ValueError`` as ``load_brief``, and for a brief that says more than diagrams do.
     """
     brief = load_brief(request, vocab)
-    if brief.told.names:
+    if brief.plan_facts.names:
         raise ValueError(
-            f"{brief.told.names[0]} of brief={request.brief} does not go with given= yet; leave "
-            "one of them out"
+            f"{brief.plan_facts.names[0]} of brief={request.brief} does not go with given= yet; "
+            "leave one of them out"
         )
     return BriefChoice(request, trained, brief, vocab)
 

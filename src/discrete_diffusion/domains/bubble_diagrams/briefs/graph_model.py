@@ -58,7 +58,7 @@ class GraphModel:
             self._add_connected()
 
     def solve(self, effort: float, *, seed: int = 0) -> tuple[bool | None, BubbleDiagram | None]:
-        """Whether there is one, and one if there is; None if the ``effort`` does not do."""
+        """True and a solution if there is one; None if the ``effort`` does not do."""
         solver = self._solver.CpSolver()
         solver.parameters.max_deterministic_time = effort
         solver.parameters.num_workers = 1
@@ -85,7 +85,7 @@ class GraphModel:
         return self.model.new_bool_var("")
 
     def _add_rooms(self) -> None:
-        """Which there are, and of which type."""
+        """Add variables for the rooms that there are, and their types."""
         self._active = [self._new() for _ in self._rooms]
         needed = max(self._least, len(self._names))
         for i, active in enumerate(self._active):
@@ -128,8 +128,8 @@ class GraphModel:
         sets = [rule.relations for rule in self._brief.relations]
 
         def signature(code: int) -> tuple[Any, ...]:
-            told = [one in each for one in (code, INVERSE[code]) for each in sets]
-            return (code == NO_EDGE, *(signs[code] for _, signs in ORDERS), *told)
+            members = [one in each for one in (code, INVERSE[code]) for each in sets]
+            return (code == NO_EDGE, *(signs[code] for _, signs in ORDERS), *members)
 
         groups = self._groups([*sorted(self._vocabulary.relation_codes), NO_EDGE], signature)
         self._pair = {

@@ -51,7 +51,7 @@ class Matching:
         return DiagramSet(self.diagrams, self.words)
 
     def facts(self) -> dict[str, Any]:
-        """For ``metrics.json``; an exact 95 % interval of the share."""
+        """Values for ``metrics.json``; an exact 95 % interval of the share."""
         return {
             "name": self.name,
             "num": self.num,
@@ -63,7 +63,7 @@ class Matching:
 
 @dataclass(frozen=True)
 class Matches:
-    """Those of the ``train`` data, None if they are unknown, of the ``held_out`` data, and of all
+    """Matches of the ``train`` data, None if they are unknown, of the ``held_out`` data, and of all
     data at hand, ``known``, from which floors are sampled. ``buildable`` is not checked on data."""
 
     train: Matching | None
@@ -112,7 +112,7 @@ class Matches:
         notes = [f"{counts[0].upper()}{counts[1:]}."]
         reference = self.reference
         if reference is None:
-            return [*notes, "No data meet the brief, so nothing is said of coverage and distances."]
+            return [*notes, "No data meet the brief, so coverage and distances are not measured."]
         notes.append(f"Samples are compared with those of {reference.name}.")
         if reference is not self.held_out:
             notes[-1] += (

@@ -85,7 +85,7 @@ class MethodScores:
 
     @property
     def network_calls(self) -> float:
-        """In all."""
+        """Network calls of all samples."""
         return float(self.facts["network_calls_per_sample"]) * max(len(self.diagrams), 1)
 
     @property
@@ -100,7 +100,7 @@ class MethodScores:
         return share_error(self.share_met, len(self.diagrams))
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         found: dict[str, Any] = {
             "num_samples": len(self.diagrams),
             "num_met": self.num_met,

@@ -70,7 +70,7 @@ class Node:
 
     @property
     def shown(self) -> str:
-        """For a sentence that says what was got."""
+        """Text of the value, for a message that says what was got."""
         if isinstance(self.value, dict):
             return "keys with values"
         if isinstance(self.value, tuple):
@@ -169,8 +169,8 @@ def _not_yaml(text: str, error: yaml.MarkedYAMLError) -> BriefError:
         return BriefError("a tab; indent with spaces", line=line)
     if error.problem and "but found another document" in error.problem:
         return BriefError("a second document begins; write one brief per file", line=line)
-    said = "; ".join(filter(None, (error.context, error.problem)))
-    return BriefError(f"neither YAML nor JSON: {said}", line=line)
+    reason = "; ".join(filter(None, (error.context, error.problem)))
+    return BriefError(f"neither YAML nor JSON: {reason}", line=line)
 
 
 class _Reading:

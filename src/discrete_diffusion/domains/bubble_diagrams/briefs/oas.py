@@ -34,7 +34,7 @@ _TOUCHING = {"must_touch": Quantity.SOME, "avoid_touch": Quantity.NO}
 
 
 def is_program(root: Node) -> bool:
-    """Whether the keys are those of an OAS-Program: "oas_program", or a list of rooms."""
+    """True if the keys are those of an OAS-Program: "oas_program", or a list of rooms."""
     rooms = root.value.get("rooms")
     listed = rooms is not None and isinstance(rooms.value, tuple) and bool(rooms.value)
     return "oas_program" in root.value or (listed and isinstance(rooms.value[0].value, dict))

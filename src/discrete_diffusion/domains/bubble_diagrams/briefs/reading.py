@@ -87,7 +87,7 @@ class _Reading:
     degree: DegreeRule | None = None
     connected: ConnectedRule | None = None
     buildable: bool = False
-    told: PlanFacts = field(default_factory=PlanFacts)
+    plan_facts: PlanFacts = field(default_factory=PlanFacts)
     sources: dict[str, Source] = field(default_factory=dict)
 
     def brief(self, root: Node) -> Brief:
@@ -106,7 +106,7 @@ class _Reading:
             degree=self.degree,
             connected=self.connected,
             buildable=self.buildable,
-            told=self.told,
+            plan_facts=self.plan_facts,
             sources=self.sources,
         )
 
@@ -171,15 +171,15 @@ class _Reading:
         self.buildable = _flag(node)
 
     def read_area(self, node: Node) -> None:
-        self.told = replace(self.told, area=area_of(node))
+        self.plan_facts = replace(self.plan_facts, area=area_of(node))
 
     def read_outline(self, node: Node) -> None:
-        self.told = replace(self.told, outline=outline_of(node))
+        self.plan_facts = replace(self.plan_facts, outline=outline_of(node))
 
     def read_front_door(self, node: Node) -> None:
-        if self.told.outline is None:
+        if self.plan_facts.outline is None:
             raise node.error("a front door has its place in an outline; give outline: too")
-        self.told = replace(self.told, front_door=point_of(node))
+        self.plan_facts = replace(self.plan_facts, front_door=point_of(node))
 
     def _check_new(self, node: Node, name: str) -> None:
         """``BriefError`` for the name of a group or a room that is taken, or is no single word."""

@@ -1,4 +1,4 @@
-"""Whether a brief contradicts itself, by counting rooms and by orders of named rooms."""
+"""Contradictions within a brief, found by counting rooms and by orders of named rooms."""
 
 from __future__ import annotations
 

@@ -79,12 +79,12 @@ def _of_sentence(node: Node, text: str) -> tuple[Quantity, str, str, str]:
 
 
 def _bare(words: list[str]) -> list[str]:
-    """Without "is" and "are"."""
+    """Words without "is" and "are"."""
     return words[:-1] if len(words) > 1 and words[-1].casefold() in ("is", "are") else words
 
 
 def _place(node: Node, words: list[str]) -> tuple[int, int]:
-    """Where the relation stands in a sentence, with words on either side."""
+    """Place of the relation in a sentence, with words on either side."""
     for start in range(1, len(words) - 1):
         for stop in range(min(len(words) - 1, start + _LONGEST_RELATION), start, -1):
             if codes_of_relation(" ".join(words[start:stop])) is not None:

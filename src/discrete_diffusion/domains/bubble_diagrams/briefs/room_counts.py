@@ -1,4 +1,4 @@
-"""Whether rooms of every type can be counted out so that all numbers hold."""
+"""Check that rooms of every type can be counted out so that all numbers hold."""
 
 from __future__ import annotations
 

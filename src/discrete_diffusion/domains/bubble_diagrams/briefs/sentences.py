@@ -36,20 +36,22 @@ _SAID = {
 def sentences(brief: Brief) -> list[str]:
     """Sentences: one for each rule, and one for what its file requests that no diagram says."""
     number = brief.num_rooms
-    said = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
+    sentences = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
     if number == Numbers(1):
-        said = ["Any number of rooms."]
-    said += [sentence_of(rule) for rule in brief.counts]
-    said += [named_sentence(name, kind) for name, kind in brief.named.items()]
+        sentences = ["Any number of rooms."]
+    sentences += [sentence_of(rule) for rule in brief.counts]
+    sentences += [named_sentence(name, kind) for name, kind in brief.named.items()]
     if len(brief.named) > 1:
         names = [f'"{name}"' for name in brief.named]
-        said.append(f"{_listed(names, 'and')} are different rooms.")
-    said += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
+        sentences.append(f"{_listed(names, 'and')} are different rooms.")
+    sentences += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
     if brief.buildable:
-        said.append("There is a floor plan with these relations.")
-    if names := [name.replace("_", " ") for name in brief.told.names]:
-        said.append(f"A model is told the {_listed(names, 'and')}; no diagram shows it.")
-    return said
+        sentences.append("There is a floor plan with these relations.")
+    if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
+        sentences.append(
+            f"A model is conditioned on the {_listed(names, 'and')}; no diagram shows it."
+        )
+    return sentences
 
 
 def named_sentence(name: str, kind: Kind) -> str:
@@ -85,14 +87,14 @@ def _count(rule: CountRule) -> str:
 
 def _relation(rule: RelationRule) -> str:
     target = _end(rule.object, "any" if rule.quantity is Quantity.NO else "some")
-    said = f"{relations_said(rule.relations)} {target}"
+    relation = f"{relation_words(rule.relations)} {target}"
     if isinstance(rule.subject, str):
         negated = "not " if rule.quantity is Quantity.NO else ""
-        return f"{_end(rule.subject, '')} is {negated}{said}."
-    return f"{_capital(rule.quantity.value)} {_word(rule.subject)} is {said}."
+        return f"{_end(rule.subject, '')} is {negated}{relation}."
+    return f"{_capital(rule.quantity.value)} {_word(rule.subject)} is {relation}."
 
 
-def relations_said(relations: Iterable[int]) -> str:
+def relation_words(relations: Iterable[int]) -> str:
     """``beside``, ``left of, or below``."""
     codes = frozenset(relations)
     if codes == BESIDE:

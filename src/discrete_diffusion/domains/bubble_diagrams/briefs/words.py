@@ -93,8 +93,10 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
     if several := may_mean(word, ROOM_TYPES):
         raise node.error(f"{word!r} may be {' or '.join(several)}: write which")
     known = [*ROOM_TYPES, *(name for name in groups if name not in ROOM_TYPES), *names]
-    said = unknown_name("room type, group or name" if names else "room type or group", word, known)
-    raise node.error(said)
+    message = unknown_name(
+        "room type, group or name" if names else "room type or group", word, known
+    )
+    raise node.error(message)
 
 
 def either(kinds: Iterable[Kind]) -> Kind:
@@ -120,7 +122,7 @@ def codes_of_relation(phrase: str) -> frozenset[int] | None:
 
 
 def relation_of(node: Node, phrase: str) -> frozenset[int]:
-    """As ``codes_of_relation``; ``BriefError`` if it is none, or "no-edge"."""
+    """Codes of ``codes_of_relation``; ``BriefError`` if it is none, or "no-edge"."""
     codes = codes_of_relation(phrase)
     if codes is None:
         known = [name for name in RELATIONS if name != RELATIONS[NO_EDGE]]

@@ -85,7 +85,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     in_folder = options.each or (one_each and len(taken) > 1)
     plans = [] if format is None else _plans(taken, options)
     write_each = partial(
-        writers.write_each, folder, suffix, replaced=_say_where if options.overwrite else None
+        writers.write_each, folder, suffix, replaced=_print_place if options.overwrite else None
     )
     if format is not None and in_folder:
         write_each(plans, lambda path, plan: write_plan(path, plan, format))
@@ -96,7 +96,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     elif suffix == ".jsonl":
         writers.write_diagrams(target, taken, names=not options.codes)
     elif options.node_link:
-        writers.write_node_link(target, taken)
+        writers.write_networkx_json(target, taken)
     elif suffix == ".json":
         writers.write_json_list(target, taken, names=not options.codes)
     elif in_folder:
@@ -130,7 +130,7 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
     return plans
 
 
-def _say_where(aside: Path) -> None:
+def _print_place(aside: Path) -> None:
     print(f"what was there is now {aside}")
 
 

@@ -128,11 +128,11 @@ def complete(
     finished: list[Tensor] = []
     if (on_sampled := model.on_sampled) is not None:
 
-        def tell(rows: Tensor, output: SampleOutput) -> None:
+        def report(rows: Tensor, output: SampleOutput) -> None:
             finished.append(rows)
             on_sampled(rows, numbered_as_given(output, arranged, real, known, rows, way).diagrams)
 
-        model = replace(model, on_sampled=tell)
+        model = replace(model, on_sampled=report)
     output = sample_in_batches(
         model,
         real,

@@ -19,7 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.completion.completions import (
     complete,
 )
 from discrete_diffusion.domains.bubble_diagrams.completion.weighing import UnseenError
-from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import never_valid
 from discrete_diffusion.domains.bubble_diagrams.pictures.completion_pictures import (
@@ -72,7 +72,7 @@ def complete_file(
     """
     _check_file(request, trained)
     check_directions(request, trained, vocab)
-    way = Way("", vocab) if choose is not None else Way.asked(request, vocab)
+    way = Way("", vocab) if choose is not None else Way.requested(request, vocab)
     completion = CompletionRequest(
         partials=_partials(request, vocab, way),
         vocab=vocab,
@@ -98,7 +98,7 @@ def complete_file(
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
-        logger.info("%s", way.said(weights))
+        logger.info("%s", way.summary(weights))
     why = _approximations(trained, completed, of_choice.get("num_particles"))
     facts = {
         "completions": completion.num,

@@ -44,7 +44,7 @@ class ConditioningScores:
     obeyed: dict[float, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         return {
             "told_num_held_out": self.num,
             "told": {
@@ -69,12 +69,12 @@ class ConditioningScores:
 
     def note(self) -> str:
         return (
-            "What it is told: samples above were told nothing; the bound is that of diagrams with "
+            "Conditions: samples above were given none; the bound is that of diagrams with "
             "all their facts. Nats more: of the same diagrams and noise, ± standard error."
         )
 
 
-def measure_told(
+def measure_conditioning(
     model: Model, data: DiagramDataset, split: str, seed: int
 ) -> ConditioningScores | None:
     """Scores of the first ``NUM`` diagrams of a split; None for a model without conditions."""
@@ -90,8 +90,8 @@ def measure_told(
         changed[f"told the {name} of another"] = condition.where(~columns, condition[other])
     bounds: dict[str, Tensor] = {}
     batch = data.augment(examples, make_generator(seed, *_BOUND))
-    for name, told in progress.track(list(changed.items()), "telling the model of plans", "times"):
-        rows = Examples(batch.x0, batch.real, batch.log_num_orders, conditions={"condition": told})
+    for name, given in progress.track(list(changed.items()), "changing the conditions", "times"):
+        rows = Examples(batch.x0, batch.real, batch.log_num_orders, conditions={"condition": given})
         batches = [rows[k : k + size].batch() for k in range(0, len(rows), size)]
         bounds[name] = sample_bounds(
             model.algorithm,

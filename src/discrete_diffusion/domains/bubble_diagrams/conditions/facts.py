@@ -68,7 +68,7 @@ class Facts:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
-        """Those of ``data.condition``, None if it has none; ``ValueError`` for an unknown one."""
+        """Facts of ``data.condition``, None if it has none; ``ValueError`` for an unknown one."""
         asked, known = data.get("condition"), (*OF_ROOMS, *OF_PLANS)
         if not asked:
             return None
@@ -90,7 +90,7 @@ class Facts:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many numbers each fact has."""
+        """Sizes of the facts, in numbers."""
         return tuple(size for name in self.names for size in self._sizes_of(name))
 
     def _sizes_of(self, name: str) -> tuple[int, ...]:
@@ -104,7 +104,7 @@ class Facts:
         }[name]
 
     def _width(self, name: str) -> int:
-        """How many numbers the facts of one of the ``names`` have together."""
+        """Size, in numbers, of the facts of one of the ``names`` together."""
         return sum(self._sizes_of(name))
 
     @property
@@ -157,8 +157,8 @@ class Facts:
         check_metres(
             [in_metres(boxed[k].boxes or (), units[k]) for k in known], [units[k] for k in known]
         )
-        told = enumerate(progress.track(diagrams, "measuring plans", "plans"))
-        return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in told])
+        numbered = enumerate(progress.track(diagrams, "measuring plans", "plans"))
+        return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in numbered])
 
     def _of_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
         if diagram.boxes is None:
@@ -229,12 +229,12 @@ class Facts:
         if "counts" in self.names:
             for ids in self.kinds.values():
                 codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
-                said = {
+                numbers = {
                     number
                     for types, number in counts.items()
                     if number is not None and self._in_vocabulary(types) == codes
                 }
-                parts.append(_exactly(min(said, default=None), one_hot))
+                parts.append(_exactly(min(numbers, default=None), one_hot))
         inside = None if outline is None else _shapely().Polygon(outline)
         parts.append(self._numbers(area, inside, front_door))
         return torch.cat(parts).unsqueeze(0)
@@ -262,7 +262,7 @@ def _around(boxes: Sequence[BaseGeometry]) -> BaseGeometry:
 
 
 def _cells(outline: BaseGeometry) -> Any:
-    """Which cells have their middle inside, row by row from the top, then width and height."""
+    """Cells with their middle inside, row by row from the top, then width and height."""
     x0, y0, x1, y1 = outline.bounds
     steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL
     x, y = np.meshgrid(*(steps + middle for middle in _middle((x0, y0), (x1, y1))))
@@ -271,7 +271,7 @@ def _cells(outline: BaseGeometry) -> Any:
 
 
 def _shapely() -> Any:
-    """``ValueError`` without it."""
+    """Import shapely; ``ValueError`` if it is not installed."""
     try:
         import shapely
     except ImportError as error:

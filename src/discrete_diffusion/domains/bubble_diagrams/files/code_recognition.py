@@ -1,4 +1,4 @@
-"""Which table the room codes of a file belong to, where nothing names it."""
+"""Recognition of the table that the room codes of a file belong to, where nothing names it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _sign(plan: RoomCodes, name: str) -> str | None:
 
 
 def _speaks_against(plan: RoomCodes, name: str) -> bool:
-    """Whether another table makes sense of a plan that this one reads without sense, or not."""
+    """True if another table makes sense of a plan that this one does not."""
     signs = {other: _sign(plan, other) for other in CODE_TABLES}
     own = signs.pop(name)
     if own is None:
@@ -196,7 +196,7 @@ def _refusal(
         if sum(num for plan, num in counts.items() if read[plan] is not None) > _DOUBTFUL * total:
             groups.setdefault(tuple(read.values()), []).append(name)
     names = [group[0] for group in groups.values()]
-    shown = _telling_codes(names, counts)
+    shown = _distinctive_codes(names, counts)
     parts = []
     for rooms_of_plans, group in groups.items():
         pairs = zip(counts.values(), rooms_of_plans, strict=True)
@@ -218,7 +218,7 @@ def _refusal(
     )
 
 
-def _telling_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
+def _distinctive_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
     """The most frequent codes that the tables read differently, ascending."""
     frequent = Counter(code for plan in counts.elements() for code in plan.integers)
     differing = [

@@ -131,7 +131,7 @@ def check_table(name: str | None) -> None:
 
 
 class RoomCodes(NamedTuple):
-    """How a record writes its rooms.
+    """Codes with which a record writes its rooms.
 
     ``integers``: its room codes; ``named``: a room is given by name; ``table``: of the codes, where
     the record or its format names one; ``unknown``: a room is null.
@@ -144,12 +144,12 @@ class RoomCodes(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Nothing in the record says what its codes mean."""
+        """True if nothing in the record says what its codes mean."""
         return bool(self.integers) and not self.named and self.table is None
 
 
 def codes_of(rooms: object, table: object = None) -> RoomCodes:
-    """How ``rooms`` are written, whatever may be wrong with them."""
+    """Codes with which ``rooms`` are written, whatever may be wrong with them."""
     given = rooms if isinstance(rooms, list) else []
     return RoomCodes(
         integers=tuple(room for room in given if type(room) is int),
@@ -219,7 +219,7 @@ def room_types(
     return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)
 
 
-def told_apart(
+def number_bedrooms(
     rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
 ) -> list[object]:
     """Rooms with those that are named "Bedroom 1", "Bedroom 2", ... distinguished, as bedrooms of a

@@ -32,8 +32,8 @@ class StatedRelation(NamedTuple):
     code: int
 
     def __str__(self) -> str:
-        said = f"room {self.i} {RELATIONS[self.code]} room {self.j}"
-        return f"{self.field} ({said})" if self.field else said
+        wording = f"room {self.i} {RELATIONS[self.code]} room {self.j}"
+        return f"{self.field} ({wording})" if self.field else wording
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -77,8 +77,8 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
 
 def _refuse_second(relation: StatedRelation, before: StatedRelation) -> NoReturn:
     name = RELATIONS[relation.code]
-    said = RELATIONS[before.seen_from(relation.i)]
+    wording = RELATIONS[before.seen_from(relation.i)]
     rooms = f"rooms {relation.i} and {relation.j}"
-    if said == name:
+    if wording == name:
         raise DiagramError(relation.field, f"{rooms} are listed twice, see {before.field}")
-    raise DiagramError(relation.field, f"{rooms}: {name}, but {before.field} says {said}")
+    raise DiagramError(relation.field, f"{rooms}: {name}, but {before.field} says {wording}")

@@ -50,8 +50,8 @@ def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
     check_size(len(graph), n_max, GRAPH)
     types = [_NUMBER.sub("", name) for name in graph]
     if COUNTS in data and data[COUNTS] != (counted := dict(Counter(types))):
-        said = f"{reprlib.repr(data[COUNTS])}, but the graph has {reprlib.repr(counted)}"
-        raise DiagramError(COUNTS, f"says {said}")
+        value = f"{reprlib.repr(data[COUNTS])}, but the graph has {reprlib.repr(counted)}"
+        raise DiagramError(COUNTS, f"says {value}")
     rooms = [
         room_code(kind, f"{GRAPH}[{name}]", ADJACENCY)
         for kind, name in zip(types, graph, strict=True)
@@ -73,14 +73,16 @@ def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
         where = f"{GRAPH}[{name}]"
         if not isinstance(neighbours, Mapping):
             raise DiagramError(where, f"expected an object, got {reprlib.repr(neighbours)}")
-        for other, said in neighbours.items():
+        for other, value in neighbours.items():
             if other not in number or other == name:
                 raise DiagramError(where, f"{reprlib.repr(other)} is no other room of the plan")
-            if type(said) is not int or said not in _RELATIONS:
-                reason = f"expected 1 (a wall between them) or 2 (a door), got {reprlib.repr(said)}"
+            if type(value) is not int or value not in _RELATIONS:
+                reason = (
+                    f"expected 1 (a wall between them) or 2 (a door), got {reprlib.repr(value)}"
+                )
                 raise DiagramError(f"{where}[{other}]", reason)
             i, j = sorted((number[name], number[other]))
-            if found.setdefault((i, j), _RELATIONS[said]) != _RELATIONS[said]:
-                reason = f"{said}, but {GRAPH}[{other}][{name}] is {graph[other][name]}"
+            if found.setdefault((i, j), _RELATIONS[value]) != _RELATIONS[value]:
+                reason = f"{value}, but {GRAPH}[{other}][{name}] is {graph[other][name]}"
                 raise DiagramError(f"{where}[{other}]", reason)
     return found

@@ -60,10 +60,10 @@ def without_number(word: str) -> str:
 
 
 def is_numbered_bedroom(word: object) -> bool:
-    """Whether it is one of the bedrooms of a plan, distinguished by numbers: "Bedroom 2"."""
+    """True if it is one of the bedrooms of a plan, distinguished by numbers: "Bedroom 2"."""
     return isinstance(word, str) and without_number(word) in _NUMBERED and word not in _NUMBERED
 
 
 def may_mean(word: str, names: Collection[str]) -> list[str]:
-    """Those of the room types ``names`` that a word of several meanings may stand for."""
+    """Room types, of ``names``, that a word of several meanings may stand for."""
     return [name for name in _MAY_MEAN.get(plain(word), ()) if name in names]

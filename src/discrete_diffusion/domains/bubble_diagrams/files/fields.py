@@ -108,7 +108,7 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
 
 
 def _guess_of_several(close: str, codes: KeysView[str]) -> str:
-    """Where the closest word is one of plans without directions, which others refuse."""
+    """Guess where the closest word is one of plans without directions, which others refuse."""
     if not codes >= set(DIRECTIONS.room_types) and "LivingRoom" in codes:
         return f"; did you mean {close!r}?"  # of plans without directions
     several = may_mean(close, codes)

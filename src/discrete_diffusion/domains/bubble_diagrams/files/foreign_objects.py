@@ -51,7 +51,7 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _has(data: Mapping[str, Any], key: str, of_each: str | None = None) -> bool:
-    """Whether ``key`` is a list of objects, the first of them with ``of_each``."""
+    """True if ``key`` is a list of objects, the first of them with ``of_each``."""
     given = data.get(key)
     if not isinstance(given, list) or not given or not isinstance(given[0], Mapping):
         return False

@@ -37,7 +37,7 @@ Value = list[Any] | str | None
 
 
 def is_mat_file(path: Path) -> bool:
-    """Whether a file was written by MATLAB or in its format, by its name or first bytes."""
+    """True if a file was written by MATLAB or in its format, by its name or first bytes."""
     head = _head(path)
     is_version_5 = head[124:128] in (b"\x00\x01IM", b"\x01\x00MI")
     return path.suffix.lower() == ".mat" or head.startswith(b"MATLAB") or is_version_5
@@ -69,12 +69,12 @@ def mat_records(path: Path) -> Iterator[list[Value]]:
         errors="replace",
         check=False,
     )
-    said = done.stderr.strip().rpartition("\n")[2]
+    printed = done.stderr.strip().rpartition("\n")[2]
     if done.returncode == 2:
-        raise DiagramError("", said)
+        raise DiagramError("", printed)
     if done.returncode:
         ended_by = signal.Signals(-done.returncode).name if done.returncode < 0 else ""
-        why = ended_by or said.partition(": ")[2] or said
+        why = ended_by or printed.partition(": ")[2] or printed
         raise DiagramError(
             "",
             f"not a MATLAB file of version 5 to 7.2, or damaged, or cut short ({why}); copy it "

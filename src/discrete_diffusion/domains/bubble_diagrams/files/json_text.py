@@ -29,7 +29,7 @@ class RepeatedKeys(dict[str, Any]):
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """As ``open_unzipped``; ``DiagramError`` without a field for damaged gzip."""
+    """Open a file as ``open_unzipped`` does; ``DiagramError`` without a field for damaged gzip."""
     try:
         with open_unzipped(path) as file:
             yield file
@@ -53,7 +53,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def one_document(path: Path) -> bool:
-    """Whether a whole file is one JSON object of several lines, or one list, whatever its name."""
+    """True if a whole file is one JSON object of several lines, or one list, whatever its name."""
     _, first = next(numbered_lines(path), (0, b""))
     if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
         return False
@@ -65,14 +65,14 @@ def one_document(path: Path) -> bool:
 
 
 def holds_lines(path: Path) -> bool:
-    """Whether a file is JSON lines: its first line is an object and there are more lines."""
+    """True if a file is JSON lines: its first line is an object and there are more lines."""
     lines = numbered_lines(path)
     _, first = next(lines, (0, b""))
     return _is_object(first) and next(lines, None) is not None
 
 
 def holds_object(path: Path) -> bool:
-    """Whether any line of a file is a JSON object."""
+    """True if any line of a file is a JSON object."""
     return any(_is_object(line) for _, line in numbered_lines(path))
 
 
@@ -110,7 +110,7 @@ def load_json(text: bytes) -> Any:
 
 
 def _what_is_wrong(error: json.JSONDecodeError) -> str:
-    """That the text ends too early, or where it can be read no further."""
+    """Reason: the text ends too early, or can be read no further from some place on."""
     if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
         end = error.doc.rstrip()
         shown = end[-20:] if len(end) <= 20 else f"...{end[-20:]}"

@@ -1,4 +1,4 @@
-"""Whether plans that relations were measured on are in the unit that they are read in."""
+"""Check that plans on which relations were measured are in the unit that they are read in."""
 
 from __future__ import annotations
 

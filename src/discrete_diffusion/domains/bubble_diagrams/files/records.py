@@ -167,7 +167,7 @@ class ReadReport:
         return sum(doubt.num for doubt in self.doubts)
 
     def counts(self) -> str:
-        """How many diagrams were read, and how many of what was left out."""
+        """Numbers of diagrams that were read, and of what was left out."""
         codes = f" (room codes of {self._used_tables()})" if self.codes else ""
         read = counted(len(self.diagrams), "diagram")
         parts = [f"{self.path}{codes}: {read} from {_counted(self.num_records, self.unit)}"]

@@ -44,7 +44,7 @@ def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bo
     _write(path, [_list([diagram.to_json(names=names) for diagram in diagrams])])
 
 
-def write_node_link(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
+def write_networkx_json(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
     """Write diagrams as a list of networkx's node-link objects, a single one without the list.
 
     ``from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.

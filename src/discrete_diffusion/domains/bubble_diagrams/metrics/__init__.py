@@ -1,1 +1,1 @@
-"""How good sampled diagrams are."""
+"""Measures of how good sampled diagrams are."""

@@ -241,7 +241,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def multisets(self) -> Counter[bytes]:
-        """How many diagrams have each multiset of room types."""
+        """Number of diagrams with each multiset of room types."""
         return Counter(self.multiset_keys.tolist())
 
     @cached_property

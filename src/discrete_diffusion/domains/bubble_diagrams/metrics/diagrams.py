@@ -144,7 +144,7 @@ def coverage_metrics(
 
 
 def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[str, float]:
-    """How much of some data ``num`` samples contain, by weight and up to relabelling.
+    """Share of some data that ``num`` samples contain, by weight and up to relabelling.
 
     Let w_k be the share of the data that is diagram k. ``coverage``: the sum of w_k over the
     diagrams that are among the samples; None has none. ``coverage_ceiling``: what it is on average

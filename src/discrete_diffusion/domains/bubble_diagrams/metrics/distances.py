@@ -1,4 +1,4 @@
-"""How far the rooms, relations, degrees and graphs of samples are from those of a reference.
+"""Distances of the rooms, relations, degrees and graphs of samples from those of a reference.
 
 Every function returns the metrics of which it says the names. ``_tv`` is the total variation (0..1)
 of two histograms, ``_js`` their Jensen-Shannon divergence (nats, 0..log 2). Where there is one

@@ -34,7 +34,7 @@ class KernelPoints:
 
     @classmethod
     def of(cls, vectors: Floats, bandwidth: float) -> KernelPoints:
-        """``vectors``: Float[M, K]."""
+        """Build it from ``vectors`` Float[M, K]."""
         points, counts = np.unique(np.round(vectors, _DECIMALS), axis=0, return_counts=True)
         return cls(points, counts.astype(np.float64), bandwidth)
 

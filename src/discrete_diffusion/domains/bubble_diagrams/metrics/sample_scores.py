@@ -52,7 +52,7 @@ class SampleScores:
     has_directions: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``: means by name, then what stands beside them."""
+        """Values for ``metrics.json``: means by name, then what stands beside them."""
         out: dict[str, Any] = {
             **{name: interval.mean for name, interval in self.intervals.items()},
             "intervals": {name: [i.low, i.high] for name, i in self.intervals.items()},
@@ -88,7 +88,7 @@ class SampleScores:
         return TableRow(name, value, shown, ratio, METRIC_MEANINGS[name])
 
     def notes(self, num_unreadable: int = 0) -> list[str]:
-        """How to read the table. ``num_unreadable``: samples that were left out of the sets."""
+        """Notes on the table. ``num_unreadable``: samples that were left out of the sets."""
         interval = (
             "± of their metrics is half of the 95 % interval (Student's t) over sampling seeds; of "
             "shares on which all agree, Wilson's, of all samples."
@@ -99,8 +99,9 @@ class SampleScores:
         ]
         if not self.has_directions:
             notes.append(
-                "The relations have no direction, so nothing is said of transitive, inside_valid "
-                "and floor plans; nor of valid, which is about plans of one living room."
+                "The relations have no direction, so there are no numbers for transitive, "
+                "inside_valid and floor plans; nor for valid, which is about plans of one living "
+                "room."
             )
         if num_unreadable:
             notes.append(

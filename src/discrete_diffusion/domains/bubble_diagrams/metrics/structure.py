@@ -49,7 +49,7 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
 
 
 def _flags(measured: DiagramSet) -> dict[str, Flags]:
-    """Bool[M] by name."""
+    """Flags Bool[M] by name."""
     if not measured.vocabulary.has_directions:
         return {"connected": measured.connected}
     living, entrances = measured.room_counts[:, LIVING_ROOM], measured.room_counts[:, ENTRANCE]
@@ -88,7 +88,7 @@ def never_valid(partial: PartialDiagram) -> str | None:
 
 
 def stratified_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[int, dict[str, float]]:
-    """By room count, ascending: ``structure_metrics`` of the diagrams with so many rooms.
+    """Metrics by room count, ascending: ``structure_metrics`` of diagrams with so many rooms.
 
     ``num_diagrams`` beside them says how many they are; shares of a handful mean little.
     """

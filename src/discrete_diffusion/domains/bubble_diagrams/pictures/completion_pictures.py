@@ -58,7 +58,7 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
 
 
 def _draw_unknown_pairs(pen: Pen, given: PartialDiagram) -> None:
-    said = {(i, j) for i, j, _ in given.relations}
-    pairs = [pair for pair in combinations(range(given.num_rooms), 2) if pair not in said]
+    listed = {(i, j) for i, j, _ in given.relations}
+    pairs = [pair for pair in combinations(range(given.num_rooms), 2) if pair not in listed]
     for line in route_lines(pen.placement, pairs).values():
         pen.line(line, "unknown")

@@ -22,6 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import (
     check_positive,
     checked_path,
     key_entries,
+    svg_of,
 )
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ADJACENT
@@ -69,6 +70,11 @@ def plot_grid(
     for index, (diagram, placement) in enumerate(zip(diagrams, placements, strict=True)):
         draw_on(sheet.card(index, placement), diagram)
     return sheet.finish(path)
+
+
+def svg_of_grid(diagrams: Sequence[Plan], *, legend: bool = True, cell: float = 2.1) -> str:
+    """SVG text of ``plot_grid``, for notebooks."""
+    return svg_of(plot_grid(diagrams, legend=legend, cell=cell))
 
 
 def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -> tuple[int, int]:

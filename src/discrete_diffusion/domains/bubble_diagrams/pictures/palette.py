@@ -1,4 +1,4 @@
-"""How rooms, relations and cards look: one place, so that all pictures agree."""
+"""Looks of rooms, relations and cards: one place, so that all pictures agree."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
 
 
 def room_style(code: int | None) -> RoomStyle:
-    """How a room of this type looks; None: of a type that is not known."""
+    """Look of a room of this type; None: of a type that is not known."""
     return UNKNOWN_ROOM if code is None else ROOM_STYLES[code]
 
 

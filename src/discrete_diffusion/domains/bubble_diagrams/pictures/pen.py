@@ -52,7 +52,7 @@ class Pen:
 
     @property
     def width(self) -> float:
-        """Points."""
+        """Width in points."""
         return min(0.55 + 0.13 * self.side, 1.4)
 
     def line(self, line: Line, known: Knowledge) -> None:

@@ -1,4 +1,4 @@
-"""Where the bubbles of a diagram go on the page.
+"""Places of the bubbles of a diagram on the page.
 
 A force-directed layout with constraints. Every constraint is a hinge on a pair of rooms: a relation
 orders two centres, bubbles keep a distance, an inner bubble stays in its outer one. Adam minimises
@@ -123,7 +123,7 @@ def _finish(diagram: Plan, centres: Array, radii: Array, inside: NDArray[np.bool
 
 
 def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
-    """Whether the bubbles i and j lie as the relation says."""
+    """True if the bubbles i and j lie as the relation says."""
     dx, dy = centres[i] - centres[j]
     if relation in (INSIDE, SURROUNDING):
         slack = radii[j] - radii[i] if relation == INSIDE else radii[i] - radii[j]

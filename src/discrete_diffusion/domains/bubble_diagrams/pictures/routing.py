@@ -1,4 +1,4 @@
-"""Where the lines and the labels of a placement go."""
+"""Routes of the lines, and places of the labels, of a placement."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _between_rims(curve: Array, start_radius: float, end_radius: float) -> Array
         return curve[:0]
 
     def crossing(level: Array, inner: int, outer: int) -> Array:
-        """Where ``level`` is 0 between two neighbouring points of the curve."""
+        """Place at which ``level`` is 0 between two neighbouring points of the curve."""
         share = level[outer] / (level[outer] - level[inner])
         return curve[outer] + share * (curve[inner] - curve[outer])
 

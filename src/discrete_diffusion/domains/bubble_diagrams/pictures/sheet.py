@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def width(self) -> float:
-        """Inches."""
+        """Width in inches."""
         return 0.18 + self.indent + text_width(self.name) * KEY_POINTS / POINTS_PER_INCH
 
 
@@ -72,10 +72,10 @@ def key_entries(
     plans = list(plans)
     codes = {code for plan in plans for code in plan.rooms if code is not None}
     entries = [Entry(style.name, style.colour) for style in map(room_style, sorted(codes))]
-    said = {r for plan in plans for _, _, r in plan.relations}
-    if DOOR in said:
+    codes = {r for plan in plans for _, _, r in plan.relations}
+    if DOOR in codes:
         entries.append(Entry("Door", LINE, is_line=True))
-    if ADJACENT in said:
+    if ADJACENT in codes:
         entries.append(Entry("Wall", palette.WALL_LINE, "wall", is_line=True))
     if unknown:
         entries.append(Entry(UNKNOWN_ROOM.name, UNKNOWN_ROOM.colour, "unknown"))
@@ -199,7 +199,7 @@ def check_positive(**numbers: float | None) -> None:
 
 
 def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
-    """As few rows of at most ``width`` inches as it takes, of about equal length."""
+    """Fewest rows of at most ``width`` inches, of about equal length."""
     total = sum(entry.width for entry in entries)
     even = total / max(1, math.ceil(total / width))
     rows: list[list[Entry]] = []

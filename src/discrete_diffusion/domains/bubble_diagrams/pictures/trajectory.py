@@ -81,8 +81,8 @@ class _Film:
         if pair in self.nested:
             return "known" if r == self.nested[pair] else "broken"
         lies = is_honoured(self.placement.centres, self.placement.radii, *pair, r)
-        said: Knowledge = "wall" if r == ADJACENT else "known"
-        return said if lies or pair not in self.lines else "broken"
+        knowledge: Knowledge = "wall" if r == ADJACENT else "known"
+        return knowledge if lies or pair not in self.lines else "broken"
 
     def draw(self, pen: Pen, number: int) -> None:
         """State ``number``; the last one stays once it is reached."""

@@ -47,5 +47,5 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
 
 
 def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
-    """Those that differ from the one before: other samples may have changed in between."""
+    """States that differ from the one before: other samples may have changed in between."""
     return states[:1] + [new for old, new in pairwise(states) if new != old]

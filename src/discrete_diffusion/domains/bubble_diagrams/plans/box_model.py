@@ -25,7 +25,7 @@ CONTAIN = (INSIDE, SURROUNDING)
 
 
 def is_installed() -> bool:
-    """Whether there is a solver."""
+    """True if there is a solver."""
     return find_spec("ortools") is not None
 
 
@@ -106,7 +106,7 @@ class BoxModel:
     def solve(
         self, effort: float, *, seed: int = 0, hint: Boxes | None = None
     ) -> tuple[bool | None, Boxes | None]:
-        """Whether there are such boxes, and some if there are; None if the ``effort`` does not do.
+        """True and boxes if there are such boxes; None if the ``effort`` does not do.
         Another ``seed`` finds others; those of a ``hint`` are tried first.
 
         ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
@@ -145,12 +145,12 @@ class BoxModel:
         return width, height
 
     def _margins(self, u: int, v: int) -> list[Any]:
-        """How much v has before u, along each axis, and behind it; [a::2] are those of an axis."""
+        """Lengths of v before u, along each axis, and behind it; [a::2] are those of an axis."""
         before = [self.low[a][u] - self.low[a][v] for a in AXES]
         return before + [self.high[a][v] - self.high[a][u] for a in AXES]
 
     def _gaps(self, i: int, j: int) -> Iterable[Any]:
-        """How far one lies behind the other, along each axis in each direction."""
+        """Distances by which one lies behind the other, along each axis in each direction."""
         for a in AXES:
             yield self.low[a][i] - self.high[a][j]
             yield self.low[a][j] - self.high[a][i]
@@ -164,7 +164,7 @@ class BoxModel:
             self.model.add(gap <= self.rule.threshold)
 
     def _add_apart(self, i: int, j: int) -> None:
-        """They share no area."""
+        """Add that two rooms share no area."""
         self.model.add_bool_or(self._apart(i, j))
 
     def _apart(self, i: int, j: int) -> list[Any]:

@@ -56,10 +56,10 @@ class NoCircles(Narrowing):
         n_max = self._vocab.n_max
         codes = x[:, n_max:] - self._vocab.edge_offset
         codes = torch.where((codes >= 0) & (codes < NO_EDGE), codes, NO_EDGE)  # MASK and PAD, too
-        said = signs[:, codes]  # (3, R, E)
+        signs_of = signs[:, codes]  # (3, R, E)
         i, j = ends.unbind(dim=1)
         before = torch.zeros(len(signs), len(x), n_max, n_max, dtype=torch.bool, device=x.device)
-        before[..., i, j], before[..., j, i] = said < 0, said > 0
+        before[..., i, j], before[..., j, i] = signs_of < 0, signs_of > 0
         for k in range(n_max):
             before |= before[..., :, k : k + 1] & before[..., k : k + 1, :]
         return before

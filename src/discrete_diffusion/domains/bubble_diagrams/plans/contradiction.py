@@ -47,7 +47,7 @@ class Contradiction:
 
     def __str__(self) -> str:
         """``kitchen left-of bathroom 1, bathroom 1 left-of balcony, ...``."""
-        return ", ".join(_said(member, self.names) for member in self.members)
+        return ", ".join(_text_of(member, self.names) for member in self.members)
 
     def sentence(self) -> str:
         """The members and what follows from them."""
@@ -160,7 +160,7 @@ class _Search:
         return everything if self.is_possible() is False else None
 
     def is_possible(self) -> bool | None:
-        """Whether there are boxes that have all of them; centres follow no circle on an axis."""
+        """True if there are boxes that have all of them; centres follow no circle on an axis."""
         if any(self._circle(signs) for _, signs in ORDERS[:2]):
             return False
         return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
@@ -190,7 +190,7 @@ class _Search:
         return kept, True
 
     def _is_possible(self, members: Sequence[Member]) -> bool | None:
-        """Whether the rooms of ``members`` have boxes with these relations, whatever the others."""
+        """True if the rooms of ``members`` have boxes with these relations, whatever the others."""
         rooms = sorted({room for member in members for room in member[:2]})
         place = {room: k for k, room in enumerate(rooms)}
         known = {(place[i], place[j]): code for i, j, code in members}
@@ -233,7 +233,7 @@ def _first_numbering(codes: tuple[int, ...]) -> tuple[int, ...]:
 def _is_possible(
     codes: tuple[int, ...], rule: BoxRule, buildable: bool, effort: float
 ) -> bool | None:
-    """Whether three rooms have these relations: remembered, as there are 231 different ones."""
+    """True if three rooms can have these relations: cached, as there are 231 different ones."""
     pairs = combinations(range(3), 2)
     relations = [(*pair, code) for pair, code in zip(pairs, codes, strict=True) if code != NO_EDGE]
     return boxes_of((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
@@ -253,7 +253,7 @@ def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
 
 
 def _joints(chain: Sequence[Member]) -> int:
-    """How often a member begins where the one before it, or at the first the last, ended."""
+    """Number of members that begin where the one before, or for the first the last, ended."""
     return sum(one[1] == other[0] for one, other in zip(chain, [*chain[1:], chain[0]], strict=True))
 
 
@@ -270,6 +270,6 @@ def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
     return tuple(chain)
 
 
-def _said(member: Member, names: Sequence[str]) -> str:
+def _text_of(member: Member, names: Sequence[str]) -> str:
     i, j, code = member
     return f"{names[i]} {'not related to' if code == NO_EDGE else RELATIONS[code]} {names[j]}"

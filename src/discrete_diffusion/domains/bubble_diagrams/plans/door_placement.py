@@ -104,7 +104,7 @@ def _of_type(plan: FloorPlan, *names: str) -> list[int]:
 
 
 def _root(plan: FloorPlan) -> int:
-    """Where a walk begins."""
+    """Room in which a walk begins."""
     others = sorted(ROOM_TYPES, key=lambda name: _PASSAGE.get(name, _PRIVATE))
     return _of_type(plan, *_PUBLIC, *others)[0]
 
@@ -167,7 +167,7 @@ def _place(
 
 
 def _starts(wall: Wall, width: float) -> Iterator[tuple[float, bool]]:
-    """Where a door may begin along a wall, and whether that is at a corner."""
+    """Places along a wall where a door may begin, and if each is at a corner."""
     beside = min(FROM_CORNER, (wall.length - width) / 2)
     first, last = wall.low + beside, wall.high - beside - width
     yield first, True
@@ -182,5 +182,5 @@ def _middle(door: Door) -> Point:
 
 
 def _rounded(point: Point) -> Point:
-    """Micrometres."""
+    """Round to micrometres."""
     return round(point[0], 6), round(point[1], 6)

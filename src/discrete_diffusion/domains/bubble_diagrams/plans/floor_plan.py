@@ -67,7 +67,10 @@ class FloorPlan:
 
     def __post_init__(self) -> None:
         if self.diagram.boxes is None:
-            raise ValueError("a floor plan has a box for every room; this diagram has none")
+            raise ValueError(
+                "a floor plan needs a box for every room, and this diagram has none; "
+                "Diagrams.realise() finds some"
+            )
 
     @classmethod
     def of(cls, diagram: BubbleDiagram, unit: str = "metres") -> FloorPlan:
@@ -90,7 +93,7 @@ class FloorPlan:
         return replace(
             bare,
             doors=tuple(read_door(door, bare.rooms, unit) for door in doors),
-            boundary=None if boundary is None else checked_boundary(boundary),
+            boundary=None if boundary is None else validate_boundary(boundary),
             floors=() if floors is None else read_floors(floors, bare.boxes),
         )
 
@@ -155,7 +158,7 @@ class FloorPlan:
 
     @property
     def honours_diagram(self) -> bool:
-        """Whether the rule reads the diagram's relations off the boxes, and no others, each pair in
+        """True if the rule reads the diagram's relations off the boxes, and no others, each pair in
         one of its two directions; and every room that is inside another lies within it."""
         boxes, gap = np.array(self.diagram.boxes), threshold_of("metres", None)
         forwards = relations_from_boxes(boxes, gap)
@@ -189,8 +192,8 @@ class FloorPlan:
         return self.to_diagram().to_json()
 
 
-def checked_boundary(corners: Any) -> tuple[Point, ...]:
-    """At least three corners of a polygon that does not cross itself."""
+def validate_boundary(corners: Any) -> tuple[Point, ...]:
+    """Return the corners; ``DiagramError`` for fewer than three or sides that cross."""
     from shapely import Polygon
 
     try:

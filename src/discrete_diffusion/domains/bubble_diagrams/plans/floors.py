@@ -74,7 +74,7 @@ def _floor(parts: Any, where: str) -> BaseGeometry:
 
 
 def is_same(floor: BaseGeometry, other: BaseGeometry) -> bool:
-    """Whether two shapes differ by a strip of ``TOLERANCE`` along their sides at most."""
+    """True if two shapes differ by a strip of ``TOLERANCE`` along their sides at most."""
     return bool(floor.symmetric_difference(other).area <= TOLERANCE * max(floor.length, 1e-9))
 
 
@@ -95,7 +95,7 @@ def drawn_floors(
 
 
 def angle_of(floors: Sequence[BaseGeometry]) -> float:
-    """By how many degrees, above -45 and at most 45, a plan is turned as a whole; 0 if it is not.
+    """Degrees, above -45 and at most 45, by which a plan is turned as a whole; 0 if it is not.
 
     Of the directions of all walls and of the least rectangle around all floors it is the one along
     which the boxes of the rooms have the least area together, unless that hardly saves any.

@@ -80,8 +80,8 @@ def _sentence(
 
 
 def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """By its index, each diagram with rooms that are left of each other in a circle, or above, or
-    inside each other, and one such circle: no arrangement of points has these relations."""
+    """Problems, by index, of diagrams with rooms that are left of each other in a circle, or above,
+    or inside each other, and one such circle: no arrangement of points has these relations."""
     measured = DiagramSet.of(diagrams)
     if not measured.vocabulary.has_directions:
         return {}
@@ -99,7 +99,7 @@ def _circle(diagram: BubbleDiagram) -> str:
 
 
 def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """By its index, each diagram with a relation that its boxes rule out, and the first of them.
+    """Problems, by index, of diagrams with a relation that their boxes rule out: the first.
 
     Whatever the gap and whichever room a relation is read from: the centre of a room left of
     another is not right of the other's centre, and one of the two centres is in the other room

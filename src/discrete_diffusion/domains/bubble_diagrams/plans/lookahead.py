@@ -92,7 +92,9 @@ class LookAhead(NoCircles):
         self._found = []
         for sample, key in enumerate(keys):
             if (found := first[key]) is None:
-                raise ValueError(f"sample {sample}: no floor plan is found that has what is given")
+                raise ValueError(
+                    f"sample {sample}: no floor plan is found with the given rooms and relations"
+                )
             self._found.append([found])
 
     def refuses(self, rows: Tensor, x: Tensor, position: Tensor) -> Tensor:
@@ -157,7 +159,7 @@ class LookAhead(NoCircles):
 
 
 def unknown_pairs(num_rooms: int, known: Known) -> list[tuple[int, int]]:
-    """Those of which nothing is known."""
+    """Pairs of which nothing is known."""
     return [pair for pair in combinations(range(num_rooms), 2) if pair not in known]
 
 

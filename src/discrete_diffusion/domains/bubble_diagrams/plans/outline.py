@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point, checked_boundary
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point, validate_boundary
 
 Rectangle = tuple[int, int, int, int]
 """x0, y0, x1, y1 in decimetres."""
@@ -40,14 +40,16 @@ class Outline:
 
     def __post_init__(self) -> None:
         if self.boundary is not None and self.ratio is not None:
-            raise ValueError("boundary and ratio: give one, a boundary has its own ratio")
+            raise ValueError(
+                "boundary and ratio are both given; leave ratio out, as a boundary has its own"
+            )
         if self.ratio is not None and not 1 / MOST_RATIO <= self.ratio <= MOST_RATIO:
             raise ValueError(
                 f"ratio={self.ratio}: expected width / height, between {1 / MOST_RATIO:g} and "
                 f"{MOST_RATIO}"
             )
         if self.boundary is not None:
-            object.__setattr__(self, "boundary", checked_boundary(self.boundary))
+            object.__setattr__(self, "boundary", validate_boundary(self.boundary))
             width, height = (side / PER_METRE for side in self.size)
             if max(width, height) > _LONGEST:
                 raise DiagramError(
@@ -57,7 +59,7 @@ class Outline:
 
     @property
     def elongation(self) -> float:
-        """How many times as long as wide a rectangle may be."""
+        """Largest ratio of length to width of a rectangle."""
         return 2.0 if self.ratio is None else max(self.ratio, 1 / self.ratio)
 
     @property
@@ -119,7 +121,7 @@ FREE = Outline()
 
 
 def _cuts(values: list[float], end: int, slanted: bool) -> list[int]:
-    """Where rows or columns of cells begin and end: a corner between two lines cuts at both."""
+    """Ends of rows or columns of cells: a corner between two lines cuts at both."""
     cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
     for value in values:
         cuts |= {_down(value), min(end, -_down(-value))}

@@ -60,7 +60,7 @@ class PlanModel(RoomModel):
             self._cost += sum(self._add_doors(relations))
 
     def best(self, effort: float, polish: float, seed: int) -> tuple[bool | None, Boxes | None]:
-        """Whether there is a plan, as ``solve`` says, and the best one found in ``polish`` units of
+        """Answer of ``solve``, and the best plan found in ``polish`` units of
         the solver's time after the first: a third of them goes into straightening its walls."""
         self.model.clear_objective()
         answer, boxes = self.solve(effort, seed=seed)

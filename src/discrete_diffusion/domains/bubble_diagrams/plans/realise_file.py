@@ -62,7 +62,7 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
 
 
 def _cores() -> int:
-    """That this process may use, where the system says it."""
+    """Cores that this process may use, where the system says it."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

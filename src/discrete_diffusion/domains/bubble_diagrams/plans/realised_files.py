@@ -24,7 +24,7 @@ from discrete_diffusion.runtime.atomic_files import (
     ensured_folder,
     growing_file,
     growing_name,
-    saying_what_is_complete,
+    note_of_complete_files,
     write_text,
 )
 
@@ -74,7 +74,7 @@ class PlanFiles:
         ``plans.partial.jsonl`` as they are found. When a stop is requested, those that are found
         are written, and the numbers say how many diagrams were not tried.
         """
-        with ensured_folder(self.folder), saying_what_is_complete(self.folder, self.names):
+        with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
             return self._write(jobs, threads, stop_asked)
 
     def _write(
@@ -103,7 +103,7 @@ class PlanFiles:
         return numbers
 
     def left_over(self) -> str:
-        """Where the plans are that were found before ``write`` was stopped, in words."""
+        """Sentence that says where the plans are that were found before ``write`` was stopped."""
         partial = growing_name(self.folder / PLANS)
         return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
 
@@ -173,7 +173,7 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
         text += " (" + ", ".join(f"{n:,}: {why}" for why, n in numbers["reasons"].items()) + ")"
     if found:
         met, dead = numbers["num_all_met"], numbers["dead_area"]
-        text += f"; {met:,} meet all that was asked"
+        text += f"; {met:,} meet all that was requested"
         if given_up := numbers["given_up"]:
             text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
         text += f"; dead area {dead:.0%} of the outline (median)"

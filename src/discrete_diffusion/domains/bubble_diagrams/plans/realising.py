@@ -101,7 +101,7 @@ def realise(job: Job) -> Realised:
 def _best(
     job: Job, demands: Demands, model: PlanModel
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Whether there are plans, as ``BoxModel.solve`` says, and up to ``job.variants``. One with a
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
     floor in several parts is kept only where a few others have one too."""
     answer: bool | None = None
     plans: list[FloorPlan] = []
@@ -112,14 +112,14 @@ def _best(
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes)
-        (divided if divided_floors(plan) else plans).append(plan)
+        (divided if rooms_with_split_floors(plan) else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)
     return answer, tuple([*plans, *divided][: job.variants])
 
 
-def divided_floors(plan: FloorPlan) -> list[int]:
+def rooms_with_split_floors(plan: FloorPlan) -> list[int]:
     """Rooms whose floor the rooms inside it cut into several parts."""
     return [k for k, floor in enumerate(plan.rooms) if floor.geom_type != "Polygon"]
 
@@ -146,7 +146,7 @@ def _ladder(job: Job) -> Iterator[Demands]:
 
 
 def _plan(diagram: BubbleDiagram, demands: Demands, boxes: Boxes) -> FloorPlan:
-    """In metres, with the doors that its walls have room for."""
+    """Plan in metres, with the doors that its walls have room for."""
     x, y = demands.outline.origin
     if demands.outline.boundary is None:
         boxes = _at_the_origin(boxes)
@@ -164,7 +164,7 @@ def _at_the_origin(boxes: Boxes) -> Boxes:
 
 
 def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[str, ...]:
-    """In words, that there are fewer plans than ``variants``."""
+    """Sentence that there are fewer plans than ``variants``."""
     num = len(plans)
     return (f"{num} of {job.variants} variants were found",) if num < job.variants else ()
 
@@ -180,6 +180,6 @@ def _shortfalls(asked: Demands, kept: Demands | None, plan: FloorPlan) -> tuple[
     names = plan.diagram.room_names
     if rooms := unreached(plan):
         words.append(f"no door leads to {', '.join(names[room] for room in rooms)}")
-    if parts := divided_floors(plan):
+    if parts := rooms_with_split_floors(plan):
         words.append(f"the floor of {', '.join(names[room] for room in parts)} is in parts")
     return tuple(words)

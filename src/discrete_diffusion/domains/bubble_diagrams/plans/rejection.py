@@ -71,7 +71,7 @@ class Accepted:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         return {
             "num_drawn": self.num_drawn,
             "acceptance": self.acceptance,
@@ -79,7 +79,7 @@ class Accepted:
             "network_calls_per_sample": self.network_calls / max(len(self.samples), 1),
         }
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
         drawn = counted(self.num_drawn, "drawn sample")
         undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
@@ -101,7 +101,7 @@ class Accepted:
         return new
 
     def next_round(self, tries: int) -> int:
-        """How many to sample next: as many as should do, 0 at the end."""
+        """Number of diagrams to sample next: as many as should do, 0 at the end."""
         if not self.num_drawn or not self.missing:
             return min(self.missing, _MOST_AT_ONCE)
         share = (self.num_fit + 1) / (self.num_drawn + 1)
@@ -173,25 +173,25 @@ def accept(
             if on_kept is not None:
                 on_kept(new)
             going.reach(len(kept.samples))
-    _say(kept, remedy, ended)
+    _log(kept, remedy, ended)
     return kept
 
 
-def _say(kept: Accepted, remedy: str, ended: bool) -> None:
+def _log(kept: Accepted, remedy: str, ended: bool) -> None:
     if kept.missing and kept.most_calls is not None:
-        logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.said())
+        logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.summary())
     elif kept.missing and not kept.samples:
-        raise ValueError(f"no sample to write: {kept.said()}; {remedy}")
+        raise ValueError(f"no sample to write: {kept.summary()}; {remedy}")
     elif kept.missing and not ended:
         logger.warning(
-            "%d of %d samples: %s; %s", len(kept.samples), kept.asked, kept.said(), remedy
+            "%d of %d samples: %s; %s", len(kept.samples), kept.asked, kept.summary(), remedy
         )
     else:
-        logger.info("%s", kept.said())
+        logger.info("%s", kept.summary())
 
 
 class Buildable:
-    """Which diagrams have a plan: the verdict of each once, whatever the numbering of its rooms."""
+    """Predicate: a diagram has a plan. Each is decided once, however its rooms are numbered."""
 
     def __init__(self, effort: float, shard: Shard) -> None:
         self._effort, self._shard = effort, shard

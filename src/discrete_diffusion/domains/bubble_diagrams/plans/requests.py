@@ -32,14 +32,18 @@ _OF_EARLIER_PLANS = ("target_areas", "given_up", "no_plan", "diagram")
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Request for the plans of all diagrams.
+    """Request for floor plans of diagrams.
 
-    ``areas``: where target areas are sampled from, for rooms of which the diagram gives none.
-    ``total_area``: square metres of all rooms; sampled areas are scaled to it. ``tolerance``: of
-    the areas, a share. ``variants``: different plans of each diagram. ``seed``: another one samples
-    other areas and finds other plans.
+    Args:
+        areas: source of target areas, in square metres, for rooms without an area of their own.
+        total_area: square metres of all rooms, to which sampled areas are scaled.
+        outline: what the rooms have to fill.
+        tolerance: deviation of each area from its target, as a share of it.
+        variants: number of different plans of each diagram.
+        seed: another one samples other areas and finds other plans.
 
-    Raises ``ValueError`` for a number out of its range.
+    Raises:
+        ValueError: a number is out of its range.
     """
 
     areas: RoomAreas = field(default_factory=RoomAreas)
@@ -62,17 +66,27 @@ class PlanRequest:
             room = self.outline.area / (1 - self.tolerance)
             if self.total_area > room:
                 raise ValueError(
-                    f"total_area={self.total_area}: the boundary holds {self.outline.area:.1f} m2"
+                    f"total_area={self.total_area}: expected at most {room:.1f} m2; the boundary "
+                    f"holds {self.outline.area:.1f} m2"
                 )
 
     def jobs(
         self, diagrams: Sequence[BubbleDiagram], places: Sequence[str] | None = None
     ) -> list[Job]:
-        """One for each diagram. Its metadata may say "areas", square metres of every room or null,
-        and "boundary", as the JSON of a ``FloorPlan``; these count before the request.
+        """Plans to find, one ``Job`` for each diagram.
 
-        Raises ``DiagramError`` naming the field that is wrong, and the diagram: by its number, or
-        as ``places`` do, see ``ReadReport``.
+        The metadata of a diagram may hold "areas", square metres of every room or null, and
+        "boundary", corners [x, y] in metres; both take precedence over the request.
+
+        Args:
+            diagrams: with relations between rooms.
+            places: names of the diagrams in errors, see ``ReadReport``; None: their numbers.
+
+        Returns:
+            The jobs, in the order of the diagrams.
+
+        Raises:
+            DiagramError: a ``ValueError`` that names the diagram and the field that is wrong.
         """
         found = []
         for number, diagram in enumerate(diagrams, start=1):
@@ -84,7 +98,18 @@ class PlanRequest:
         return found
 
     def job(self, number: int, diagram: BubbleDiagram) -> Job:
-        """That of one diagram; ``DiagramError`` naming the field that is wrong."""
+        """Plan to find for one diagram.
+
+        Args:
+            number: of the diagram, from 1 on; decides which areas are sampled.
+            diagram: with relations between rooms.
+
+        Returns:
+            The job.
+
+        Raises:
+            DiagramError: a ``ValueError`` that names the field that is wrong.
+        """
         metadata = dict(diagram.metadata)
         own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_OF_EARLIER_PLANS)}
         outline = self.outline
@@ -133,8 +158,10 @@ def realise_diagrams(
 def _scaled(
     drawn: Sequence[float], given: Sequence[float | None], total: float | None
 ) -> tuple[float, ...]:
-    """Given areas as they are, the sampled ones scaled so that the total is met; None: as
-    sampled."""
+    """Areas of all rooms: given ones as they are, sampled ones scaled to the total.
+
+    ``total``: None for areas as they are sampled.
+    """
     scale = 1.0
     free = sum(area for area, own in zip(drawn, given, strict=True) if own is None)
     if total is not None and free:

@@ -91,8 +91,8 @@ class RoomModel(BoxModel):
         return min_width(self.rooms[room], self.demands.areas[room])
 
     def _add_apart(self, i: int, j: int) -> None:
-        """They share no area, or the smaller one lies in a corner of the other's box. It does not
-        if the other is inside a third, of whose floor its area would be taken twice."""
+        """Add that two rooms share no area, or the smaller one lies in a corner of the other's box.
+        It does not if the other is inside a third, of whose floor its area would be taken twice."""
         ways = self._apart(i, j)
         u, v = sorted((i, j), key=lambda room: self.demands.areas[room])
         is_nested = any(outer == u or inner == v for inner, outer in self.inside)

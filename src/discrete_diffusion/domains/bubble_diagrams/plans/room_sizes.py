@@ -1,4 +1,4 @@
-"""How large rooms are: widths and shapes by type, and target areas, typical or of other plans."""
+"""Sizes of rooms: widths and shapes by type, and target areas, typical or of other plans."""
 
 from __future__ import annotations
 

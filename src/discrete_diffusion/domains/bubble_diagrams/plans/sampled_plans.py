@@ -45,10 +45,10 @@ def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
             request.job(line, BubbleDiagram(rooms, (), metadata=partial.metadata))
         except DiagramError as error:
             place = place_of_line(given, line)
-            raise ValueError(f"{place}: {error}; it is for realise=true") from error
+            raise ValueError(f"{place}: {error}; realise=true reads it") from error
 
 
-def say_earlier(folder: Path) -> None:
+def warn_of_earlier_plans(folder: Path) -> None:
     """A line in the log if there are plans of other samples than those that are there now."""
     if left := [
         name for name in PlanFiles(folder, picture=PICTURE).names if (folder / name).exists()
@@ -69,7 +69,7 @@ def realise_samples(
     stop leaves those that are found. ``areas``: what target areas are sampled from."""
     folder = request.out
     if trained.stop_asked():  # while samples were taken
-        say_earlier(folder)
+        warn_of_earlier_plans(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
     plans = PlanRequest(areas=areas(), seed=request.seed)

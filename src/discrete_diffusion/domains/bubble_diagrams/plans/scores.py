@@ -68,7 +68,7 @@ class PlanScores:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``metrics.json``."""
+        """Values for ``metrics.json``."""
         means = {name: interval.mean for name, interval in self.intervals.items()}
         num = int(sum(self.per_seed["num_verdicts"]))
         return {**means, "num_verdicts": num, "plans": self.real}

@@ -1,4 +1,4 @@
-"""Which diagrams have a floor plan: exact answers, or none in the time that was given."""
+"""Decide which diagrams have a floor plan: exact answers, or none within the effort given."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_boxes(
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> tuple[bool | None, Boxes | None]:
-    """Whether a diagram has a floor plan, and the boxes of one.
+    """True if a diagram has a floor plan, and the boxes of one.
 
     "realisable": there are boxes whose relations, by the rule of ``relations_from_boxes``, are
     exactly those of the diagram, each read in one of its two directions (see ``BoxModel``).
@@ -57,7 +57,7 @@ def have_plans(
     effort: float = EFFORT,
     threads: int = 1,
 ) -> list[bool | None]:
-    """Whether each diagram has a floor plan: the answers of ``find_boxes``.
+    """Answers of ``find_boxes``: True for each diagram that has a floor plan.
 
     Of diagrams that are equal up to the numbering of their rooms, one is solved, and none of which
     the answer was kept by an earlier call (see ``verdict_cache``). The work is shared by

@@ -35,7 +35,7 @@ _TABLE = """create table if not exists verdicts
 
 
 def cache_file() -> Path:
-    """Where verdicts are kept."""
+    """File in which verdicts are kept."""
     return cache_dir() / "verdicts-v1.sqlite3"
 
 

@@ -48,14 +48,14 @@ class Way:
     _work: list[SolverWork] = field(default_factory=list)
 
     @classmethod
-    def asked(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
+    def requested(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
         """Way that ``buildable`` requests.
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.
         """
-        said = request.buildable
-        name = "" if not said else "rejection" if said is True else str(said)
-        shown = f"buildable={str(said).lower()}"
+        value = request.buildable
+        name = "" if not value else "rejection" if value is True else str(value)
+        shown = f"buildable={str(value).lower()}"
         if name not in REJECTING and request.tries is not None:
             raise ValueError(
                 f"tries={request.tries} is for buildable=true or narrowing, which draw again; "
@@ -73,11 +73,11 @@ class Way:
 
     @property
     def weighs(self) -> bool:
-        """Whether samples have weights."""
+        """True if samples have weights."""
         return self.name in ("narrowing", "lookahead")
 
     def narrowing(self) -> Narrowing | None:
-        """That of a batch of samples."""
+        """Narrowing of a batch of samples."""
         if self.name == "narrowing":
             return NoCircles(self.vocab)
         if self.name != "lookahead":
@@ -117,7 +117,7 @@ class Way:
         found = {"mean_weight": float(log_weights.exp().mean()), "effective_samples": effective}
         return found | (vars(work) if self.name == "lookahead" else {})
 
-    def said(self, facts: dict[str, Any]) -> str:
+    def summary(self, facts: dict[str, Any]) -> str:
         """Sentence on looking ahead, for the log."""
         return (
             f"looking ahead refused {facts['num_refused']:,} of {facts['num_asked']:,} relations "

@@ -138,7 +138,7 @@ def _core(strips: _Strips, extension: Array, rng: np.random.Generator) -> Array:
 def _lay_strips(
     strips: _Strips, extension: Array, core: Array, ring: Ring, rng: np.random.Generator
 ) -> tuple[_Rects, Array]:
-    """Where the rooms of the strips lie, and the length Float[P, 4] that each strip leaves free."""
+    """Boxes of the rooms of the strips, and the length Float[P, 4] that each strip leaves free."""
     span = np.repeat(core, 2, axis=1) + extension.sum(2)
     used = strips.length.sum(2)
     full = (strips.present | ~ring.used.reshape(4, -1)).all(2)

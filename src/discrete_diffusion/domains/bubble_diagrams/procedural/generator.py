@@ -159,7 +159,7 @@ def checked_range(num_rooms: Sequence[int]) -> tuple[int, int]:
 
 
 def cache_file(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> Path:
-    """Where ``cached_plans`` keeps its plans."""
+    """File in which ``cached_plans`` keeps its plans."""
     sizes = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
     return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}{sizes}.npz"
 

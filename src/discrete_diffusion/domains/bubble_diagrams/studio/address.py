@@ -1,4 +1,4 @@
-"""Where the studio listens."""
+"""Address at which the studio listens."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def url(host: str, port: int) -> str:
-    """``http://127.0.0.1:8765/``."""
+    """URL, such as ``http://127.0.0.1:8765/``."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"

@@ -57,8 +57,8 @@ def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> l
 
 
 def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
-    """Whether a floor plan can have all that is drawn, and if not, which relations contradict each
-    other. ``can_be_built``: None, that was not decided, or depends on what is open."""
+    """Check that a floor plan can have all that is drawn; if not, name relations that contradict
+    each other. ``can_be_built``: None, that was not decided, or depends on what is open."""
     diagram: BubbleDiagram | PartialDiagram = drawn
     answer: bool | None = None
     found, has_directions = None, drawn.vocabulary.has_directions

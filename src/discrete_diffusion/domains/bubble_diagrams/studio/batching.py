@@ -51,7 +51,7 @@ class Batcher:
         return len(self._waiting)
 
     def submit(self, ask: Ask) -> Future[Answer]:
-        """Raises ``TooBusy``."""
+        """Put a request into the queue. Raises ``TooBusy``."""
         future: Future[Answer] = Future()
         with self._changed:
             if self._closed or len(self._waiting) >= self._most_waiting:
@@ -87,31 +87,31 @@ class Batcher:
         while self._waiting and (not batch or rows + self._waiting[0][0].rows <= self._most_rows):
             ask, future = self._waiting.popleft()
             if future.set_running_or_notify_cancel():
-                batch.append((_heard_once(ask), future))
+                batch.append((_report_once(ask), future))
                 rows += ask.rows
         return batch
 
 
-def _heard_once(ask: Ask) -> Ask:
+def _report_once(ask: Ask) -> Ask:
     """The same, whose listener is not given again what it knows, when a batch that failed is
     sampled anew: only what is new, or came out otherwise."""
-    tell = ask.on_revealed
-    if tell is None:
+    report = ask.on_revealed
+    if report is None:
         return ask
     known: dict[object, object] = {}
 
-    def tell_news(step: list[Revealed]) -> None:
+    def report_news(step: list[Revealed]) -> None:
         news = []
         for each in step:
             place = each["completion"], each.get("room"), tuple(each.get("pair", ()))
-            said = each.get("type", each.get("relation"))
-            if known.get(place) != said:
-                known[place] = said
+            value = each.get("type", each.get("relation"))
+            if known.get(place) != value:
+                known[place] = value
                 news.append(each)
         if news or not step:
-            tell(news)
+            report(news)
 
-    return replace(ask, on_revealed=tell_news)
+    return replace(ask, on_revealed=report_news)
 
 
 def _answer(
@@ -140,7 +140,7 @@ class Errands:
         self._free = threading.BoundedSemaphore(most_waiting)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Raises ``TooBusy``."""
+        """Put a request into the queue. Raises ``TooBusy``."""
         if not self._free.acquire(blocking=False):
             raise TooBusy
         future = self._pool.submit(work)

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL, url
 from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.hub.published import boxed_model
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10
@@ -20,7 +21,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="RUN",
-        default="plans-small",
+        default=boxed_model(),
         help="what sample takes: a run folder, a file of weights, a name (default: %(default)s)",
     )
     parser.add_argument(
@@ -35,7 +36,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
         default=LOCAL[0],
         help="default: %(default)s, which this machine alone reaches; another one needs --token",
     )
-    parser.add_argument("--token", metavar="WORD", help="asked of every request")
+    parser.add_argument("--token", metavar="WORD", help="that every request has to send")
     parser.add_argument(
         "--open",
         choices=("true", "false"),

@@ -49,10 +49,10 @@ async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> A
         return await finished(studio.batcher.submit(ask))
     loop = asyncio.get_running_loop()
     steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
-    told = replace(
+    reporting = replace(
         ask, on_revealed=lambda step: _from_thread(loop, partial(steps.put_nowait, step))
     )
-    future = studio.batcher.submit(told)  # here, so that a full queue is an answer of its own
+    future = studio.batcher.submit(reporting)  # here, so that a full queue is an answer of its own
     return StreamingResponse(
         _events(steps, asyncio.ensure_future(finished(future))), media_type="text/event-stream"
     )

@@ -25,7 +25,7 @@ BODY_SECONDS = 10.0
 
 
 def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
-    """``{"error": sentence}``."""
+    """Answer with ``{"error": sentence}``."""
     return JSONResponse({"error": sentence}, status, headers=headers)
 
 

@@ -155,7 +155,7 @@ class DiagramModel:
         known, real = known_and_real(tokens, self.vocab)
         sampler = RowByRow(
             generators=[make_generator(ask.seed, 1, k) for ask in asks for k in range(ask.rows)],
-            on_revealed=_Teller(self.vocab, asks, arranged).tell,
+            on_revealed=_Reporter(self.vocab, asks, arranged).report,
         )
         output = sampler.sample(
             self.algorithm,
@@ -192,7 +192,7 @@ class DiagramModel:
         ]
 
 
-class _Teller:
+class _Reporter:
     """Says what was revealed in the words of those who requested it, by the numbers of their
     rooms."""
 
@@ -200,7 +200,7 @@ class _Teller:
         self.vocab, self.codes, self.asks = vocab, codes_of(vocab), asks
         self.orders = torch.cat([part.orders for part in arranged]).tolist()
 
-    def tell(self, revealed: Tensor, tokens: Tensor) -> None:
+    def report(self, revealed: Tensor, tokens: Tensor) -> None:
         """``revealed``: Bool[B, L], where ``tokens`` Int[B, L] are new."""
         revealed, tokens, start = revealed.cpu(), tokens.cpu(), 0
         for ask in self.asks:
@@ -209,13 +209,16 @@ class _Teller:
             if ask.on_revealed is not None:
                 ask.on_revealed(
                     [
-                        {"completion": k, **self._said(row, position, int(tokens[row, position]))}
+                        {
+                            "completion": k,
+                            **self._revealed(row, position, int(tokens[row, position])),
+                        }
                         for k, row in enumerate(rows)
                         for position in revealed[row].nonzero().flatten().tolist()
                     ]
                 )
 
-    def _said(self, row: int, position: int, token: int) -> Revealed:
+    def _revealed(self, row: int, position: int, token: int) -> Revealed:
         order = self.orders[row]
         if position < self.vocab.n_max:
             return {"room": order[position], "type": ROOM_TYPES[self.codes.rooms[token]]}

@@ -83,7 +83,7 @@ def blocks_of(text: str) -> list[list[Line]]:
 
 
 def are_numbers(words: Sequence[str]) -> bool:
-    """Whether all of them are whole numbers, from 0 on."""
+    """True if all of them are whole numbers, from 0 on."""
     return all(word.isdecimal() for word in words)
 
 

@@ -135,7 +135,7 @@ def _refuse_adjacency(lines: Block) -> None:
 
 
 def _size_headers(blocks: Sequence[Block]) -> bool:
-    """Whether each graph begins with a line "n m". ``GraphError`` for what may be one."""
+    """True if each graph begins with a line "n m". ``GraphError`` for what may be one."""
     fitting = [_header_fits(block) for block in blocks]
     if all(fitting):
         first = blocks[0][0]

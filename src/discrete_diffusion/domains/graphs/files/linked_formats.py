@@ -33,7 +33,7 @@ def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
 
 
 def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
-    """With the attribute ``type`` of nodes and edges where there are several."""
+    """GraphML text, with the attribute ``type`` of nodes and edges where there are several."""
     import networkx
 
     record = graph_record(graph, types)

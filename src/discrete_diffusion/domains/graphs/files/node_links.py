@@ -21,7 +21,7 @@ _ENDS = ("source", "target")
 
 
 def is_node_link(record: Any) -> bool:
-    """Whether an object lists nodes rather than their number."""
+    """True if an object lists nodes rather than their number."""
     return isinstance(record, Mapping) and "nodes" in record and "n" not in record
 
 

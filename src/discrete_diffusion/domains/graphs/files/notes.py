@@ -34,4 +34,6 @@ class Notes:
             for (name, unit), number in sorted(self.dropped.items())
         ]
         dropped = [f"dropped: {', '.join(parts)}"] if parts else []
-        return dropped + [f"{said}: {number:,}" for said, number in sorted(self.remarks.items())]
+        return dropped + [
+            f"{remark}: {number:,}" for remark, number in sorted(self.remarks.items())
+        ]

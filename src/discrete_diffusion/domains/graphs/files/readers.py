@@ -52,10 +52,12 @@ class ReadGraphs:
 
     def summary(self, path: str | Path) -> str:
         """One line for the log: what was dropped, and the first reason why graphs were left out."""
-        said = "; ".join([f"{path}: {counted(len(self.graphs), 'graph')}", *self.notes.sentences()])
+        summary = "; ".join(
+            [f"{path}: {counted(len(self.graphs), 'graph')}", *self.notes.sentences()]
+        )
         if len(self.problems):
-            said += f"; left out {len(self.problems):,} that cannot be read: {self.problems[0]}"
-        return said
+            summary += f"; left out {len(self.problems):,} that cannot be read: {self.problems[0]}"
+        return summary
 
 
 def read_graphs(
@@ -250,5 +252,5 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """By which graph2 comes before graph10."""
+    """Sort key by which graph2 comes before graph10."""
     return [(int(digits or -1), text) for digits, text in re.findall(r"(\d+)|(\D+)", name)]

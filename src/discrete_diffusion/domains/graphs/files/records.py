@@ -37,7 +37,7 @@ class GraphError(ValueError):
 
 
 def failing(reason: str) -> Callable[[], TypedGraph]:
-    """In the place of what reads a graph: it cannot be read."""
+    """Function in the place of what reads a graph: it raises the error."""
 
     def fail() -> TypedGraph:
         raise GraphError(reason)
@@ -96,7 +96,7 @@ def parse_size(record: Any) -> int:
 
 
 def parse_node_types(names: Any, num_nodes: int, types: GraphTypes) -> tuple[int, ...]:
-    """Those of a graph whose file names none are the only type that there is."""
+    """Types of its nodes; where the file names none, the only type that there is."""
     if names is None:
         if len(types.nodes) > 1:
             raise GraphError(f"has no node_types; expected {num_nodes} of {', '.join(types.nodes)}")

@@ -90,7 +90,7 @@ def _drop(
 
 
 def _labels(what: str, tables: dict[str, list[list[str]]]) -> str:
-    """With the values that there are, which is what to name to keep them."""
+    """Labels with the values that there are, which is what to name to keep them."""
     values = sorted({row[0] for row in tables[f"{what}_labels"]}, key=lambda v: (len(v), v))
     shown = ", ".join(values[:10]) + (", ..." if len(values) > 10 else "")
     return f"{what}_labels ({shown}; data.{what}_types names what is kept)"
@@ -107,7 +107,7 @@ def _table(file: Path) -> list[list[str]]:
 def _graphs(
     tables: dict[str, list[list[str]]], folder: dict[str, Path]
 ) -> dict[int, dict[str, Any]]:
-    """By the number of the graph, its record; nodes in the order of the file."""
+    """Records by the number of the graph; nodes in the order of the file."""
     while tables["graph_indicator"] and not tables["graph_indicator"][-1]:
         tables["graph_indicator"].pop()  # a blank line at the end
     indicator = folder["graph_indicator"]

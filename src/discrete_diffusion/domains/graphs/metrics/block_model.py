@@ -1,4 +1,4 @@
-"""Whether a graph could be a sample of the stochastic block models of the benchmark.
+"""Test that a graph could be a sample of the stochastic block models of the benchmark.
 
 A substitute: the published test fits a degree-corrected block model with graph-tool, which is not
 on PyPI. Here blocks are found by maximising the exact integrated likelihood of a Bernoulli block

@@ -1,4 +1,4 @@
-"""How far two sets of graphs are from each other, and the ratio to how far training graphs are.
+"""Distances of two sets of graphs, and their ratio to the distance of training graphs.
 
     MMD^2 = mean k(x, x') + mean k(y, y') - 2 mean k(x, y)
 
@@ -26,7 +26,7 @@ ratio."""
 
 
 def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[str, float]:
-    """By name, the squared MMD of every statistic, with a kernel of ``KERNELS``; and
+    """Squared MMD of every statistic by name, with a kernel of ``KERNELS``; and
     ``mmd_average``, of degrees, clustering and orbits, which is published of small graphs."""
     found = {}
     for statistic in STATISTICS:

@@ -54,7 +54,7 @@ class GraphSet(Sequence[TypedGraph]):
 
     @cached_property
     def statistics(self) -> dict[str, Floats]:
-        """By name Float[M, K]; histograms of different lengths have zeros appended."""
+        """Statistics by name, Float[M, K]; histograms of different lengths have zeros appended."""
         each = [statistics_of(graph) for graph in self.graphs]
         return {s.name: _stacked([found[s.name] for found in each]) for s in STATISTICS}
 

@@ -47,7 +47,7 @@ def graph_metrics(
     kind: str | None = None,
     kernel: str | None = None,
 ) -> dict[str, float]:
-    """By name, all of ``MEANINGS`` but the ratios. ``kernel``: of ``KERNELS``; None is the default
+    """Metrics by name: ``MEANINGS`` but the ratios. ``kernel``: of ``KERNELS``; None is the default
     of the kind."""
     return {
         **own_metrics(samples, training=training, kind=kind),
@@ -58,7 +58,7 @@ def graph_metrics(
 def own_metrics(
     samples: GraphSet, *, training: GraphSet | None = None, kind: str | None = None
 ) -> Mapping[str, float]:
-    """Those that need no reference."""
+    """Metrics that need no reference."""
     return {
         **novelty_shares(samples, training, kind),
         "connected": float(np.mean([is_connected(graph) for graph in samples])),

@@ -45,7 +45,7 @@ STATISTICS = (
 
 
 def statistics_of(graph: TypedGraph) -> dict[str, Floats]:
-    """By name, the vector of each statistic; of a graph of at least one node."""
+    """Vectors of the statistics by name; of a graph of at least one node."""
     adjacency = adjacency_of(graph)
     eigenvalues, eigenvectors = np.linalg.eigh(normalised_laplacian(adjacency))
     eigenvalues = eigenvalues.clip(0, 2)  # where they are, but for rounding

@@ -11,7 +11,7 @@ from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 
 
 def as_networkx(graph: TypedGraph) -> Any:
-    """Without types."""
+    """networkx graph without types."""
     import networkx
 
     found = networkx.empty_graph(len(graph.nodes))

@@ -18,7 +18,7 @@ _GAP = 20.0
 
 
 def wavelet_histogram(eigenvalues: Floats, eigenvectors: Floats) -> Floats:
-    """How often |g(L) e_v|^2 falls into each of 100 bins, over nodes v, for each of 12 filters g:
+    """Counts of |g(L) e_v|^2 in each of 100 bins, over nodes v, for each of 12 filters g:
     Float[1200].
 
     Source: the wavelet statistic of SPECTRE (arXiv 2204.01613).

@@ -43,7 +43,7 @@ class Activations:
 
 
 def is_installed() -> bool:
-    """Whether ``fcd`` is there, which the extra ``molecules`` brings."""
+    """True if ``fcd`` is there, which the extra ``molecules`` brings."""
     from importlib.util import find_spec
 
     return find_spec("fcd") is not None
@@ -70,7 +70,7 @@ def activations(smiles: Sequence[str]) -> Activations:
 
 
 def is_known(smiles: Sequence[str]) -> bool:
-    """Whether the activations of these are on disk."""
+    """True if the activations of these are on disk."""
     counted = sorted(Counter(smiles).items())
     return _cache_path([t for t, _ in counted], [count for _, count in counted]).is_file()
 
@@ -81,8 +81,8 @@ def _cache_path(texts: Sequence[str], counts: Sequence[int]) -> Path:
 
 
 def _moments(texts: Sequence[str], counts: np.ndarray) -> Activations:
-    """In parts of ``_AT_ONCE``, of which two that have n and m molecules, means a and b and sums of
-    squares S and T around them make S + T + n m / (n + m) (b - a)(b - a)'."""
+    """Moments in parts of ``_AT_ONCE``, of which two with n and m molecules, means a and b and sums
+    of squares S and T around them make S + T + n m / (n + m) (b - a)(b - a)'."""
     blocks = _features(texts)
     if len(texts) <= _AT_ONCE:
         (found,) = blocks
@@ -150,8 +150,8 @@ def _computed(smiles: Sequence[str], padded: int, going: progress.Task) -> np.nd
 
 @cache
 def _chemnet() -> Any:
-    """From the file in the wheel; left to itself, ``fcd`` makes a copy and leaves it to be deleted
-    with a warning."""
+    """Load it from the file in the wheel; left to itself, ``fcd`` makes a copy and leaves it to be
+    deleted with a warning."""
     from fcd import load_ref_model
 
     weights = next(file for file in files("fcd").iterdir() if file.name.endswith(".pt"))

@@ -1,4 +1,4 @@
-"""How long the distances of many molecules take, and how much memory: reported before they
+"""Time and memory that the distances of many molecules take: reported before they
 begin."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from discrete_diffusion.evaluation.memory import warn_if_short
 logger = logging.getLogger(__name__)
 
 MANY = 20_000
-"""Different molecules from which on it is said."""
+"""Different molecules from which on it is logged."""
 
 _TRIED = 128
 """Molecules that are measured to know how long all take."""
@@ -28,7 +28,7 @@ _ALWAYS, _EACH = 0.5e9, 1e3
 """Bytes of ChemNet at work, and of what is known of a molecule."""
 
 
-def say_cost(sets: Sequence[MoleculeSet]) -> None:
+def log_cost(sets: Sequence[MoleculeSet]) -> None:
     """Log how long it takes to measure sets of many molecules, the reference among them, and warn
     if it takes more memory or temporary disk than there is. Nothing of small ones."""
     distinct = [list(dict.fromkeys(each.smiles)) for each in sets]

@@ -40,7 +40,7 @@ class _Run:
     start: int = 0
 
     def entries(self, k: int) -> NDArray[Any]:
-        """Those of range ``k``."""
+        """Entries of range ``k``."""
         first, last = self.cuts[k], self.cuts[k + 1]
         if isinstance(self.place, np.ndarray):
             return self.place[first:last]
@@ -103,7 +103,7 @@ class MeanFeatures:
 
 
 def _edges() -> NDArray[np.int64]:
-    """Where the second range of coordinates begins, and those that follow."""
+    """Beginnings of the second range of coordinates and of those that follow."""
     width = 2**64 // _RANGES
     return np.array([k * width - 2**63 for k in range(1, _RANGES)], dtype=np.int64)
 

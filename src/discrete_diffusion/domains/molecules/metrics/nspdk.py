@@ -103,7 +103,7 @@ def _shells(root: int, around: Sequence[Sequence[int]], most: int) -> list[list[
 def _neighbourhoods(
     shells: Sequence[Sequence[int]], coloured: Sequence[tuple[str, int]]
 ) -> list[int]:
-    """For every radius, a number that identifies the neighbourhood among others of this radius."""
+    """Number, for every radius, that identifies the neighbourhood among others of this radius."""
     inside: tuple[Any, ...] = ()
     found = []
     for shell in shells:

@@ -78,7 +78,7 @@ def property_distances(
 
 
 def scaffolds(smiles: Sequence[str]) -> Counter[str]:
-    """How often each Bemis-Murcko scaffold of at least ``MIN_RINGS`` rings occurs."""
+    """Counts of each Bemis-Murcko scaffold of at least ``MIN_RINGS`` rings."""
     from rdkit import Chem
     from rdkit.Chem import rdMolDescriptors
     from rdkit.Chem.Scaffolds import MurckoScaffold

@@ -1,4 +1,4 @@
-"""Which graphs are molecules, by the three rules of the literature.
+"""Tests that graphs are molecules, by the three rules of the literature.
 
 * ``valid``: rdkit builds and sanitises the graph as it is; of several fragments the largest counts
   (DiGress, arXiv 2209.14734, and those that follow it);
@@ -111,12 +111,12 @@ def _overloaded(mol: Any) -> int | None:
 
 
 def is_connected(molecule: Molecule) -> bool:
-    """Whether every atom can be reached from every other along bonds."""
+    """True if every atom can be reached from every other along bonds."""
     return len(set(_roots(molecule))) == 1
 
 
 def _roots(molecule: Molecule) -> Iterator[int]:
-    """For every atom, one atom of its fragment."""
+    """One atom of its fragment for every atom."""
     parent = list(range(len(molecule.atoms)))
 
     def root(k: int) -> int:

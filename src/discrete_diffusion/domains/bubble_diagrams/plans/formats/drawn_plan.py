@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.code_tables import told_apart
+from discrete_diffusion.domains.bubble_diagrams.files.code_tables import number_bedrooms
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
     check_size,
@@ -108,7 +108,7 @@ class Drawing:
         return self._plan(written, same, gap)
 
     def scaled(self, drawn: DrawnIn) -> Drawing:
-        """In metres what was drawn in that unit."""
+        """Drawing in metres of what was drawn in that unit."""
         import shapely
 
         def move(shape: BaseGeometry) -> BaseGeometry:
@@ -182,9 +182,9 @@ class Drawing:
     def _door(self, door: DrawnDoor, plan: FloorPlan, written: FloorPlan | None) -> Door:
         """The one that was written there; else with the rooms that the file says, or nearest."""
         numbers = {room.number: k for k, room in enumerate(self.rooms)} | {FRONT_DOOR: FRONT_DOOR}
-        said = () if door.rooms is None else door.rooms
-        if len(set(said) & numbers.keys()) == 2:
-            rooms = ordered(*(numbers[room] for room in said))
+        stated = () if door.rooms is None else door.rooms
+        if len(set(stated) & numbers.keys()) == 2:
+            rooms = ordered(*(numbers[room] for room in stated))
         else:
             rooms = rooms_beside(door.box, plan.rooms, is_front=door.is_front)
         read = Door.of_box(rooms, checked_box(door.box, "doors"))
@@ -211,8 +211,8 @@ def rooms_of_labels(
 ) -> list[int]:
     """Room codes of names; of bedrooms that are distinguished by numbers the one with the largest
     floor is the MasterRoom. ``places``: what an error calls each."""
-    told = told_apart(labels, lambda: [floor.area for floor in floors])
-    return [room_code(label, place) for label, place in zip(told, places, strict=True)]
+    types = number_bedrooms(labels, lambda: [floor.area for floor in floors])
+    return [room_code(label, place) for label, place in zip(types, places, strict=True)]
 
 
 def in_stated_unit(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
@@ -225,8 +225,8 @@ def in_stated_unit(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
         known = ", ".join(UNITS[1:])
         raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {known}")
     if unit == "metres":
-        said = 'its "unit"' if "unit" in data else ""
-        return replace(drawing, drawn=DrawnIn(said=said, key=key))
+        stated_by = 'its "unit"' if "unit" in data else ""
+        return replace(drawing, drawn=DrawnIn(stated_by=stated_by, key=key))
     return drawing.scaled(DrawnIn(str(unit), metres_per(unit), 'its "unit"', key))
 
 
@@ -253,7 +253,7 @@ def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
 
 
 def flipped(shape: BaseGeometry) -> BaseGeometry:
-    """With y upwards instead of downwards, or the other way round."""
+    """Drawing with y upwards instead of downwards, or the other way round."""
     import shapely
 
     return shapely.transform(shape, lambda corners: corners * (1, -1) + 0.0)  # no -0.0

@@ -75,7 +75,7 @@ def where_they_were(rooms: tuple[DrawnRoom, ...], written: FloorPlan) -> dict[in
 def relations_between(
     same: Mapping[int, int], diagram: BubbleDiagram
 ) -> dict[tuple[int, int], int]:
-    """Those of the rooms that are where they were, by their present numbers."""
+    """Relations of the rooms that are where they were, by their present numbers."""
     now = {number: k for k, number in same.items()}
     found = {}
     for i, j, code in diagram.relations:
@@ -88,6 +88,6 @@ def relations_between(
 
 
 def are_close(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
-    """Whether each number is within ``TOLERANCE`` of its counterpart."""
+    """True if each number is within ``TOLERANCE`` of its counterpart."""
     pairs = zip(some, others, strict=False)
     return len(some) == len(others) and all(abs(a - b) <= TOLERANCE for a, b in pairs)

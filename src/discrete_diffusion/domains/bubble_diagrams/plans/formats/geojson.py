@@ -105,8 +105,8 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             room_code(labels[-1], places[-1])
             floors.append(_shape(feature, where, "Polygon", "MultiPolygon"))
         elif kind == "door":
-            said = about.get("rooms")
-            ends = None if said is None else rooms_from_json(said, math.inf)
+            stated = about.get("rooms")
+            ends = None if stated is None else rooms_from_json(stated, math.inf)
             line = _shape(feature, where, "LineString")
             doors.append(DrawnDoor(line, ends is not None and ends[1] == FRONT_DOOR, ends))
         elif kind == "boundary":

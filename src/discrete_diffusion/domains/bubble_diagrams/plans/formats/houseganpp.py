@@ -62,7 +62,7 @@ class _Frame(NamedTuple):
 
 
 def _frame_of(boxes: Sequence[Box]) -> _Frame:
-    """That of RPLAN if the plan lies on it; else one in whose middle the plan lies, as large."""
+    """Frame of RPLAN if the plan lies on it; else one in whose middle the plan lies, as large."""
     low = [min(box[a] for box in boxes) for a in (0, 1)]
     high = [max(box[a + 2] for box in boxes) for a in (0, 1)]
     if min(low) >= 0 and max(high) <= _PIXELS * _METRES:
@@ -175,13 +175,13 @@ def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
 def _rooms_of_sides(
     opening: BaseGeometry, rooms: Sequence[BaseGeometry | None]
 ) -> tuple[int | None, ...]:
-    """Which of a door's two rooms lies behind each of its four sides: none at the short ones."""
+    """Room, of a door's two, behind each of its four sides: none at the short ones."""
     behind = [rectangle for _, rectangle in _sides(opening)]
     x0, y0, x1, y1 = opening.bounds
     long = (1, 3) if x1 - x0 >= y1 - y0 else (0, 2)
 
     def lean(room: BaseGeometry | None) -> float:
-        """How much more of the room lies behind the first long side than behind the second."""
+        """Area of the room behind the first long side, less that behind the second."""
         if room is None:
             return 0.0
         first, second = (behind[side].intersection(room).area for side in long)

@@ -89,7 +89,7 @@ class Outlines:
 def read_outlines(
     data: Mapping[str, Any], boxes: Sequence[Box], is_door: Sequence[bool]
 ) -> Outlines:
-    """Those of a House-GAN++ plan; ``boxes``: of its nodes, see ``read_frame``.
+    """Outlines of a House-GAN++ plan; ``boxes``: of its nodes, see ``read_frame``.
 
     A plan that is turned as a whole is turned back. Without shapely, and where ``edges`` and
     ``ed_rm`` are not one per wall, no node has an outline, and nothing is noted.
@@ -136,7 +136,7 @@ def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
 
 
 def _side(data: Mapping[str, Any], wall: object) -> Box | None:
-    """From where to where a wall goes, in pixels; None if it does not say."""
+    """Ends of a wall, in pixels; None if it has none."""
     try:
         x0, y0, x1, y1 = (
             finite_number(end, "edges") for end in (wall[:4] if isinstance(wall, list) else ())

@@ -60,7 +60,7 @@ WALLS = "walls"
 
 
 def room_codes(data: object) -> RoomCodes:
-    """How a JSON object writes its rooms."""
+    """Codes with which a JSON object writes its rooms."""
     if not isinstance(data, Mapping) or _format(data) in _DRAWINGS:
         return RoomCodes()
     own, _ = _FORMATS[_format(data)]

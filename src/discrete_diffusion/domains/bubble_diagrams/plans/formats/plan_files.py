@@ -145,7 +145,7 @@ def record_of_line(
     room_codes_of: Callable[[Any], RoomCodes],
     parse: Callable[[Any, str | None], Parsed],
 ) -> Record[Parsed]:
-    """How a JSON object writes its rooms, and what parses it by a table of room codes."""
+    """Codes with which a JSON object writes its rooms, and what parses it by a table of them."""
 
     def parse_line(codes: str | None) -> Parsed:
         return parse(load_json(line), codes)  # what a line holds is many times as large

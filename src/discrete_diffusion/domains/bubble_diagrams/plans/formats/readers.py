@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.bubble_diagrams.diagram import Diagrams
+from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.code_recognition import recognise_codes
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     CODES_FIELD,
@@ -143,7 +143,7 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
 
 
 def _unit_of(records: Sequence[Record[Plan]]) -> str:
-    """What the records are called, in the plural: lines, records, or plans where they differ."""
+    """Name of the records, in the plural: lines, records, or plans where they differ."""
     units = {record.where.split(" ")[0] for record in records}
     return f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"
 

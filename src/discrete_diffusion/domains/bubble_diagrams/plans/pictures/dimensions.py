@@ -29,8 +29,8 @@ _LEAST_STEP = 0.3
 
 
 def wall_chain(plan: FloorPlan, axis: int, *, far: bool) -> list[float]:
-    """Where the rooms along a side of a plan begin and end on ``axis`` (0: x), from its first to
-    its last wall. The side is the top or the left one; ``far``: the bottom or the right one."""
+    """Places where the rooms along a side of a plan begin and end on ``axis`` (0: x), from its
+    first to its last wall. The side is the top or left one; ``far``: the bottom or right one."""
     boxes = [box.bounds for box in plan.boxes]
     other, sign = 1 - axis, -1 if far else 1
     edges = sorted({round(box[axis + 2 * k], 6) for box in boxes for k in (0, 1)})

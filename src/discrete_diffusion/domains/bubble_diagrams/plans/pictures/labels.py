@@ -44,7 +44,7 @@ class Label:
     angle: int = 0
 
     @property
-    def says_area(self) -> bool:
+    def states_area(self) -> bool:
         return self.lines[-1].endswith(_SQUARE_METRES)
 
     @property

@@ -134,7 +134,7 @@ class PlanPen:
     def _labels(self) -> None:
         per_metre = self.per_metre * POINTS_PER_INCH
         largest = min(max(0.34 * per_metre, 7.5), LARGEST)
-        said, number = [], 1
+        captions, number = [], 1
         for room, code in enumerate(self.plan.diagram.rooms):
             label = label_of(
                 self.plan,
@@ -144,14 +144,14 @@ class PlanPen:
                 largest=largest,
                 number=number,
             )
-            if not label.says_area:
+            if not label.states_area:
                 is_number = label.lines[0] == str(number)
                 number += is_number
                 name = f"{label.lines[0]} {room_style(code).name}" if is_number else label.lines[0]
-                said.append(f"{name} {self.plan.areas[room]:.1f} m²")
+                captions.append(f"{name} {self.plan.areas[room]:.1f} m²")
             self._label(label)
         total = f"Rooms {sum(self.plan.areas):.1f} m²"
-        self._caption("   ".join([total, *said]))
+        self._caption("   ".join([total, *captions]))
 
     def _label(self, label: Label) -> None:
         """Line by line, so that each is where it was measured."""
