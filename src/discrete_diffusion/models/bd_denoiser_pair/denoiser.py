@@ -24,6 +24,7 @@ from discrete_diffusion.models.blocks.transformer import (
     process_t,
     zero_linear,
 )
+from discrete_diffusion.models.graph_features import Head, graph_features
 
 TRIANGLES = ("outgoing", "incoming")
 
@@ -167,9 +168,12 @@ class BDDenoiserPair(nn.Module):
         condition: how many numbers each fact has that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
         fact_dropout: share of the facts that training hides.
+        features: of the revealed graph, of ``FEATURES``, added to both streams and to the logits;
+            see ``GraphFeatures``.
+        walk_length: steps of the longest walk of the feature ``walks``.
 
     Raises:
-        ValueError: ``triangles`` names another product, or widths do not fit.
+        ValueError: ``triangles`` or ``features`` names another product, or widths do not fit.
     """
 
     position: Tensor
@@ -194,6 +198,8 @@ class BDDenoiserPair(nn.Module):
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
         fact_dropout: float = 0.3,
+        features: Sequence[str] = (),
+        walk_length: int = 8,
     ) -> None:
         super().__init__()
         if unknown := [name for name in triangles if name not in TRIANGLES]:
@@ -230,8 +236,12 @@ class BDDenoiserPair(nn.Module):
         )
         self.node_final = AdaLNFinal(d_model, cond_dim)
         self.pair_final = AdaLNFinal(d_pair, cond_dim)
-        self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
-        self.edge_head = zero_linear(d_pair, vocab_config.edge_vocab_size)
+        self.graph_features = graph_features(
+            features, vocab_config, d_node=d_model, d_pair=d_pair, walk_length=walk_length
+        )
+        node_width, pair_width = self.graph_features.widths
+        self.node_head = Head(d_model, vocab_config.node_vocab_size, node_width)
+        self.edge_head = Head(d_pair, vocab_config.edge_vocab_size, pair_width)
         self._register_pairs(vocab_config)
         self.facts: Facts | NoFacts = NoFacts(n_layers)
         if condition is not None:  # last, so that all else starts as without
@@ -310,30 +320,33 @@ class BDDenoiserPair(nn.Module):
             keep: samples whose facts are not hidden, as for ``forward``.
 
         Returns:
-            Nodes h Float[B, N, D] and their pairs z Float[B, N N, P].
+            Nodes h Float[B, N, D + F] and their pairs z Float[B, N N, P + F'], with F and F'
+            features of the revealed graph; both are 0 without ``features``.
         """
         nodes = self._nodes(packing)  # (N,)
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
-        h, z = self.embed(tokens, nodes)  # (B, N, D), (B, N N, P)
+        relations = tokens[:, self.position[nodes][:, nodes]]  # (B, N, N)
+        h, z = self.embed(tokens, relations, nodes)  # (B, N, D), (B, N N, P)
+        h, z, with_graph = self.graph_features(h, z, relations, real)
         times = distinct_time(process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             h, z = block(attend(h), z, c, real)
-        return self.node_final(h, c), self.pair_final(z, c)
+        return with_graph(self.node_final(h, c), self.pair_final(z, c))
 
-    def embed(self, tokens: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    def embed(self, tokens: Tensor, relations: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings of the nodes kept and their pairs.
 
         Args:
             tokens: Int[B, L], ids.
+            relations: Int[B, N, N], ids of their pairs as the sequence has them, i < j.
             nodes: Int[N], the nodes kept.
 
         Returns:
             h Float[B, N, D] and z Float[B, N N, P].
         """
-        position = self.position[nodes][:, nodes]  # (N, N)
-        ids = self.directed[self.side[nodes][:, nodes], tokens[:, position]]  # (B, N, N)
+        ids = self.directed[self.side[nodes][:, nodes], relations]  # (B, N, N)
         h, z = self.node_embedding(tokens[:, nodes]), self.edge_embedding(ids)
         if self.index_embeddings:
             h = h + self.node_index(nodes)
@@ -344,8 +357,8 @@ class BDDenoiserPair(nn.Module):
         """Logits of ``features``.
 
         Args:
-            h: Float[B, N, D].
-            z: Float[B, N N, P].
+            h: Float[B, N, D + F].
+            z: Float[B, N N, P + F'].
 
         Returns:
             Nodes Float[B, N, 15], pairs in either direction Float[B, N N, 13].
