@@ -134,8 +134,9 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """A config that states what the data decide: the layout, the number of features, and the
-    features of a revealed graph (``model.features``) that suit them.
+    """A config that states what the data decide, such as the layout or the number of features.
+
+    They also decide ``model.features`` where it is null: what a network reads of a revealed graph.
 
     Call it before anything is built from the config; a checkpoint holds the completed one.
 

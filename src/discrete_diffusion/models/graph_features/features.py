@@ -80,11 +80,24 @@ def effective_resistance(graph: RevealedGraph) -> tuple[Tensor, Tensor]:
     joined = within * stands.unsqueeze(1) * stands.unsqueeze(2)
     ones = joined / joined.sum(dim=-1, keepdim=True).clamp(min=1)
     regular = contracted + ones + torch.diag_embed(1 - stands)
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(regular))
+    inverse = _inverse(regular)
     potential = inverse.diagonal(dim1=1, dim2=2)
     resistance = potential.unsqueeze(2) + potential.unsqueeze(1) - 2 * inverse
     resistance = (first @ resistance @ first.mT).clamp(min=0) * within * (1 - connected)
     return resistance, within.bool()
+
+
+def _inverse(a: Tensor) -> Tensor:
+    """Inverses of positive definite matrices, Float[B, N, N]; in an exported file, which has no
+    Cholesky factor, by Gauss-Jordan elimination, which needs no pivoting for these."""
+    if not torch.compiler.is_exporting():
+        return torch.cholesky_inverse(torch.linalg.cholesky(a))
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    both = torch.cat([a, eye.expand_as(a)], dim=-1)
+    for k in range(a.shape[-1]):
+        pivot = both[:, k : k + 1] / both[:, k : k + 1, k : k + 1]
+        both = both - (both[:, :, k : k + 1] - eye[:, k : k + 1]) * pivot
+    return both[..., a.shape[-1] :]
 
 
 def resistance(graph: RevealedGraph) -> Features:
