@@ -19,12 +19,17 @@ NETWORKS = {
     "bd-denoiser": ["model=bd_tiny"],
     "bd-denoiser-pair": ["model=bd_pair_tiny"],
     "dit": ["model=dit_tiny"],
+    "graph features": [
+        "model=bd_pair_tiny",
+        "model.features=[reach,resistance,walks,cycles]",
+    ],
 }
 
 
 def made(name: str) -> torch.nn.Module:
     torch.manual_seed(0)
-    words = [f"algo.backbone={name}", *NETWORKS[name], "data=bubble_diagrams"]
+    backbone = name if name != "graph features" else "bd-denoiser-pair"
+    words = [f"algo.backbone={backbone}", *NETWORKS[name], "data=bubble_diagrams"]
     algorithm = build_algorithm(compose("train", words)).eval()
     for value in algorithm.parameters():  # heads start at zero
         torch.nn.init.normal_(value, std=0.1)

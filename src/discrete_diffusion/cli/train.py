@@ -150,6 +150,8 @@ def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | No
     logger.info(
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{built.size:,}"
     )
+    if features := (config.get("model") or {}).get("features"):
+        logger.info("model.features=[%s], of the graph revealed so far", ", ".join(features))
     _announce_steps(built, trainer)
     for line in built.shortened:
         logger.info("%s", line)

@@ -134,7 +134,9 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """A config whose ``data`` states what the data decide: the layout, or the number of features.
+    """A config that states what the data decide, such as the layout or the number of features.
+
+    They also decide ``model.features`` where it is null: what a network reads of a revealed graph.
 
     Call it before anything is built from the config; a checkpoint holds the completed one.
 
@@ -145,8 +147,11 @@ def complete_data(config: DictConfig) -> DictConfig:
         ``config`` itself if there is nothing to add, else a copy.
     """
     completed = deepcopy(config)
-    domain_of(completed.data).complete(completed.data)
-    return config if completed.data == config.data else completed
+    domain, model = domain_of(completed.data), completed.get("model") or {}
+    domain.complete(completed.data)
+    if "features" in model and model["features"] is None and domain.graph_features:
+        model["features"] = [*domain.graph_features]
+    return config if completed == config else completed
 
 
 def build_data(config: DictConfig) -> Dataset:

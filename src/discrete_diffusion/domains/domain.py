@@ -66,6 +66,8 @@ class Domain(ABC):
         remedies: by key, what to do where one means nothing.
         quick: keys of ``evaluate`` with the values that ``quick=true`` gives them; none, and it is
             refused.
+        graph_features: what networks of its graphs read of what is revealed already, where
+            ``model.features`` is null.
         group_titles: names of the groups of tokens in pictures.
         sample_files: files that ``sample`` may write into ``out`` beside ``metrics.json`` and the
             picture; nothing of that is replaced without ``overwrite``.
@@ -86,6 +88,7 @@ class Domain(ABC):
     train_options: ClassVar[tuple[Option, ...]] = ()
     remedies: ClassVar[Mapping[str, str]] = {}
     quick: ClassVar[Mapping[str, int]] = {}
+    graph_features: ClassVar[tuple[str, ...]] = ()
     group_titles: ClassVar[Mapping[str, str]] = {}
     sample_files: ClassVar[tuple[str, ...]] = ()
     streamed_file: ClassVar[str | None] = None

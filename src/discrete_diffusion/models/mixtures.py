@@ -70,6 +70,7 @@ class ComponentHead(nn.Module):
         where those of a sample follow each other."""
         if component is None:
             return logits
+        features = features[..., : self.weight.shape[-1]]  # those of the network come first
         weight = self.scale * (self.weight + self.gate * self.directions)  # (M, V, D)
         if not isinstance(component, str):
             return logits + torch.einsum("bnd,bvd->bnv", features, weight[component])

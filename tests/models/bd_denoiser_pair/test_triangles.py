@@ -5,7 +5,7 @@ import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
-from discrete_diffusion.models.bd_denoiser_pair.denoiser import TRIANGLES, TriangleProducts
+from discrete_diffusion.models.bd_denoiser_pair.blocks import TRIANGLES, TriangleProducts
 
 VOCAB = RPLAN_VOCAB_CONFIG
 TINY = {"d_model": 32, "d_pair": 16, "n_layers": 2, "n_heads": 4, "vocab_config": VOCAB}

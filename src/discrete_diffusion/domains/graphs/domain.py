@@ -101,6 +101,7 @@ class Graphs(Domain):
     fixed_keys = ("n_max", "node_types", "edge_types", "node_order")
     sample_options = _SAMPLE
     evaluate_options = _EVALUATE
+    graph_features = ("reach", "resistance", "walks", "cycles")
     group_titles = {"node": "nodes", "edge": "pairs"}
     sample_files = ("samples.jsonl", "graphml")
     streamed_file = "samples.jsonl"

@@ -84,6 +84,7 @@ class Molecules(Domain):
     data_sets = {"molecules": "tokens", "qm9": "tokens", "zinc": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     fixed_keys = ("atoms", "n_max", "charges", "node_order")
+    graph_features = ("reach", "resistance", "walks", "cycles")
     group_titles = {"node": "atoms", "edge": "bonds"}
     streamed_file = "samples.jsonl"
     sample_files = ("samples.smi", "samples.jsonl")

@@ -17,7 +17,12 @@ from discrete_diffusion.models.blocks.transformer import (
     TimestepEmbedder,
     distinct_time,
     process_t,
-    zero_linear,
+)
+from discrete_diffusion.models.graph_features import (
+    Beside,
+    Head,
+    NoGraphFeatures,
+    graph_features,
 )
 
 
@@ -92,10 +97,16 @@ class BDDenoiser(nn.Module):
         condition: how many numbers each fact has that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
         fact_dropout: share of the facts that training hides.
+        features: of the revealed graph, of ``FEATURES``, added to the tokens and to the logits; see
+            ``GraphFeatures``.
+        walk_length: steps of the longest walk of the feature ``walks``.
 
     Raises:
-        ValueError: widths do not fit.
+        ValueError: widths do not fit, or ``features`` names another one.
     """
+
+    position: Tensor
+    pairs: Tensor
 
     def __init__(
         self,
@@ -111,6 +122,8 @@ class BDDenoiser(nn.Module):
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
         fact_dropout: float = 0.3,
+        features: Sequence[str] = (),
+        walk_length: int = 8,
     ) -> None:
         super().__init__()
         cond_dim = d_model if cond_dim is None else cond_dim
@@ -126,16 +139,30 @@ class BDDenoiser(nn.Module):
             for _ in range(n_layers)
         )
         self.final = AdaLNFinal(d_model, cond_dim)
-        self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
-        self.edge_head = zero_linear(d_model, vocab_config.edge_vocab_size)
+        self.graph_features = graph_features(
+            features, vocab_config, d_node=d_model, d_pair=d_model, walk_length=walk_length
+        )
+        node_width, edge_width = self.graph_features.widths
+        self.node_head = Head(d_model, vocab_config.node_vocab_size, node_width)
+        self.edge_head = Head(d_model, vocab_config.edge_vocab_size, edge_width)
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
+        self._register_pairs(vocab_config)
         self.facts: Facts | NoFacts = NoFacts(n_layers)
         if condition is not None:  # last, so that all else starts as without
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
+
+    def _register_pairs(self, vocab: VocabConfig) -> None:
+        """Where the pair (i, j) stands in a sequence (the diagonal: anywhere), and back."""
+        position = torch.zeros(vocab.n_max, vocab.n_max, dtype=torch.long)
+        for i, j in vocab.endpoints:
+            position[i, j] = position[j, i] = vocab.edge_position(i, j)
+        pairs = torch.tensor([vocab.n_max * i + j for i, j in vocab.endpoints], dtype=torch.long)
+        self.register_buffer("position", position, persistent=False)
+        self.register_buffer("pairs", pairs, persistent=False)
 
     def forward(
         self,
@@ -189,9 +216,10 @@ class BDDenoiser(nn.Module):
             keep: samples whose facts are not hidden, as for ``forward``.
 
         Returns:
-            Nodes Float[B, N, D] and edges Float[B, K - N, D].
+            Nodes Float[B, N, D + F] and edges Float[B, K - N, D + F'], with F and F' features of
+            the revealed graph; both are 0 without ``features``.
         """
-        x = self.embed(tokens, packing)  # (B, K, D)
+        x, with_graph = self._add_graph(self.embed(tokens, packing), tokens, packing)  # (B, K, D)
         times = distinct_time(self._process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
@@ -199,7 +227,7 @@ class BDDenoiser(nn.Module):
             x = block(attend(x), c, packing.key_mask)
         x = self.final(x, c)
         n = packing.num_kept_before(self.vocab_config.n_max)
-        return x[:, :n], x[:, n:]
+        return with_graph(x[:, :n], x[:, n:])
 
     def embed(self, tokens: Tensor, packing: ColumnPacking) -> Tensor:
         """Embeddings of the columns kept: ids and their positions.
@@ -216,12 +244,31 @@ class BDDenoiser(nn.Module):
         positions = packing.pack(self.positional_encoding().unsqueeze(0))  # (1, K, D)
         return torch.cat([nodes, edges], dim=1) + positions
 
+    def _add_graph(
+        self, x: Tensor, tokens: Tensor, packing: ColumnPacking
+    ) -> tuple[Tensor, Beside]:
+        """x (B, K, D) with the features of the revealed graph, and what puts them beside others."""
+        if isinstance(self.graph_features, NoGraphFeatures):
+            return x, self.graph_features.beside
+        n_max, n = self.vocab_config.n_max, packing.num_kept_before(self.vocab_config.n_max)
+        kept = torch.tensor(packing.kept, device=x.device)
+        real = tokens[:, :n_max] != self.vocab_config.node_pad_id
+        nodes, edges, beside = self.graph_features(
+            x[:, :n],
+            x[:, n:],
+            tokens[:, self.position],
+            real,
+            nodes=kept[:n],
+            pairs=self.pairs[kept[n:] - n_max],
+        )
+        return torch.cat([nodes, edges], dim=1), beside
+
     def head(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of ``features``.
 
         Args:
-            nodes: Float[B, N, D].
-            edges: Float[B, K - N, D].
+            nodes: Float[B, N, D + F].
+            edges: Float[B, K - N, D + F'].
 
         Returns:
             Float[B, N, 15] and Float[B, K - N, 13].

@@ -9,125 +9,18 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
+from discrete_diffusion.models.bd_denoiser_pair.blocks import TRIANGLES, PairBlock
 from discrete_diffusion.models.blocks.facts import Facts, NoFacts
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
-    MLP,
     AdaLNFinal,
-    AdaLNZeroBlock,
     TimestepEmbedder,
     distinct_time,
-    modulate,
     process_t,
-    zero_linear,
 )
-
-TRIANGLES = ("outgoing", "incoming")
-
-
-class TriangleProducts(nn.Module):
-    """Products of (i, k) and (k, j) that update (i, j), summed over every node k.
-
-        outgoing_ij = sum_k a(z_ik) * b(z_kj)                            (B, N, N, P)
-        incoming_ij = sum_k a'(z_ki) * b'(z_kj)                          (B, N, N, P)
-        out_ij = sigmoid(gate(z_ij)) * Linear(norm([outgoing_ij; incoming_ij]))
-
-    a, b, a', b' are linear maps, each times the sigmoid of another. O(N^3 P) time.
-
-    Source: the triangular multiplicative updates of AlphaFold 2 (Jumper et al., Nature 2021).
-    Deviation: both directions at once, from the same z, and one norm, output and gate for both.
-
-    ``triangles``: the directions, of ``TRIANGLES``.
-    """
-
-    def __init__(self, d_pair: int, triangles: Sequence[str] = TRIANGLES) -> None:
-        super().__init__()
-        self.triangles, self.d_pair = tuple(triangles), d_pair
-        width = len(self.triangles) * d_pair
-        self.factors = nn.Linear(d_pair, 4 * width)
-        self.norm = nn.LayerNorm(width)
-        self.out = nn.Linear(width, d_pair)
-        self.gate = nn.Linear(d_pair, d_pair)
-
-    def forward(self, z: Tensor, real: Tensor | None = None) -> Tensor:
-        """Update of the pairs: z (B, N N, P) -> (B, N N, P).
-
-        ``real``: Bool[B, N], the nodes k that count; None: all.
-        """
-        n = round(z.shape[1] ** 0.5)
-        factors = F.glu(self.factors(z), dim=-1)  # (B, N N, 2 W), W = P per direction
-        a, b = rearrange(factors, "b (i j) (two w) -> two b w i j", two=2, i=n).unbind(0)
-        if real is not None:
-            b = b * real[:, None, :, None]  # a node that is not there is in no sum
-        a = torch.cat(  # (B, W, N, N): a_ik, and a'_ki as (i, k)
-            [
-                part if name == "outgoing" else part.transpose(-1, -2)
-                for name, part in zip(self.triangles, a.split(self.d_pair, dim=1), strict=True)
-            ],
-            dim=1,
-        )
-        sums = rearrange(a @ b, "b w i j -> b (i j) w")
-        return self.out(self.norm(sums)) * self.gate(z).sigmoid()
-
-
-class PairBlock(nn.Module):
-    """One block of both streams, each branch modulated and gated by c as in adaLN-Zero.
-
-        h <- h + attention(h; scores_ij + bias(z_ij));   h <- h + mlp(h)          (B, N, D)
-        z_ij <- z_ij + triangles(z)_ij + first(h_i) + second(h_j);  z <- z + mlp(z)  (B, N N, P)
-
-    The modulation starts at 0, so the block starts as the identity.
-    """
-
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        d_pair: int,
-        n_heads: int,
-        cond_dim: int,
-        mlp_ratio: float = 4,
-        dropout: float = 0.1,
-        triangles: Sequence[str] = TRIANGLES,
-    ) -> None:
-        super().__init__()
-        self.nodes = AdaLNZeroBlock(
-            d_model, n_heads, cond_dim, mlp_ratio=mlp_ratio, dropout=dropout
-        )
-        self.bias = nn.Linear(d_pair, n_heads, bias=False)  # one for all keys would cancel
-        self.norm1 = nn.LayerNorm(d_pair)
-        self.triangles = TriangleProducts(d_pair, triangles) if triangles else None
-        self.ends = nn.Linear(d_model, 2 * d_pair)
-        self.norm2 = nn.LayerNorm(d_pair)
-        self.mlp = MLP(d_pair, mlp_ratio)
-        self.dropout = nn.Dropout(dropout)
-        self.modulation = zero_linear(cond_dim, 6 * d_pair)
-
-    def forward(
-        self, h: Tensor, z: Tensor, c: Tensor, real: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """h (B, N, D), z (B, N N, P), c (B or 1, cond_dim), ``real`` Bool[B, N] or None -> h, z."""
-        h = self.nodes(h, c, self._scores(z, real))
-        first, second = self.ends(h).chunk(2, dim=-1)  # (B, N, P) each
-        ends = rearrange(first.unsqueeze(2) + second.unsqueeze(1), "b i j p -> b (i j) p")
-        shift1, scale1, gate1, shift2, scale2, gate2 = (
-            self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
-        )
-        branch = ends
-        if self.triangles is not None:
-            branch = self.triangles(modulate(self.norm1(z), shift1, scale1), real) + ends
-        z = torch.addcmul(z, gate1, self.dropout(branch))
-        branch = self.mlp(modulate(self.norm2(z), shift2, scale2))
-        return h, torch.addcmul(z, gate2, self.dropout(branch))
-
-    def _scores(self, z: Tensor, real: Tensor | None) -> Tensor:
-        """Bias of the pairs on the attention of node i to node j: Float[B, H, N, N]."""
-        n = round(z.shape[1] ** 0.5)
-        bias = rearrange(self.bias(z), "b (i j) h -> b h i j", i=n)
-        return bias if real is None else bias.masked_fill(~real[:, None, None], neg_inf(bias.dtype))
+from discrete_diffusion.models.graph_features import Head, graph_features
 
 
 class BDDenoiserPair(nn.Module):
@@ -167,9 +60,12 @@ class BDDenoiserPair(nn.Module):
         condition: how many numbers each fact has that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
         fact_dropout: share of the facts that training hides.
+        features: of the revealed graph, of ``FEATURES``, added to both streams and to the logits;
+            see ``GraphFeatures``.
+        walk_length: steps of the longest walk of the feature ``walks``.
 
     Raises:
-        ValueError: ``triangles`` names another product, or widths do not fit.
+        ValueError: ``triangles`` or ``features`` names another product, or widths do not fit.
     """
 
     position: Tensor
@@ -194,6 +90,8 @@ class BDDenoiserPair(nn.Module):
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
         fact_dropout: float = 0.3,
+        features: Sequence[str] = (),
+        walk_length: int = 8,
     ) -> None:
         super().__init__()
         if unknown := [name for name in triangles if name not in TRIANGLES]:
@@ -230,8 +128,12 @@ class BDDenoiserPair(nn.Module):
         )
         self.node_final = AdaLNFinal(d_model, cond_dim)
         self.pair_final = AdaLNFinal(d_pair, cond_dim)
-        self.node_head = zero_linear(d_model, vocab_config.node_vocab_size)
-        self.edge_head = zero_linear(d_pair, vocab_config.edge_vocab_size)
+        self.graph_features = graph_features(
+            features, vocab_config, d_node=d_model, d_pair=d_pair, walk_length=walk_length
+        )
+        node_width, pair_width = self.graph_features.widths
+        self.node_head = Head(d_model, vocab_config.node_vocab_size, node_width)
+        self.edge_head = Head(d_pair, vocab_config.edge_vocab_size, pair_width)
         self._register_pairs(vocab_config)
         self.facts: Facts | NoFacts = NoFacts(n_layers)
         if condition is not None:  # last, so that all else starts as without
@@ -310,30 +212,33 @@ class BDDenoiserPair(nn.Module):
             keep: samples whose facts are not hidden, as for ``forward``.
 
         Returns:
-            Nodes h Float[B, N, D] and their pairs z Float[B, N N, P].
+            Nodes h Float[B, N, D + F] and their pairs z Float[B, N N, P + F'], with F and F'
+            features of the revealed graph; both are 0 without ``features``.
         """
         nodes = self._nodes(packing)  # (N,)
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
-        h, z = self.embed(tokens, nodes)  # (B, N, D), (B, N N, P)
+        relations = tokens[:, self.position[nodes][:, nodes]]  # (B, N, N)
+        h, z = self.embed(tokens, relations, nodes)  # (B, N, D), (B, N N, P)
+        h, z, with_graph = self.graph_features(h, z, relations, real)
         times = distinct_time(process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             h, z = block(attend(h), z, c, real)
-        return self.node_final(h, c), self.pair_final(z, c)
+        return with_graph(self.node_final(h, c), self.pair_final(z, c))
 
-    def embed(self, tokens: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    def embed(self, tokens: Tensor, relations: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings of the nodes kept and their pairs.
 
         Args:
             tokens: Int[B, L], ids.
+            relations: Int[B, N, N], ids of their pairs as the sequence has them, i < j.
             nodes: Int[N], the nodes kept.
 
         Returns:
             h Float[B, N, D] and z Float[B, N N, P].
         """
-        position = self.position[nodes][:, nodes]  # (N, N)
-        ids = self.directed[self.side[nodes][:, nodes], tokens[:, position]]  # (B, N, N)
+        ids = self.directed[self.side[nodes][:, nodes], relations]  # (B, N, N)
         h, z = self.node_embedding(tokens[:, nodes]), self.edge_embedding(ids)
         if self.index_embeddings:
             h = h + self.node_index(nodes)
@@ -344,8 +249,8 @@ class BDDenoiserPair(nn.Module):
         """Logits of ``features``.
 
         Args:
-            h: Float[B, N, D].
-            z: Float[B, N N, P].
+            h: Float[B, N, D + F].
+            z: Float[B, N N, P + F'].
 
         Returns:
             Nodes Float[B, N, 15], pairs in either direction Float[B, N N, 13].

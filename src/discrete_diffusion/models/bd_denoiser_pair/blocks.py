@@ -1,0 +1,117 @@
+"""``PairBlock``: what a block of the pair network does to its nodes and its pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.models.blocks.transformer import MLP, AdaLNZeroBlock, modulate, zero_linear
+
+TRIANGLES = ("outgoing", "incoming")
+
+
+class TriangleProducts(nn.Module):
+    """Products of (i, k) and (k, j) that update (i, j), summed over every node k.
+
+        outgoing_ij = sum_k a(z_ik) * b(z_kj)                            (B, N, N, P)
+        incoming_ij = sum_k a'(z_ki) * b'(z_kj)                          (B, N, N, P)
+        out_ij = sigmoid(gate(z_ij)) * Linear(norm([outgoing_ij; incoming_ij]))
+
+    a, b, a', b' are linear maps, each times the sigmoid of another. O(N^3 P) time.
+
+    Source: the triangular multiplicative updates of AlphaFold 2 (Jumper et al., Nature 2021).
+    Deviation: both directions at once, from the same z, and one norm, output and gate for both.
+
+    ``triangles``: the directions, of ``TRIANGLES``.
+    """
+
+    def __init__(self, d_pair: int, triangles: Sequence[str] = TRIANGLES) -> None:
+        super().__init__()
+        self.triangles, self.d_pair = tuple(triangles), d_pair
+        width = len(self.triangles) * d_pair
+        self.factors = nn.Linear(d_pair, 4 * width)
+        self.norm = nn.LayerNorm(width)
+        self.out = nn.Linear(width, d_pair)
+        self.gate = nn.Linear(d_pair, d_pair)
+
+    def forward(self, z: Tensor, real: Tensor | None = None) -> Tensor:
+        """Update of the pairs: z (B, N N, P) -> (B, N N, P).
+
+        ``real``: Bool[B, N], the nodes k that count; None: all.
+        """
+        n = round(z.shape[1] ** 0.5)
+        factors = F.glu(self.factors(z), dim=-1)  # (B, N N, 2 W), W = P per direction
+        a, b = rearrange(factors, "b (i j) (two w) -> two b w i j", two=2, i=n).unbind(0)
+        if real is not None:
+            b = b * real[:, None, :, None]  # a node that is not there is in no sum
+        a = torch.cat(  # (B, W, N, N): a_ik, and a'_ki as (i, k)
+            [
+                part if name == "outgoing" else part.transpose(-1, -2)
+                for name, part in zip(self.triangles, a.split(self.d_pair, dim=1), strict=True)
+            ],
+            dim=1,
+        )
+        sums = rearrange(a @ b, "b w i j -> b (i j) w")
+        return self.out(self.norm(sums)) * self.gate(z).sigmoid()
+
+
+class PairBlock(nn.Module):
+    """One block of both streams, each branch modulated and gated by c as in adaLN-Zero.
+
+        h <- h + attention(h; scores_ij + bias(z_ij));   h <- h + mlp(h)          (B, N, D)
+        z_ij <- z_ij + triangles(z)_ij + first(h_i) + second(h_j);  z <- z + mlp(z)  (B, N N, P)
+
+    The modulation starts at 0, so the block starts as the identity.
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        d_pair: int,
+        n_heads: int,
+        cond_dim: int,
+        mlp_ratio: float = 4,
+        dropout: float = 0.1,
+        triangles: Sequence[str] = TRIANGLES,
+    ) -> None:
+        super().__init__()
+        self.nodes = AdaLNZeroBlock(
+            d_model, n_heads, cond_dim, mlp_ratio=mlp_ratio, dropout=dropout
+        )
+        self.bias = nn.Linear(d_pair, n_heads, bias=False)  # one for all keys would cancel
+        self.norm1 = nn.LayerNorm(d_pair)
+        self.triangles = TriangleProducts(d_pair, triangles) if triangles else None
+        self.ends = nn.Linear(d_model, 2 * d_pair)
+        self.norm2 = nn.LayerNorm(d_pair)
+        self.mlp = MLP(d_pair, mlp_ratio)
+        self.dropout = nn.Dropout(dropout)
+        self.modulation = zero_linear(cond_dim, 6 * d_pair)
+
+    def forward(
+        self, h: Tensor, z: Tensor, c: Tensor, real: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """h (B, N, D), z (B, N N, P), c (B or 1, cond_dim), ``real`` Bool[B, N] or None -> h, z."""
+        h = self.nodes(h, c, self._scores(z, real))
+        first, second = self.ends(h).chunk(2, dim=-1)  # (B, N, P) each
+        ends = rearrange(first.unsqueeze(2) + second.unsqueeze(1), "b i j p -> b (i j) p")
+        shift1, scale1, gate1, shift2, scale2, gate2 = (
+            self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
+        )
+        branch = ends
+        if self.triangles is not None:
+            branch = self.triangles(modulate(self.norm1(z), shift1, scale1), real) + ends
+        z = torch.addcmul(z, gate1, self.dropout(branch))
+        branch = self.mlp(modulate(self.norm2(z), shift2, scale2))
+        return h, torch.addcmul(z, gate2, self.dropout(branch))
+
+    def _scores(self, z: Tensor, real: Tensor | None) -> Tensor:
+        """Bias of the pairs on the attention of node i to node j: Float[B, H, N, N]."""
+        n = round(z.shape[1] ** 0.5)
+        bias = rearrange(self.bias(z), "b (i j) h -> b h i j", i=n)
+        return bias if real is None else bias.masked_fill(~real[:, None, None], neg_inf(bias.dtype))

@@ -1,0 +1,12 @@
+"""Features of the graph that the tokens of a sample reveal already, for denoisers of graphs."""
+
+from discrete_diffusion.models.graph_features.features import FEATURES
+from discrete_diffusion.models.graph_features.module import (
+    Beside,
+    GraphFeatures,
+    Head,
+    NoGraphFeatures,
+    graph_features,
+)
+
+__all__ = ["FEATURES", "Beside", "GraphFeatures", "Head", "NoGraphFeatures", "graph_features"]

@@ -1,0 +1,242 @@
+"""A model of uniform labelled trees against their exact posterior, on the same noise.
+
+Masked, a uniform tree is a uniform spanning tree of what is left open: its pairs are edges with
+probability the effective resistance, whatever the time. So the bound of the data is known, and that
+of a model above it is the model's own loss.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import math
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import OneCycleLR
+
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.algorithms.draws import sample_masks
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
+from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import FirstHitting
+from discrete_diffusion.types import Batch
+from toy_world import noise_floor, total_variation
+
+ALL = ("reach", "resistance", "walks", "cycles")
+EDGE, NONE, MASK = 0, 1, 2
+
+
+def vocabulary(n: int) -> VocabConfig:
+    return VocabConfig(n_max=n, node_types=("node",), edge_types=("edge", "none"))
+
+
+def tokens(trees: list[nx.Graph], vocab: VocabConfig) -> Batch:
+    x0 = torch.full((len(trees), vocab.length), vocab.edge_offset + NONE)
+    x0[:, : vocab.n_max] = 0
+    for row, tree in zip(x0, trees, strict=True):
+        for i, j in tree.edges:
+            row[vocab.edge_position(min(i, j), max(i, j))] = vocab.edge_offset + EDGE
+    return Batch(x0, torch.ones_like(x0, dtype=torch.bool))
+
+
+def random_trees(num: int, vocab: VocabConfig, seed: int) -> Batch:
+    drawn = np.random.default_rng(seed).integers(vocab.n_max, size=(num, vocab.n_max - 2))
+    return tokens([nx.from_prufer_sequence([*map(int, code)]) for code in drawn], vocab)
+
+
+def exact_posterior(x_t: Tensor, vocab: VocabConfig) -> Tensor:
+    """Float64[B, E]: P(pair is an edge | x_t), by Kirchhoff; 0 at pairs that are not masked."""
+    result = torch.zeros(len(x_t), vocab.num_edges, dtype=torch.float64)
+    for b, ids in enumerate(x_t[:, vocab.n_max :].tolist()):
+        graph = nx.empty_graph(vocab.n_max)
+        graph.add_edges_from(
+            pair for pair, k in zip(vocab.endpoints, ids, strict=True) if k == vocab.edge_offset
+        )
+        parts = [*nx.connected_components(graph)]
+        part = {i: k for k, nodes in enumerate(parts) for i in nodes}
+        joins = np.zeros((len(parts), len(parts)))
+        hidden = [(e, *vocab.endpoints[e]) for e, k in enumerate(ids) if k == vocab.mask_id]
+        for _, i, j in hidden:
+            joins[part[i], part[j]] += part[i] != part[j]
+            joins[part[j], part[i]] += part[i] != part[j]
+        potential = np.linalg.pinv(np.diag(joins.sum(axis=1)) - joins, hermitian=True)
+        for e, i, j in hidden:
+            p, q = part[i], part[j]
+            result[b, e] = potential[p, p] + potential[q, q] - 2 * potential[p, q]
+    return result
+
+
+def enumerated_posterior(ids: Tensor, vocab: VocabConfig, trees: Tensor) -> Tensor:
+    """The same, counted: of ``trees`` Bool[T, E], every tree there is. ``ids`` Int[E]."""
+    left = trees[((trees == (ids == EDGE)) | (ids == MASK)).all(dim=1)]
+    return left.double().mean(dim=0) * (ids == MASK)
+
+
+def model_of(vocab: VocabConfig, *features: str) -> MDLM:
+    torch.manual_seed(0)
+    denoiser = BDDenoiserPair(
+        d_model=16,
+        d_pair=8,
+        n_layers=1,
+        n_heads=2,
+        dropout=0.0,
+        index_embeddings=False,
+        features=features,
+        vocab_config=vocab,
+    )
+    return MDLM(BDDenoiserBackbone(denoiser), Absorbing(vocab.layout(), LogLinear()))
+
+
+def train(model: MDLM, trees: Batch, *, steps: int, batch_size: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    optimizer = AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
+    schedule = OneCycleLR(optimizer, 1e-2, total_steps=steps)
+    for _ in range(steps):
+        rows = torch.randint(len(trees), (batch_size,), generator=generator)
+        order = torch.randperm(vocabulary_of(model).n_max, generator=generator)
+        loss = model.loss(relabelled(trees.x0[rows], order, vocabulary_of(model)), generator).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+
+
+def vocabulary_of(model: MDLM) -> VocabConfig:
+    return model.backbone.denoiser.vocab_config
+
+
+def relabelled(x0: Tensor, order: Tensor, vocab: VocabConfig) -> Batch:
+    source = [*range(vocab.n_max)]
+    source += [
+        vocab.edge_position(*sorted((int(order[i]), int(order[j])))) for i, j in vocab.endpoints
+    ]
+    x0 = x0[:, source]
+    return Batch(x0, torch.ones_like(x0, dtype=torch.bool))
+
+
+@torch.no_grad()
+def gaps(model: MDLM, trees: Batch, *, draws: int) -> tuple[Tensor, Tensor]:
+    """Float64[draws B] each, nats: the bound of the exact posterior, and how far the model's lies
+    above it on the same masks and times."""
+    vocab, generator = vocabulary_of(model), torch.Generator().manual_seed(7)
+    exact, above = [], []
+    model.eval()
+    for _ in range(draws):
+        masked = sample_masks("forced_mask", model.process, trees, generator)
+        log_d0 = model.denoise(masked.xt, masked.t, trees.real, trees.conditions)
+        own = (masked.weight.double() * model.cross_entropy(log_d0, trees).double()).sum(dim=1)
+        chance = exact_posterior(masked.xt, vocab)
+        edge = trees.x0[:, vocab.n_max :] == vocab.edge_offset + EDGE
+        hidden = masked.xt[:, vocab.n_max :] == vocab.mask_id
+        nats = -torch.where(edge, chance, 1 - chance).clamp(min=1e-12).log() * hidden
+        best = (masked.weight[:, vocab.n_max :].double() * nats).sum(dim=1)
+        exact.append(best)
+        above.append(own - best)
+    return torch.cat(exact), torch.cat(above)
+
+
+def test_the_posterior_is_that_of_all_trees_counted() -> None:
+    vocab = vocabulary(5)
+    all_trees = [nx.from_prufer_sequence([*code]) for code in itertools.product(range(5), repeat=3)]
+    edges = tokens(all_trees, vocab).x0[:, vocab.n_max :] - vocab.edge_offset
+    generator = torch.Generator().manual_seed(0)
+    x0 = tokens(all_trees, vocab).x0[torch.randint(125, (20,), generator=generator)]
+    hidden = torch.rand(20, vocab.num_edges, generator=generator) < 0.6
+    x_t = x0.clone()
+    x_t[:, vocab.n_max :][hidden] = vocab.mask_id
+    found = exact_posterior(x_t, vocab)
+    for b in range(20):
+        ids = (x0[b, vocab.n_max :] - vocab.edge_offset).masked_fill(hidden[b], MASK)
+        counted = enumerated_posterior(ids, vocab, edges == EDGE)
+        torch.testing.assert_close(found[b], counted, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("features", [ALL, ("resistance",)], ids="+".join)
+def test_a_network_with_features_reaches_the_bound_of_small_trees(features: list[str]) -> None:
+    vocab = vocabulary(8)
+    model = model_of(vocab, *features)
+    train(model, random_trees(512, vocab, seed=0), steps=60, batch_size=32)
+    exact, above = gaps(model, random_trees(128, vocab, seed=1), draws=8)
+    assert float(exact.mean()) == pytest.approx(6 * math.log(8), abs=4 * error(exact))
+    assert -4 * error(above) < float(above.mean()) < 0.1
+
+
+def test_a_network_without_features_does_not() -> None:
+    vocab = vocabulary(8)
+    model = model_of(vocab)
+    train(model, random_trees(512, vocab, seed=0), steps=60, batch_size=32)
+    _, above = gaps(model, random_trees(128, vocab, seed=1), draws=8)
+    assert float(above.mean()) > 0.3
+
+
+@pytest.mark.slow
+def test_a_network_with_features_reaches_the_bound_of_the_tree_set(real_data: Path) -> None:
+    """Trees of 64 nodes (SPECTRE), drawn uniformly: 62 ln 64 = 257.85 nats each."""
+    vocab = vocabulary(64)
+    with gzip.open(real_data / "graphs" / "tree.json.gz", "rt") as file:
+        splits = json.load(file)
+    trees = {
+        name: tokens([nx.Graph([*map(tuple, each["edges"])]) for each in splits[name]], vocab)
+        for name in ("train", "test")
+    }
+    model = model_of(vocab, *ALL)
+    train(model, trees["train"], steps=600, batch_size=8)
+    exact, above = gaps(model, trees["test"], draws=8)
+    assert float(exact.mean()) == pytest.approx(62 * math.log(64), abs=4 * error(exact))
+    assert -4 * error(above) < float(above.mean()) < 0.1
+
+
+def error(values: Tensor) -> float:
+    return float(values.std() / len(values) ** 0.5)
+
+
+def test_first_hitting_samples_the_law_of_a_network_with_features() -> None:
+    """Graphs of 4 nodes, network blind to t: p(x) = mean over orders of the product of D."""
+    vocab = vocabulary(4)
+    model = model_of(vocab, *ALL)
+    model.time_conditioning = False
+    generator = torch.Generator().manual_seed(3)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+    model.eval()
+    states = torch.tensor([*itertools.product((EDGE, NONE, MASK), repeat=6)])  # Int[729, E]
+    x_t = torch.where(states == MASK, vocab.mask_id, vocab.edge_offset + states)
+    x_t = torch.cat([torch.zeros(len(states), 4, dtype=torch.long), x_t], dim=1)
+    real = torch.ones_like(x_t, dtype=torch.bool)
+    with torch.no_grad():
+        log_d = model.log_prob_x0(x_t, torch.full((len(x_t),), 0.5), real)
+    log_d = log_d[:, 4:, vocab.edge_offset : vocab.edge_offset + 2]
+    number = {tuple(state): k for k, state in enumerate(states.tolist())}
+    chance = torch.zeros(len(states), dtype=torch.float64)
+    chance[number[(MASK,) * 6]] = 1
+    for k in sorted(range(len(states)), key=lambda k: -int((states[k] == MASK).sum())):
+        hidden = [e for e in range(6) if states[k, e] == MASK]
+        for e, kind in itertools.product(hidden, (EDGE, NONE)):
+            then = (*states[k, :e].tolist(), kind, *states[k, e + 1 :].tolist())
+            chance[number[then]] += chance[k] / len(hidden) * log_d[k, e, kind].double().exp()
+    whole = (states != MASK).all(dim=1)
+    law = chance[whole]
+    assert float(law.sum()) == pytest.approx(1, abs=1e-5)
+    num = 4000
+    clamp = torch.zeros(num, vocab.length, dtype=torch.long)  # the nodes are known
+    clamp[:, 4:] = -1
+    every = torch.ones_like(clamp, dtype=torch.bool)
+    drawn = FirstHitting().sample(model, every, generator=generator, clamp=clamp).x0
+    ids = drawn[:, 4:] - vocab.edge_offset
+    found = torch.zeros_like(chance)
+    found.index_add_(
+        0,
+        torch.tensor([number[tuple(row)] for row in ids.tolist()]),
+        torch.ones(num, dtype=torch.float64),
+    )
+    assert total_variation(found[whole] / num, law) < noise_floor(law, num)
