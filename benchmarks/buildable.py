@@ -149,8 +149,8 @@ class Drawing:
     def _draw(self, way: Way, turn: int, num: int) -> list[DrawnDiagram]:
         start = time.process_time()
         model = way.on(self.trained.on(Shard()))
-        stream = (turn,) if turn else ()
-        drawn = sample_fresh(self.trained, model, num, self.seed, stream=stream)
+        entropy = (self.seed, turn) if turn else (self.seed,)
+        drawn = sample_fresh(self.trained, model, num, entropy=entropy)
         self.drawing_seconds += time.process_time() - start
         diagrams = decode(drawn.tokens, self.vocab)
         if way.name == "rejection" and turn == 0:

@@ -12,6 +12,7 @@ from discrete_diffusion.algorithms.draws import sample_blocks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.evaluation.bound_by_time import bound_by_time
 from discrete_diffusion.evaluation.calibration import measure_calibration
+from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, fitting_samplers
@@ -106,10 +107,10 @@ def test_with_the_clean_sequence_it_predicts_every_block_as_the_other_way(length
 
 
 def test_the_bound_by_time_and_the_calibration_are_those_of_the_other_way():
-    batches = [mixed(40)]
-    ours, theirs = (bound_by_time(bd3lm(k), batches, num_bins=4, seed=0) for k in BOTH)
+    batches, settings = [mixed(40)], MeasurementSettings((0,))
+    ours, theirs = (bound_by_time(bd3lm(k), batches, num_bins=4, settings=settings) for k in BOTH)
     torch.testing.assert_close(ours.integrand, theirs.integrand)
-    ours, theirs = (measure_calibration(bd3lm(k), batches, seed=0) for k in BOTH)
+    ours, theirs = (measure_calibration(bd3lm(k), batches, settings=settings) for k in BOTH)
     torch.testing.assert_close(ours.error, theirs.error, equal_nan=True)
 
 

@@ -18,6 +18,7 @@ from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, fitting_samplers, sample_in_batches
 from discrete_diffusion.sampling.ancestral import GridSampler
+from discrete_diffusion.sampling.model import Model
 
 TEMPERATURES = (0.1, 1.0, 10.0)
 WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "few-call", "speculative")
@@ -157,5 +158,6 @@ def draw_and_check(algorithm: TokenAlgorithm, data, *, as_commands_do: bool) -> 
             continue
         chosen = build_sampler({"name": sampler})
         steps = 8 if isinstance(chosen, GridSampler) else None
-        tokens = sample_in_batches(chosen, algorithm, real, generator=generator, steps=steps).x0
+        model = Model(algorithm, chosen, steps=steps)
+        tokens = sample_in_batches(model, real, generator=generator).x0
         algorithm.layout.check(tokens, real)

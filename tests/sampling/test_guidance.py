@@ -20,10 +20,10 @@ from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, fitting_samplers, sample_in_batches
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.particles import (
+    Move,
     Particles,
     effective_number,
     log_mean,
-    move,
     systematic,
 )
 from toy_algorithms import ZeroBackbone
@@ -210,15 +210,9 @@ def test_particles_and_moves_are_of_the_model_given_its_condition(label):
     floor = noise_floor(law, int(0.3 * effective_number(output.log_weights)))
     assert total_variation(world.distribution(output.x0[rows]), law) < floor
     start = world.x0[torch.multinomial(law, num, replacement=True, generator=make_generator(6))]
+    move = Move(build_sampler({"name": "first-hitting"}), model, constraint, share=0.6)
     moved, accepted = move(
-        build_sampler({"name": "first-hitting"}),
-        model,
-        start,
-        FULL.expand(num, -1),
-        constraint,
-        share=0.6,
-        generator=make_generator(7),
-        conditions=conditions,
+        start, FULL.expand(num, -1), generator=make_generator(7), conditions=conditions
     )
     assert 0.1 < accepted.double().mean() < 1
     assert total_variation(world.distribution(moved.x0), law) < noise_floor(law, num)

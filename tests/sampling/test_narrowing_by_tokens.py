@@ -11,6 +11,7 @@ from toy_samplers import CASES, ar, draw_from, exact, takes_steps
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import Narrowing, build_sampler, sample_in_batches
+from discrete_diffusion.sampling.model import Model
 from toy_world import FULL, MASK, PADDED, VOCAB_SIZE, ToyWorld, noise_floor, total_variation
 
 ORDER = torch.tensor([-1, 1, 1, -1, 0, 0])
@@ -187,9 +188,9 @@ def test_batches_have_a_narrowing_each_and_are_told_where_they_begin():
 
     clamp = torch.full((90, 3), -1)
     clamp[:, 1] = 0
-    options = {"generator": make_generator(1), "batch_size": 40, "clamp": clamp}
-    algorithm, sampler = exact("mdlm"), build_sampler({"name": "first-hitting"})
-    output = sample_in_batches(sampler, algorithm, FULL.expand(90, -1), narrowing=Told, **options)
+    sampler = build_sampler({"name": "first-hitting"})
+    model = Model(exact("mdlm"), sampler, batch_size=40, narrowing=Told)
+    output = sample_in_batches(model, FULL.expand(90, -1), generator=make_generator(1), clamp=clamp)
     assert len(made) == 3
     assert torch.cat([each.start for each in made]).tolist() == [[MASK, 0, MASK]] * 90
     assert not runs_in_a_circle(output.x0).any()
