@@ -36,7 +36,7 @@ def run(tmp_path_factory) -> Path:
     (folder / "trees.json").write_text(json.dumps(splits))
     (folder / "samples.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records[24:30]))
     words = [f"data.path={folder}/trees.json", "data.kind=tree", "trainer.max_steps=4"]
-    words += ["sampling.steps=5"]
+    words += ["sampling=ancestral", "sampling.steps=5"]
     main(["train", *TINY, *words, f"hydra.run.dir={folder}/run"])
     return folder
 
@@ -193,7 +193,7 @@ def test_compare(run):
     words = ["data=graphs", f"data.path={run}/trees.json", "data.kind=tree"]
     words += ["algos=[mdlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]
     words += ["trainer.max_steps=2", "eval.num_samples=4", "eval.bound_samples=3"]
-    main(["compare", *words, "sampling.steps=3", "logger=none", "out=compared"])
+    main(["compare", *words, "sampling=ancestral", "sampling.steps=3", "logger=none", "out=compared"])
     table = Path("compared/table.md").read_text()
     assert "V.U.N." in table
     assert "nats per unordered graph" in table
