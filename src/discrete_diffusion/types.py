@@ -206,5 +206,5 @@ class SampleOutput:
         Returns:
             A new output; tensors on the CPU already are shared.
         """
-        each = (getattr(self, field.name) for field in fields(self))
-        return SampleOutput(*(None if x is None else x.cpu() for x in each))
+        each = (getattr(self, one.name) for one in fields(self))
+        return SampleOutput(*(None if x is None else x.cpu() for x in each))  # type: ignore[arg-type]

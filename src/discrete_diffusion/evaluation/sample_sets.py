@@ -20,6 +20,7 @@ from discrete_diffusion.evaluation.model_evaluation import (
     measure_model,
     num_passes,
 )
+from discrete_diffusion.evaluation.structure import Structure
 from discrete_diffusion.evaluation.token_samples import TokenSamples, sample_fresh
 from discrete_diffusion.runtime import progress
 
@@ -57,6 +58,7 @@ def sample_and_measure(
     parts: Parts,
     save: Callable[[Tensor, Path], object],
     also: Callable[[Model], None] | None = None,
+    structure: Structure | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
     """``num`` samples of a model for each of ``seeds``, Int[num, L]; what ``metrics.json`` says of
     how they were sampled; and the model on the held-out samples of ``split``, ``name`` in words.
@@ -64,12 +66,16 @@ def sample_and_measure(
     ``parts``: begins with two for ``model_parts``. ``save``: writes the samples of the first seed
     into ``request.out``, if there is one; called as soon as they are there, so that they are kept
     if what follows is stopped. ``also``: measures something else of the model while processes share
-    the work, which they do once."""
+    the work, which they do once. ``structure``: of the samples; the bound is of the model itself.
+    """
+    structure = structure or Structure(None)
     measured = some_held_out(request, data, split)
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            drawn = _drawn(request, trained, model, num, seeds, len(measured.splits[split]), save)
+            num_held_out = len(measured.splits[split])
+            narrowed = structure.on(model)
+            drawn = _drawn(request, trained, narrowed, num, seeds, num_held_out, save)
         with next(parts):
             scores = measure_model(request, model, measured, split)
             if also is not None:
@@ -82,6 +88,7 @@ def sample_and_measure(
         **sampling_facts(request, trained),
         "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
         "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
+        **structure.facts(drawn),
     }
     of_model = ModelEvaluation({}, name, scores, absorbing, titles)
     return [samples.tokens for samples in drawn], facts, of_model

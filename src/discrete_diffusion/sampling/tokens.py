@@ -367,8 +367,7 @@ def are_alike(*tensors: Tensor) -> bool:
 
 
 def _turns(draft: Draft, where: Tensor) -> Tensor:
-    """Int[N]: when each of the N positions ``where`` Bool[B, L] has its turn in a narrowed sample,
-    from 1."""
+    """Int[N]: the turn, from 1, of each of N positions ``where`` Bool[B, L] of narrowed samples."""
     turn = where.cumsum(dim=1)
     assert draft.narrowing is not None
     if draft.narrowing.shuffles and int(turn[:, -1].max()) > 1:

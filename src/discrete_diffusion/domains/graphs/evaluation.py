@@ -26,6 +26,7 @@ from discrete_diffusion.domains.graphs.sample_scores import (
     SampleScores,
     score_samples,
 )
+from discrete_diffusion.domains.graphs.structures import STRUCTURES
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation, scalars_first
@@ -33,6 +34,11 @@ from discrete_diffusion.evaluation.sample_sets import (
     facts_of_files,
     model_parts,
     sample_and_measure,
+)
+from discrete_diffusion.evaluation.structure import (
+    Structure,
+    structure_notes,
+    structure_sections,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
@@ -66,10 +72,11 @@ class GraphEvaluation(Evaluation):
     def sections(self) -> list[TableSection]:
         """Samples first."""
         model = [] if self.model is None else self.model.sections()
-        return [*self.scores.sections(), *model]
+        return [*self.scores.sections(), *structure_sections(self.facts), *model]
 
     def notes(self) -> list[str]:
         notes = [f"Reference: {self.real.name}.", *self.scores.notes(), *self.real.notes()]
+        notes += structure_notes(self.facts)
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
@@ -129,6 +136,7 @@ def evaluate_model(
         seeds=seeds,
         parts=parts,
         save=save,
+        structure=Structure.asked(request, STRUCTURES, vocab),
     )
     sets = [decode_graphs(drawn, vocab) for drawn in tokens]
     kind = trained.data_config.kind if request.kind is None else request.kind
