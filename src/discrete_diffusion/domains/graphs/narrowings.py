@@ -58,12 +58,17 @@ class GraphNarrowing(Narrowing):
         return allowed.to(device)
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        reasons = ((row, self.contradiction(found)) for row, found in enumerate(x.cpu()))
-        return {row: why for row, why in reasons if why}
+        x = x.cpu()
+        rows = (~self.is_possible(x)).nonzero().squeeze(1).tolist()
+        return {row: self.contradiction(x[row]) for row in rows}
+
+    @abstractmethod
+    def is_possible(self, x: Tensor) -> Tensor:
+        """Bool[R]: whether a graph with the tokens x Int[R, L] may have the property."""
 
     @abstractmethod
     def contradiction(self, x: Tensor) -> str:
-        """Why no graph with the tokens x Int[L] has the property; "" if one may."""
+        """Why none with the tokens x Int[L] has it, of which that is so."""
 
     def is_edge(self, tokens: Tensor) -> Tensor:
         """Bool[...]: which tokens are edges."""
@@ -103,12 +108,16 @@ class Forest(GraphNarrowing):
     def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return ~self.are_joined(self.is_edge(self.pairs(x)), i, j)
 
+    def is_possible(self, x: Tensor) -> Tensor:
+        linked = self.is_edge(self.pairs(x))
+        pieces = self.pieces(linked).sort(dim=1).values
+        joined = pieces.diff(dim=1).eq(0).sum(dim=1)  # edges of a forest with these pieces
+        return linked.sum(dim=1) == joined
+
     def contradiction(self, x: Tensor) -> str:
         import networkx
 
         graph = networkx.Graph(self.edges(x))
-        if networkx.is_forest(graph) if len(graph) else True:
-            return ""
         circle = [tuple(sorted(edge)) for edge in networkx.find_cycle(graph)]
         return f"the edges {', '.join(str([*edge]) for edge in circle)} close a circle"
 
@@ -132,21 +141,29 @@ class Connected(GraphNarrowing):
         found = self.may_be_edge(x.gather(1, self._slots[node]))
         return found.scatter(1, node.unsqueeze(1), False)
 
+    def is_possible(self, x: Tensor) -> Tensor:
+        return ~self._apart(x).any(dim=1)
+
+    def _apart(self, x: Tensor) -> Tensor:
+        """Bool[R, n_max]: the nodes that nothing can join to node 0."""
+        pieces = self.pieces(self.may_be_edge(self.pairs(x)))
+        return (x[:, : self.vocab.n_max] != self.vocab.pad_id) & (pieces != pieces[:, :1])
+
     def contradiction(self, x: Tensor) -> str:
-        nodes = x[: self.vocab.n_max] != self.vocab.pad_id
-        pieces = self.pieces(self.may_be_edge(self.pairs(x)).unsqueeze(0))[0]
-        apart = (nodes & (pieces != pieces[0])).nonzero()
-        if not len(apart):
-            return ""
-        return f"no edges that may be there join node {int(apart[0])} to node 0"
+        node = int(self._apart(x.unsqueeze(0))[0].nonzero()[0])
+        return f"no edges that may be there join node {node} to node 0"
 
 
 class Tree(Forest, Connected):
     """One piece without circles: both rules, which never exclude all of a pair: what edges join
     stays joined without it."""
 
+    def is_possible(self, x: Tensor) -> Tensor:
+        return Forest.is_possible(self, x) & Connected.is_possible(self, x)
+
     def contradiction(self, x: Tensor) -> str:
-        return Forest.contradiction(self, x) or Connected.contradiction(self, x)
+        rule = Connected if bool(Forest.is_possible(self, x.unsqueeze(0))) else Forest
+        return rule.contradiction(self, x)
 
 
 class Planar(GraphNarrowing):
@@ -170,7 +187,11 @@ class Planar(GraphNarrowing):
             allowed[row] = is_planar(self.vocab.n_max, edges)
         return allowed
 
+    def is_possible(self, x: Tensor) -> Tensor:
+        found = self.is_edge(self.pairs(x)).sum(dim=1) < _LEAST_EDGES
+        for row in (~found).nonzero().squeeze(1).tolist():
+            found[row] = is_planar(self.vocab.n_max, self.edges(x[row]))
+        return found
+
     def contradiction(self, x: Tensor) -> str:
-        if is_planar(self.vocab.n_max, self.edges(x)):
-            return ""
         return "its edges cannot be drawn in the plane without crossings"
