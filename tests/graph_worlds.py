@@ -109,9 +109,7 @@ def drawn(
     )
 
 
-def those(
-    rows: Tensor, vocab: VocabConfig, has: Callable[[TypedGraph], bool]
-) -> Tensor:
+def those(rows: Tensor, vocab: VocabConfig, has: Callable[[TypedGraph], bool]) -> Tensor:
     """Bool[K]: which of the rows are graphs that have a property."""
     return torch.tensor([has(graph) for graph in decode_graphs(rows, vocab)])
 

@@ -154,7 +154,9 @@ def test_forced_draws_are_those_that_are_changed():
     output = drawn(model, real(vocab, 3), Forest(vocab), clamp=given, steps=1)
     forced = output.num_forced.double()
     assert set(forced.tolist()) == {0, 1}
-    assert float(forced.mean()) == pytest.approx(expected, abs=4.5 * float(forced.std()) / len(forced) ** 0.5)
+    assert float(forced.mean()) == pytest.approx(
+        expected, abs=4.5 * float(forced.std()) / len(forced) ** 0.5
+    )
     assert drawn(model, real(vocab, 3), None, 5).num_forced is None
 
 
@@ -186,9 +188,7 @@ def test_larger_graphs_have_the_structure_too():
     vocab = VocabConfig(n_max=12, node_types=("node",), edge_types=("edge", "none"))
     model = model_of(Scattered(vocab, edges=0.5), vocab)
     for narrowing, has in {**STRUCTURES, Planar: is_planar}.items():
-        output = drawn(
-            model, real(vocab, 12), narrowing(vocab), 6, sampler="ancestral", steps=5
-        )
+        output = drawn(model, real(vocab, 12), narrowing(vocab), 6, sampler="ancestral", steps=5)
         assert those(output.x0, vocab, has).all()
         assert (output.num_forced > 0).any() or narrowing is Connected
 
