@@ -24,7 +24,7 @@ NUM = 8_000
 
 
 def every_graph(vocab: VocabConfig, num_nodes: int, given: Tensor | None = None) -> Tensor:
-    """Int[K, L]: all graphs of so many nodes, with the tokens ``given`` Int[L], negative if free."""
+    """Int[K, L]: graphs of so many nodes with the tokens ``given`` Int[L], negative if free."""
     real = vocab.real_positions(torch.tensor([num_nodes]))[0]
     choices = []
     for position, legal in enumerate(vocab.layout().support):

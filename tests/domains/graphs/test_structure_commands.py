@@ -62,7 +62,7 @@ def test_sample(run, sampler, capsys):
     assert "narrowed" in metrics["approximate_because"]
     lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
     assert all(line["log_weight"] <= 0 for line in lines)
-    assert "says nothing about the model" in capsys.readouterr().err
+    assert "says nothing about the model" in capsys.readouterr().out
 
 
 def test_without_it_nothing_is_said_of_weights(run):
@@ -111,8 +111,8 @@ def test_completions(run, capsys):
     Path("some.jsonl").write_text('{"n": 3}\n\n{"n": 4, "edges": [[0, 1], [1, 2], [0, 2]]}')
     error = refused(capsys, "sample", f"checkpoint={run}", *words, "out=no")
     assert all(word in error for word in ("some.jsonl, line 3", "circle", "structure=tree"))
+    given = [{"n": 3}, {"n": 3, "edges": [[0, 1], [1, 2], [0, 2]]}]
     with pytest.raises(ValueError, match=r"given\[1\].*circle"):
-        given = [{"n": 3}, {"n": 3, "edges": [[0, 1], [1, 2], [0, 2]]}]
         load(run).sample(given=given, completions=2, structure="forest")
 
 

@@ -96,5 +96,5 @@ def test_evaluate(run):
 
 def test_from_python_and_an_unknown_one(run):
     assert len(load(run).sample(3, structure="valence", num_atoms=5)) == 3
-    with pytest.raises(ValueError, match="tree.*valence"):
+    with pytest.raises(ValueError, match=r"tree.*valence"):
         load(run).sample(3, structure="tree")
