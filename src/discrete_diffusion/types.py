@@ -189,6 +189,8 @@ class SampleOutput:
             state of the batch, the last one ``x0``.
         ancestors: Int[B], of particles that are resampled, the row that each began as; None of
             samples that are independent.
+        num_forced: Int[B], tokens of each sample for which a ``Narrowing`` excluded what the
+            network's distribution gave first, and another was drawn; None without one.
     """
 
     x0: Tensor
@@ -196,6 +198,7 @@ class SampleOutput:
     log_weights: Tensor
     trajectory: Tensor | None = None
     ancestors: Tensor | None = None
+    num_forced: Tensor | None = None
 
     def cpu(self) -> SampleOutput:
         """The same output on the CPU.
@@ -203,5 +206,5 @@ class SampleOutput:
         Returns:
             A new output; tensors on the CPU already are shared.
         """
-        each = (self.x0, self.nfe, self.log_weights, self.trajectory, self.ancestors)
+        each = (getattr(self, one.name) for one in fields(self))
         return SampleOutput(*(None if x is None else x.cpu() for x in each))  # type: ignore[arg-type]

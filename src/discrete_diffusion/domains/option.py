@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import are_whole_numbers, check_share, check_whole_number
 from discrete_diffusion.runtime.given_objects import GivenObjects
+
+if TYPE_CHECKING:
+    from discrete_diffusion.config.plugins import Registry
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,7 @@ class Option:
     ``least``, with it ``most``: bounds of a whole number; ``share``: a number between 0 and 1. Null
     always passes.
 
-    ``words``: all that it may be.
+    ``words``: all that it may be; ``registry``: or whose names it may be.
 
     ``listed``: a list of such whole numbers is taken too, as in ``num_rooms=[5,6]``.
 
@@ -35,6 +39,7 @@ class Option:
     most: int | None = None
     share: bool = False
     words: tuple[Any, ...] = ()
+    registry: Registry[Any] | None = None
     listed: bool = False
     is_file: bool = False
     with_given: bool = False
@@ -53,6 +58,8 @@ class Option:
         if self.words and (type(value), value) not in [(type(word), word) for word in self.words]:
             known = ", ".join(str(word).lower() for word in self.words)
             raise ValueError(f"{key}={value}: expected one of {known}")
+        if self.registry is not None:
+            check_name(self.registry.noun, value, self.registry.names())
         if self.share:
             check_share(key, value)
         if self.is_file and not isinstance(value, str | int | GivenObjects):

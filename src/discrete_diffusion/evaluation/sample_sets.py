@@ -20,6 +20,7 @@ from discrete_diffusion.evaluation.model_evaluation import (
     measure_model,
     num_passes,
 )
+from discrete_diffusion.evaluation.structure import Structure
 from discrete_diffusion.evaluation.token_samples import TokenSamples, sample_fresh
 from discrete_diffusion.runtime import progress
 
@@ -65,6 +66,7 @@ def sample_and_measure(
     *,
     parts: Parts,
     also: Callable[[Model], None] | None = None,
+    structure: Structure | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
     """The sets of samples of a model, Int[num, L]; what ``metrics.json`` says of how they were
     sampled; and the model on the held-out samples of what is ``measured``.
@@ -72,12 +74,14 @@ def sample_and_measure(
     ``parts``: begins with those of ``sets.parts``. The samples of the first seed are saved into
     ``request.out``, if there is one, as soon as they are there, so that they are kept if what
     follows is stopped. ``also``: measures something else of the model while processes share the
-    work, which they do once."""
+    work, which they do once. ``structure``: of the samples; the bound is of the model itself."""
+    structure = structure or Structure(None)
     data, split = some_held_out(request, measured.data, measured.split), measured.split
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            drawn = _drawn(request, trained, model, sets, len(data.splits[split]))
+            narrowed = structure.on(model)
+            drawn = _drawn(request, trained, narrowed, sets, len(data.splits[split]))
         with next(parts):
             scores = measure_model(request, model, data, split)
             if also is not None:
@@ -90,6 +94,7 @@ def sample_and_measure(
         **sampling_facts(request, trained),
         "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
         "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
+        **structure.facts(drawn),
     }
     of_model = ModelEvaluation({}, measured.name, scores, absorbing, titles)
     return [samples.tokens for samples in drawn], facts, of_model

@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TokenSamples:
-    """``tokens``: Int[num, L]; ``nfe``, ``log_weights``: as in ``SampleOutput``; ``seconds``: to
-    sample them all; ``trajectory``: the states on the way of the first ``trajectories``, Int[K, at
-    most so many, L], or None."""
+    """``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``num_forced``: as in ``SampleOutput``;
+    ``seconds``: to sample them all; ``trajectory``: the states on the way of the first
+    ``trajectories``, Int[K, at most so many, L], or None."""
 
     tokens: Tensor
     nfe: Tensor
     log_weights: Tensor
     seconds: float
     trajectory: Tensor | None = None
+    num_forced: Tensor | None = None
 
     @property
     def network_calls(self) -> float:
@@ -57,7 +58,14 @@ def sample_tokens(
         trajectories=trajectories,
     )
     seconds = time.perf_counter() - start
-    return TokenSamples(output.x0, output.nfe, output.log_weights, seconds, output.trajectory)
+    return TokenSamples(
+        output.x0,
+        output.nfe,
+        output.log_weights,
+        seconds,
+        output.trajectory,
+        output.num_forced,
+    )
 
 
 def fresh_sizes(

@@ -37,6 +37,7 @@ class Draft:
     ``x``: Int[B, L]. ``probs``: Float64[B, L], what D gave to the token that
         ``TokenSampler.reveal`` last drew at a position, hidden again or not; 0 where it drew none.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
+    ``num_forced``: Int[B], tokens so far for which the narrowing excluded what D gave first.
     ``frames``: the states to keep, the first one included, or None. ``ancestors``: Int[B], of
         particles, or None.
     ``calls``: those of the network as a command shows them; ``begin_call`` counts one.
@@ -50,6 +51,7 @@ class Draft:
     probs: Tensor
     nfe: Tensor
     log_weights: Tensor
+    num_forced: Tensor
     steps: int | None = None
     support: Tensor | None = None
     narrowing: Narrowing | None = None
@@ -75,6 +77,7 @@ class Draft:
             probs=torch.zeros(x.shape, dtype=torch.float64, device=device),
             nfe=torch.zeros(num, dtype=torch.long, device=device),
             log_weights=torch.zeros(num, dtype=torch.float64, device=device),
+            num_forced=torch.zeros(num, dtype=torch.long, device=device),
         )
 
     @property
@@ -123,13 +126,16 @@ class Draft:
     def support_at(self, rows: Tensor, here: Tensor) -> Tensor | None:
         """The narrowed legal ids Bool[N, V] of the samples ``rows`` Int[R] at their N positions
         ``here`` Bool[R, L]; None if nothing narrows them. All that are legal where none is left."""
-        if self.support is None and self.narrowing is None:
+        narrowing = self.narrowing
+        if narrowing is not None and not narrowing.narrows_order:
+            narrowing = None
+        if self.support is None and narrowing is None:
             return None
         row, position = here.nonzero(as_tuple=True)
         legal = self.legal_at(rows[row], position)
-        if self.narrowing is None:
+        if narrowing is None:
             return legal
-        kept = legal & self.narrowing.support(self.x[rows[row]], position)
+        kept = legal & narrowing.support(self.x[rows[row]], position)
         return torch.where(kept.any(dim=-1, keepdim=True), kept, legal)
 
     def write(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
@@ -148,7 +154,8 @@ class Draft:
     def output(self) -> SampleOutput:
         """The finished samples."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
-        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory, self.ancestors)
+        forced = None if self.narrowing is None else self.num_forced
+        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory, self.ancestors, forced)
 
 
 def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:

@@ -124,12 +124,14 @@ def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tenso
 def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> SampleOutput:
     """All rows, in their own order again; ``order``: Int[M], the row that each sample is of."""
     back = order.argsort()
+    forced = [output.num_forced for output in outputs if output.num_forced is not None]
     states = [output.trajectory for output in outputs if output.trajectory is not None]
     return SampleOutput(
         x0=torch.cat([output.x0 for output in outputs])[back],
         nfe=torch.cat([output.nfe for output in outputs])[back],
         log_weights=torch.cat([output.log_weights for output in outputs])[back],
         trajectory=_joined_trajectories(states, order[order < trajectories].argsort()),
+        num_forced=torch.cat(forced)[back] if forced else None,
     )
 
 

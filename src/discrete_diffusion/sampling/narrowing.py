@@ -29,6 +29,22 @@ class Narrowing(ABC):
     """
 
     probes: bool = False
+    shuffles: bool = False
+    """True: the tokens of one call are sampled in a random order, else in that of positions."""
+    narrows_order: bool = True
+    """False: orders that read D, such as ``entropy``, read it as the network gives it. For rules
+    that take too long for all positions at every call."""
+
+    def start(self, x: Tensor) -> None:
+        """``begin``, unless what is given makes it pointless: ``ValueError`` naming the sample."""
+        for row, why in self.contradictions(x).items():
+            raise ValueError(f"clamp, sample {row}: {why}")
+        self.begin(x)
+
+    def contradictions(self, x: Tensor) -> dict[int, str]:
+        """By row, why no sample that has the tokens of x Int[B, L] can be what it must; with MASK
+        and PAD."""
+        return {}
 
     def begin(self, x: Tensor) -> None:
         """The samples Int[B, L] before the first token: MASK, PAD and clamped tokens."""

@@ -154,7 +154,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             draft.calls = calls
             draft.steps, draft.support, draft.narrowing = steps, support, narrowing
             if narrowing is not None:
-                narrowing.begin(draft.x)
+                narrowing.start(draft.x)
             draft.conditions = algorithm.encoded(conditions)
             draft.frames = [draft.x.clone()] if keep_trajectory else None
             self.run(draft)
@@ -214,7 +214,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             draft.write(where, tokens, log_kept)
             draft.probs[where] = _prob_of(tokens, log_d0)
             return
-        turn = where.cumsum(dim=1)[where]
+        turn = _turns(draft, where)
         for k in range(1, int(turn.max()) + 1):
             now = turn == k
             self._draw_narrowed(draft, rows[now], position[now], log_d0[now], u[now])
@@ -242,6 +242,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         assert draft.narrowing is not None
         legal = draft.legal_at(rows, position)
         support = legal & draft.narrowing.support(draft.x[rows], position)
+        first = pick(self.shaped(log_d0, legal)[0], u)
+        counted = support.any(dim=-1) & ~support.gather(-1, first.unsqueeze(-1)).squeeze(-1)
+        draft.num_forced[rows] += counted
         while len(rows):
             dead = ~support.any(dim=-1)
             shaped, log_kept = self.shaped(log_d0, torch.where(dead.unsqueeze(-1), legal, support))
@@ -253,6 +256,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
                 log_kept += self._probed(draft, rows, position, shaped, ~refused & ~dead)
             draft.log_weights[rows[~refused]] += log_kept[~refused]
             draft.probs[rows, position] = _prob_of(tokens, shaped)
+            draft.num_forced[rows] += refused & ~counted
+            counted = refused[refused]
             support = support[refused].scatter(-1, tokens[refused].unsqueeze(-1), False)
             rows, position, log_d0, legal = (a[refused] for a in (rows, position, log_d0, legal))
             u = uniform_draws(tuple(rows.shape), draft.generator, log_d0.device)
@@ -359,6 +364,16 @@ def are_alike(*tensors: Tensor) -> bool:
         True if they are.
     """
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
+
+
+def _turns(draft: Draft, where: Tensor) -> Tensor:
+    """Int[N]: the turn, from 1, of each of N positions ``where`` Bool[B, L] of narrowed samples."""
+    turn = where.cumsum(dim=1)
+    assert draft.narrowing is not None
+    if draft.narrowing.shuffles and int(turn[:, -1].max()) > 1:
+        u = uniform_draws(tuple(where.shape), draft.generator, where.device)
+        turn = u.masked_fill(~where, 2.0).argsort(dim=1).argsort(dim=1) + 1
+    return turn[where]
 
 
 def _prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:

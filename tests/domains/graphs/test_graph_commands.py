@@ -193,7 +193,9 @@ def test_compare(run):
     words = ["data=graphs", f"data.path={run}/trees.json", "data.kind=tree"]
     words += ["algos=[mdlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]
     words += ["trainer.max_steps=2", "eval.num_samples=4", "eval.bound_samples=3"]
-    main(["compare", *words, "sampling=ancestral", "sampling.steps=3", "logger=none", "out=compared"])
+    main(
+        ["compare", *words, "sampling=ancestral", "sampling.steps=3", "logger=none", "out=compared"]
+    )
     table = Path("compared/table.md").read_text()
     assert "V.U.N." in table
     assert "nats per unordered graph" in table

@@ -9,6 +9,7 @@ from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.graphs.commands import COMMANDS
+from discrete_diffusion.domains.graphs.structures import STRUCTURES
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
+_STRUCTURE = Option(
+    "structure",
+    "tree, forest, connected or planar: every sample is, for its edges are narrowed as they are "
+    "drawn; samples get weights that undo what this tilts; null narrows nothing",
+    registry=STRUCTURES,
+)
 _SAMPLE = (
     Option(
         "nodes_per_graph",
@@ -44,6 +51,7 @@ _SAMPLE = (
         default=False,
         written=True,
     ),
+    _STRUCTURE,
 )
 _EVALUATE = (
     DATA,
@@ -88,6 +96,7 @@ _EVALUATE = (
         of_files=True,
         reading=True,
     ),
+    _STRUCTURE,
 )
 
 

@@ -26,6 +26,7 @@ from discrete_diffusion.domains.graphs.sample_scores import (
     SampleScores,
     score_samples,
 )
+from discrete_diffusion.domains.graphs.structures import STRUCTURES
 from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.measured_data import MeasuredData
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
@@ -34,6 +35,11 @@ from discrete_diffusion.evaluation.sample_sets import (
     SampleSets,
     facts_of_files,
     sample_and_measure,
+)
+from discrete_diffusion.evaluation.structure import (
+    Structure,
+    structure_notes,
+    structure_sections,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
@@ -67,10 +73,11 @@ class GraphEvaluation(Evaluation):
     def sections(self) -> list[TableSection]:
         """Sections of the table, samples first."""
         model = [] if self.model is None else self.model.sections()
-        return [*self.scores.sections(), *model]
+        return [*self.scores.sections(), *structure_sections(self.facts), *model]
 
     def notes(self) -> list[str]:
         notes = [f"Reference: {self.real.name}.", *self.scores.notes(), *self.real.notes()]
+        notes += structure_notes(self.facts)
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
@@ -125,7 +132,9 @@ def evaluate_model(
     drawing = SampleSets(num, sampling_seeds(request), save)
     parts = progress.parts(*drawing.parts(len(real.reference)), "scoring the samples")
     tokens, facts, measured = sample_and_measure(
-        request, trained, MeasuredData(real.data, real.split, real.name), drawing, parts=parts
+        *(request, trained, MeasuredData(real.data, real.split, real.name), drawing),
+        parts=parts,
+        structure=Structure.requested(request, STRUCTURES, vocab),
     )
     sets = [decode_graphs(drawn, vocab) for drawn in tokens]
     kind = trained.data_config.kind if request.kind is None else request.kind

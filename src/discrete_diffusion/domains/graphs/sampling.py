@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +24,16 @@ from discrete_diffusion.domains.graphs.partial import (
 )
 from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
 from discrete_diffusion.domains.graphs.report import SAMPLES
+from discrete_diffusion.domains.graphs.structures import STRUCTURES
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.structure import Structure
 from discrete_diffusion.evaluation.token_samples import (
     complete_tokens,
     requested_sizes,
     sample_fresh,
 )
 from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text
+from discrete_diffusion.runtime.given_objects import place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
@@ -62,21 +66,30 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     """``num_samples`` graphs, of ``num_nodes`` nodes if that is given."""
     size = requested_sizes(trained, vocab.n_max, nodes_per_graph=request.nodes_per_graph)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-    types = GraphTypes.of(trained.data_config)
+    types, structure = (
+        GraphTypes.of(trained.data_config),
+        Structure.requested(request, STRUCTURES, vocab),
+    )
 
     def lines(rows: Tensor, output: SampleOutput) -> str:
-        return lines_of(decode_graphs(output.x0, vocab), types)
+        more = structure.weights(output.log_weights)
+        return lines_of(decode_graphs(output.x0, vocab), types, **more)
 
     with trained.sharing() as shard:
-        drawn = sample_fresh(
-            trained, trained.on(shard, lines), num, entropy=(request.seed,), size=size
-        )
+        model = structure.on(trained.on(shard, lines))
+        drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=size)
     graphs = decode_graphs(drawn.tokens, vocab)
 
     def write() -> SavedSamples:
         plot_graphs(graphs[:MAX_DRAWN], request.out / request.picture, types)
-        what = counted(len(graphs), "sample")
-        return _written(request, trained, graphs, _facts(drawn, len(graphs)), what, {})
+        narrowed = structure.facts([drawn])
+        if structure:
+            reasons = trained.approximations(log_weights=drawn.log_weights)
+            narrowed = {**exactness(reasons), **narrowed}
+        what, facts = counted(len(graphs), "sample"), _facts(drawn, len(graphs)) | narrowed
+        more = structure.weights(drawn.log_weights)
+        saved = _written(request, trained, graphs, facts, what, more)
+        return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(graphs, write)
 
@@ -86,7 +99,10 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     types = GraphTypes.of(trained.data_config)
     partials = read_partials(request.given, types, vocab.n_max)
     each = COMPLETIONS if request.completions is None else request.completions
+    structure = Structure.requested(request, STRUCTURES, vocab)
     x0, real = encode_partials([*partials.values()], vocab)
+    places = [place_of_line(request.given, line) for line in partials]
+    structure.check_given(x0, vocab.mask_id, places)
     x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
     asked = [line for line in partials for _ in range(each)]
     finished: list[int] = []
@@ -94,16 +110,21 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     def lines(rows: Tensor, output: SampleOutput) -> str:
         finished.extend(rows.tolist())
         of_rows = [asked[row] for row in rows.tolist()]
-        return lines_of(decode_graphs(output.x0, vocab), types, given=of_rows)
+        more = structure.weights(output.log_weights)
+        return lines_of(decode_graphs(output.x0, vocab), types, given=of_rows, **more)
 
     with trained.sharing() as shard:
-        model = trained.on(shard, lines)
+        model = structure.on(trained.on(shard, lines))
         drawn = complete_tokens(model, x0, real, entropy=(request.seed,))
     graphs = decode_graphs(drawn.tokens, vocab)
     was_stopped = len(graphs) < len(asked)
     kept = sorted(finished) if was_stopped else range(len(asked))
     lines_given = [asked[row] for row in kept]
-    reasons = trained.approximations(real=real[kept], known=x0[kept] != UNKNOWN)
+    reasons = trained.approximations(
+        real=real[kept],
+        known=x0[kept] != UNKNOWN,
+        log_weights=drawn.log_weights if structure else None,
+    )
     if (order := trained.data_config.node_order) != "random":
         reasons.insert(0, _OF_AN_ORDER.format(order))
     if reasons:
@@ -118,9 +139,13 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
             "completions": each,
             **exactness(reasons),
             **_facts(drawn, len(graphs)),
+            **structure.facts([drawn], given=True),
         }
         what = f"{counted(len(graphs), 'completion')} of {counted(len(partials), 'partial graph')}"
-        return _written(request, trained, graphs, facts, what, {"given": lines_given})
+        more: dict[str, Sequence[Any]] = {"given": lines_given}
+        more |= structure.weights(drawn.log_weights)
+        saved = _written(request, trained, graphs, facts, what, more)
+        return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(graphs, write)
 

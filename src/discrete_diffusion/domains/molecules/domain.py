@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.molecules.commands import COMMANDS
+from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
+_STRUCTURE = Option(
+    "structure",
+    "valence: no atom gets more bonds than its type takes, for bonds and atoms are narrowed as "
+    "they are drawn; samples get weights that undo what this tilts; null narrows nothing",
+    registry=STRUCTURES,
+)
 _SAMPLE = (
     Option(
         "num_atoms",
@@ -41,6 +48,7 @@ _SAMPLE = (
         with_given=True,
         instead_of="num_samples",
     ),
+    _STRUCTURE,
 )
 _EVALUATE = (
     DATA,
@@ -73,6 +81,7 @@ _EVALUATE = (
         of_files=True,
         reading=True,
     ),
+    _STRUCTURE,
 )
 
 

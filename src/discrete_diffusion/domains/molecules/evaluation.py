@@ -23,6 +23,7 @@ from discrete_diffusion.domains.molecules.scores import (
     peculiar_samples,
     score_molecules,
 )
+from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.held_out import (
     some_held_out,
@@ -34,6 +35,11 @@ from discrete_diffusion.evaluation.sample_sets import (
     SampleSets,
     facts_of_files,
     sample_and_measure,
+)
+from discrete_diffusion.evaluation.structure import (
+    Structure,
+    structure_notes,
+    structure_sections,
 )
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
@@ -66,11 +72,13 @@ class MoleculeEvaluation(Evaluation):
     measured_on: MeasuredData | None = None
 
     def sections(self) -> list[TableSection]:
-        return [*self.scores.sections(), *([] if self.model is None else self.model.sections())]
+        model = [] if self.model is None else self.model.sections()
+        return [*self.scores.sections(), *structure_sections(self.facts), *model]
 
     def notes(self) -> list[str]:
         notes = [f"Held-out molecules: {self.reference}.", *self.scores.notes()]
         notes += [] if self.measured_on is None else self.measured_on.notes()
+        notes += structure_notes(self.facts)
         notes += peculiar_samples(self.sets, self.num_blank)
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
@@ -103,7 +111,11 @@ def evaluate_model(
         num, seeds, lambda drawn, folder: write_molecules(decode(drawn, vocab), folder)
     )
     parts = progress.parts(*drawing.parts(len(measured.splits[split])), "scoring the samples")
-    tokens, facts, of_model = sample_and_measure(request, trained, on, drawing, parts=parts)
+    tokens, facts, of_model = sample_and_measure(
+        *(request, trained, on, drawing),
+        parts=parts,
+        structure=Structure.requested(request, STRUCTURES, vocab),
+    )
     sets = [decode(drawn, vocab) for drawn in tokens]
     facts |= on.facts(request)
     with next(parts):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.molecules.completion import PROPOSALS, CompletionRequest, complete
@@ -13,7 +16,8 @@ from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
 from discrete_diffusion.domains.molecules.report import MoleculeReport
-from discrete_diffusion.domains.molecules.scaffold import read_scaffolds
+from discrete_diffusion.domains.molecules.scaffold import Scaffold, read_scaffolds
+from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.molecules.writing import (
     GRAPH_FILE,
     SMILES_FILE,
@@ -21,13 +25,18 @@ from discrete_diffusion.domains.molecules.writing import (
     write_molecules,
 )
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.structure import Structure
 from discrete_diffusion.evaluation.token_samples import requested_sizes, sample_fresh
+from discrete_diffusion.runtime.given_objects import place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +59,13 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
     check_installed()
     size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+    structure = Structure.requested(request, STRUCTURES, vocab)
+
+    def lines(rows: Tensor, output: SampleOutput) -> str:
+        return lines_of(decode(output.x0, vocab), structure.metadata(output.log_weights))
+
     with trained.sharing() as shard:
-        model = trained.on(shard, lambda _, output: lines_of(decode(output.x0, vocab)))
+        model = structure.on(trained.on(shard, lines))
         drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=size)
     molecules = decode(drawn.tokens, vocab) if len(drawn.tokens) else []
 
@@ -61,7 +75,12 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
             "network_calls_per_sample": drawn.network_calls,
             "seconds": drawn.seconds,
         }
-        return write_sampled(request, counted(len(molecules), "sample"), molecules, facts)
+        if structure:
+            facts |= exactness(trained.approximations(log_weights=drawn.log_weights))
+            facts |= structure.facts([drawn])
+        what, metadata = counted(len(molecules), "sample"), structure.metadata(drawn.log_weights)
+        saved = write_sampled(request, what, molecules, facts, metadata)
+        return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(molecules, write)
 
@@ -74,18 +93,23 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     check_installed()
     data = trained.data_config
     scaffolds = read_scaffolds(request.given, vocab, keep_charges=data.charges == "kept")
+    structure = Structure.requested(request, STRUCTURES, vocab)
+    _check_scaffolds(scaffolds, structure, vocab, request)
     size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
     each = COMPLETIONS if request.completions is None else request.completions
     with trained.sharing() as shard:
         completed = complete(
-            trained.on(shard),
+            structure.on(trained.on(shard)),
             scaffolds,
             vocab,
             CompletionRequest(each, trained.size_counts, size),
             node_order=data.node_order,
             seed=request.seed,
         )
-    reasons = trained.approximations(real=completed.real, known=completed.known)
+    log_weights = completed.drawn.log_weights if structure else None
+    reasons = trained.approximations(
+        real=completed.real, known=completed.known, log_weights=log_weights
+    )
     if data.node_order == SMILES_ORDER:
         reasons.insert(0, _OF_SMILES_ORDER)
     if reasons:
@@ -100,12 +124,29 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
             "num_samples": len(completed.molecules),
             "network_calls_per_sample": completed.drawn.network_calls,
             "seconds": completed.drawn.seconds,
+            **structure.facts([completed.drawn], given=True),
         }
         what = f"{counted(len(completed.molecules), 'completion')} of "
         what += counted(len(scaffolds), "scaffold")
-        return write_sampled(request, what, completed.molecules, facts, completed.lines)
+        metadata = structure.metadata(completed.drawn.log_weights, given=completed.lines)
+        saved = write_sampled(request, what, completed.molecules, facts, metadata)
+        return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(completed.molecules, write)
+
+
+def _check_scaffolds(
+    scaffolds: Sequence[Scaffold],
+    structure: Structure,
+    vocab: VocabConfig,
+    request: SampleRequest,
+) -> None:
+    """``ValueError`` naming the line of a scaffold that no molecule of the structure contains."""
+    for scaffold in scaffolds:
+        slots = list(range(len(scaffold)))
+        tokens = torch.tensor([scaffold.tokens(slots, slots, len(slots) + 1, vocab)])
+        place = place_of_line(request.given, scaffold.line)
+        structure.check_given(tokens, vocab.mask_id, [place])
 
 
 def write_sampled(
@@ -113,13 +154,14 @@ def write_sampled(
     what: str,
     molecules: Sequence[Molecule],
     facts: dict[str, Any],
-    lines: Sequence[int] | None = None,
+    metadata: Sequence[Mapping[str, Any]],
 ) -> SavedSamples:
-    """Write the files, and log a line about them. ``lines``: of what was given, of completions."""
+    """Write the files, and log a line about them. ``metadata``: of each; ``given``, of completions,
+    is the line of what was given."""
     folder = request.out
-    metadata = None if lines is None else [{"given": line} for line in lines]
     refused = write_molecules(molecules, folder, metadata)
-    legends = None if lines is None else [f"line {line}" for line in lines]
+    completed = bool(metadata) and "given" in metadata[0]
+    legends = [f"line {each['given']}" for each in metadata] if completed else None
     plot_molecules(molecules[:MAX_DRAWN], folder / request.picture, legends)
     if refused:
         logger.info(

@@ -1,0 +1,195 @@
+"""Narrowings of graphs: trees, forests, connected and planar graphs, edge by edge.
+
+Each excludes a value of a pair only where no completion of the graph has the property, so that the
+weighted samples follow the model given the property. Types of edges do not count.
+"""
+
+from __future__ import annotations
+
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from discrete_diffusion.data.graph_tokens import edge_positions
+from discrete_diffusion.domains.graphs.planarity import is_planar
+from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.sampling.narrowing import Narrowing
+
+_LEAST_EDGES = 9
+"""Of a graph that is not planar."""
+
+
+class GraphNarrowing(Narrowing):
+    """Narrowing of pairs of nodes by the pairs that are sampled already; nodes are not narrowed.
+
+    A subclass says whether a pair may have an edge, whether it may have none, or both.
+    """
+
+    shuffles = True
+    narrows_order = False
+
+    def __init__(self, vocab: VocabConfig) -> None:
+        self.vocab = vocab
+        self.ends = torch.tensor(vocab.endpoints, dtype=torch.long).reshape(-1, 2)
+        self._slots = edge_positions(vocab)
+
+    def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """Bool[R]: may the pair (i, j), Int[R] each, of the graphs x Int[R, L] have an edge?"""
+        return torch.ones(len(x), dtype=torch.bool)
+
+    def allows_none(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """Bool[R]: likewise, may it have none?"""
+        return torch.ones(len(x), dtype=torch.bool)
+
+    def support(self, x: Tensor, position: Tensor) -> Tensor:
+        vocab, device = self.vocab, x.device
+        x, position = x.cpu(), position.cpu()
+        allowed = torch.ones(len(x), vocab.vocab_size, dtype=torch.bool)
+        rows = (position >= vocab.n_max).nonzero().squeeze(1)
+        if len(rows):
+            i, j = self.ends[position[rows] - vocab.n_max].unbind(dim=1)
+            edge, none = self.allows_edge(x[rows], i, j), self.allows_none(x[rows], i, j)
+            first = vocab.edge_offset
+            allowed[rows, first : first + vocab.no_edge] = edge.unsqueeze(1)
+            allowed[rows, first + vocab.no_edge] = none
+        return allowed.to(device)
+
+    def contradictions(self, x: Tensor) -> dict[int, str]:
+        x = x.cpu()
+        rows = (~self.is_possible(x)).nonzero().squeeze(1).tolist()
+        return {row: self.contradiction(x[row]) for row in rows}
+
+    def is_possible(self, x: Tensor) -> Tensor:
+        """Bool[R]: whether a graph with the tokens x Int[R, L] may have the property."""
+        return torch.ones(len(x), dtype=torch.bool)
+
+    def contradiction(self, x: Tensor) -> str:
+        """Why none with the tokens x Int[L] has it, of which that is so."""
+        return "no graph with its edges is possible"
+
+    def is_edge(self, tokens: Tensor) -> Tensor:
+        """Bool[...]: which tokens are edges."""
+        first = self.vocab.edge_offset
+        return (tokens >= first) & (tokens < first + self.vocab.no_edge)
+
+    def may_be_edge(self, tokens: Tensor) -> Tensor:
+        """Bool[...]: which tokens are edges, or MASK."""
+        return self.is_edge(tokens) | (tokens == self.vocab.mask_id)
+
+    def pairs(self, x: Tensor) -> Tensor:
+        """Int[..., E]: the tokens of all pairs."""
+        return x[..., self.vocab.n_max :]
+
+    def edges(self, x: Tensor) -> list[tuple[int, int]]:
+        """The edges of one graph x Int[L]."""
+        return [(i, j) for i, j in self.ends[self.is_edge(self.pairs(x))].tolist()]
+
+    def pieces(self, linked: Tensor) -> Tensor:
+        """Int[R, n_max]: in which piece every node is, of the pairs ``linked`` Bool[R, E]."""
+        n = self.vocab.n_max
+        row, pair = linked.nonzero(as_tuple=True)
+        u, v = ((row * n + end).numpy() for end in self.ends[pair].unbind(dim=1))
+        size = len(linked) * n
+        graph = coo_array((torch.ones(len(row)).numpy(), (u, v)), shape=(size, size))
+        return torch.from_numpy(connected_components(graph, directed=False)[1]).view(-1, n)
+
+    def are_joined(self, linked: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """Bool[R]: whether i and j, Int[R], are in one piece of the pairs ``linked`` Bool[R, E]."""
+        pieces = self.pieces(linked)
+        return pieces.gather(1, i.unsqueeze(1)).eq(pieces.gather(1, j.unsqueeze(1))).squeeze(1)
+
+
+class Forest(GraphNarrowing):
+    """No circles: an edge is excluded where edges join both ends already."""
+
+    def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return ~self.are_joined(self.is_edge(self.pairs(x)), i, j)
+
+    def is_possible(self, x: Tensor) -> Tensor:
+        linked = self.is_edge(self.pairs(x))
+        pieces = self.pieces(linked).sort(dim=1).values
+        joined = pieces.diff(dim=1).eq(0).sum(dim=1)  # edges of a forest with these pieces
+        return linked.sum(dim=1) == joined
+
+    def contradiction(self, x: Tensor) -> str:
+        import networkx
+
+        graph = networkx.Graph(self.edges(x))
+        circle = [tuple(sorted(edge)) for edge in networkx.find_cycle(graph)]
+        return f"the edges {', '.join(str([*edge]) for edge in circle)} close a circle"
+
+
+class Connected(GraphNarrowing):
+    """One piece: no edge is excluded where the other edges and MASKs would not join all nodes."""
+
+    def allows_none(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        near = self._may_be_near(x, i) & self._may_be_near(x, j)
+        allowed = near.any(dim=1)  # by a third node: most pairs, most of the time
+        rows = (~allowed).nonzero().squeeze(1)
+        if len(rows):
+            linked = self.may_be_edge(self.pairs(x[rows]))
+            i, j = i[rows], j[rows]
+            linked[torch.arange(len(rows)), self._slots[i, j] - self.vocab.n_max] = False
+            allowed[rows] = self.are_joined(linked, i, j)
+        return allowed
+
+    def _may_be_near(self, x: Tensor, node: Tensor) -> Tensor:
+        """Bool[R, n_max]: the other nodes that ``node`` Int[R] has an edge to, or may have."""
+        found = self.may_be_edge(x.gather(1, self._slots[node]))
+        return found.scatter(1, node.unsqueeze(1), False)
+
+    def is_possible(self, x: Tensor) -> Tensor:
+        return ~self._apart(x).any(dim=1)
+
+    def _apart(self, x: Tensor) -> Tensor:
+        """Bool[R, n_max]: the nodes that nothing can join to node 0."""
+        pieces = self.pieces(self.may_be_edge(self.pairs(x)))
+        return (x[:, : self.vocab.n_max] != self.vocab.pad_id) & (pieces != pieces[:, :1])
+
+    def contradiction(self, x: Tensor) -> str:
+        node = int(self._apart(x.unsqueeze(0))[0].nonzero()[0])
+        return f"no edges that may be there join node {node} to node 0"
+
+
+class Tree(Forest, Connected):
+    """One piece without circles: both rules, which never exclude all of a pair: what edges join
+    stays joined without it."""
+
+    def is_possible(self, x: Tensor) -> Tensor:
+        return Forest.is_possible(self, x) & Connected.is_possible(self, x)
+
+    def contradiction(self, x: Tensor) -> str:
+        rule = Connected if bool(Forest.is_possible(self, x.unsqueeze(0))) else Forest
+        return rule.contradiction(self, x)
+
+
+class Planar(GraphNarrowing):
+    """Planar: an edge is excluded if the edges there and it cannot be drawn without crossings.
+
+    The test is left out where the answer is known: ends in different pieces, few edges, or more
+    than 3 n - 6.
+    """
+
+    def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        linked = self.is_edge(self.pairs(x))
+        num_edges = 1 + linked.sum(dim=1)
+        num_nodes = (x[:, : self.vocab.n_max] != self.vocab.pad_id).sum(dim=1)
+        few = num_edges < _LEAST_EDGES
+        allowed = few | (num_edges <= 3 * num_nodes - 6)
+        unsure = (allowed & ~few).nonzero().squeeze(1)
+        if len(unsure):
+            unsure = unsure[self.are_joined(linked[unsure], i[unsure], j[unsure])]
+        for row in unsure.tolist():
+            edges = [*self.edges(x[row]), (int(i[row]), int(j[row]))]
+            allowed[row] = is_planar(self.vocab.n_max, edges)
+        return allowed
+
+    def is_possible(self, x: Tensor) -> Tensor:
+        found = self.is_edge(self.pairs(x)).sum(dim=1) < _LEAST_EDGES
+        for row in (~found).nonzero().squeeze(1).tolist():
+            found[row] = is_planar(self.vocab.n_max, self.edges(x[row]))
+        return found
+
+    def contradiction(self, x: Tensor) -> str:
+        return "its edges cannot be drawn in the plane without crossings"

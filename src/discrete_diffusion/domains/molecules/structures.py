@@ -1,0 +1,26 @@
+"""Structures that molecules can be required to have while they are sampled, by name.
+
+Another one is a ``Narrowing`` made from a ``VocabConfig``, registered in a module that
+``plugins=[...]`` names:
+
+    @register_structure("no-rings")
+    class NoRings(Narrowing): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.config.plugins import LazyEntry, Registry
+
+if TYPE_CHECKING:
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.sampling.narrowing import Narrowing
+
+STRUCTURES: Registry[Callable[[VocabConfig], Narrowing]] = Registry(
+    "structure",
+    "discrete_diffusion.molecule_structures",
+    {"valence": LazyEntry("discrete_diffusion.domains.molecules.valence:Valence")},
+)
+register_structure = STRUCTURES.register
