@@ -29,7 +29,16 @@ def run(tmp_path_factory) -> Path:
     splits = {"train": records[:24], "val": records[24:30], "test": records[30:]}
     (folder / "trees.json").write_text(json.dumps(splits))
     words = [f"data.path={folder}/trees.json", "data.kind=tree", "trainer.max_steps=2"]
-    main(["train", *TINY, *words, "sampling.steps=5", f"hydra.run.dir={folder}/run"])
+    main(
+        [
+            "train",
+            *TINY,
+            *words,
+            "sampling=ancestral",
+            "sampling.steps=5",
+            f"hydra.run.dir={folder}/run",
+        ]
+    )
     return folder / "run"
 
 

@@ -11,7 +11,7 @@ from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.graphs.metrics.validity import as_networkx, is_connected, is_tree
 from discrete_diffusion.domains.graphs.narrowings import Connected, Forest, Planar, Tree
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import sample_in_batches
+from discrete_diffusion.sampling import Model, sample_in_batches
 from graph_worlds import (
     Scattered,
     check_law,
@@ -164,10 +164,14 @@ def test_batches_of_several_sizes_keep_their_numbers():
     """Of one and two nodes, too: a tree of two is an edge."""
     vocab, sizes = PLAIN, torch.arange(200) % 4 + 1
     output = sample_in_batches(
-        *(drawing_sampler(), model_of(Scattered(vocab), vocab), vocab.real_positions(sizes)),
+        Model(
+            model_of(Scattered(vocab), vocab),
+            drawing_sampler(),
+            batch_size=32,
+            narrowing=lambda: Tree(vocab),
+        ),
+        vocab.real_positions(sizes),
         generator=make_generator(1),
-        batch_size=32,
-        narrowing=lambda: Tree(vocab),
     )
     graphs = decode_graphs(output.x0, vocab)
     assert [len(graph.nodes) for graph in graphs] == sizes.tolist()
