@@ -17,7 +17,7 @@ import argparse
 import gzip
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from PIL import Image
 
 from discrete_diffusion.cli import compose
 from record import DOCS, Page, Record, Sections, earlier, markdown_table, publish
-from runs import evaluate_run, kept_run, validations
+from runs import evaluate, evaluate_run, kept_run, validations
 from runs import facts as cost
+from structure_controls import CONTROLS, share_of_trees, write_controls
 
 _COLOURS = 48
 """Of pictures of samples, which makes them a third as large."""
@@ -52,7 +53,9 @@ class Standard:
 
     ``published``: by the name of the method, numbers by key of the columns, as they are printed.
     ``followed``: of the validations, shown over training time. ``options``: of ``evaluate``.
-    ``split``: writes the papers' split of a file that has none, and says where.
+    ``split``: writes the papers' split of a file that has none, and says where. ``structure``: what
+    samples are narrowed to in rows of their own, beside the controls of ``structure_controls`` that
+    have it without a network. ``tokens_per_call``: of the curve of calls; exact at 1.
     """
 
     protocol: str
@@ -61,6 +64,8 @@ class Standard:
     followed: tuple[Column, ...]
     options: tuple[str, ...]
     split: Callable[[Path, Path], Path] | None = None
+    structure: str | None = None
+    tokens_per_call: tuple[int, ...] = ()
 
     def real(self, evaluation: Mapping[str, Any], key: str) -> float | None:
         """Of real data, by the same code: training data, or what ``evaluate`` has beside it."""
@@ -138,6 +143,7 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
+        structure="planar",
     ),
     "tree": Standard(
         "SPECTRE protocol: 40 graphs of 64 nodes, five times",
@@ -149,6 +155,8 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
+        structure="tree",
+        tokens_per_call=(20, 8, 4, 2),
     ),
     "community_small": Standard(
         "GDSS protocol: the first fifth held out, equal graphs on both sides; mean squared MMD of "
@@ -191,8 +199,9 @@ STANDARDS: dict[str, Standard] = {
 paper measured with what it copied, so differences of a point or of a tenth of FCD mean little."""
 
 
-def table(standard: Standard, networks: Mapping[str, Any]) -> str:
-    """A row per method: published ones, real data by our code, ours with intervals."""
+def table(standard: Standard, results: Mapping[str, Any]) -> str:
+    """A row per method: published ones, real data by our code, ours with intervals, free and
+    narrowed, and controls without a network."""
     rows = []
     for name, values in standard.published.items():
         cells = []
@@ -200,12 +209,37 @@ def table(standard: Standard, networks: Mapping[str, Any]) -> str:
             value = values.get(column.key)
             cells.append(column.shown(None if value is None else value / column.scale))
         rows.append([name, *cells])
-    first = next(iter(networks.values()))["evaluation"]
+    first = next(iter(_networks(results).values()))["evaluation"]
     real = [column.shown(standard.real(first, column.key)) for column in standard.columns]
     rows.append(["real data, by the same code", *real])
-    for name, found in networks.items():
+    for name, found in _networks(results).items():
         rows.append([f"**{name}**", *(_ours(found["evaluation"], c) for c in standard.columns)])
+        if narrowed := found.get("narrowed"):
+            forced = narrowed["forced_draws_per_sample"]
+            title = f"**{name}**, `structure={standard.structure}`, {forced:.2f} forced draws"
+            rows.append([title, *(_ours(narrowed, column) for column in standard.columns)])
+    for name, found in results.get("controls", {}).items():
+        rows.append([f"no network: {name}", *(_ours(found, column) for column in standard.columns)])
     return markdown_table(["", *(column.head for column in standard.columns)], rows)
+
+
+def _networks(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Results by network, without the controls."""
+    return {name: found for name, found in results.items() if name != "controls"}
+
+
+def calls_table(standard: Standard, results: Mapping[str, Any]) -> str:
+    """Network calls a sample against what is followed, beside the exact posterior of trees."""
+    rows = []
+    for name, found in _networks(results).items():
+        for each in found["by_calls"]:
+            cells = [_ours(each["evaluation"], column) for column in standard.columns]
+            calls = f"{each['evaluation']['network_calls_per_sample']:,.0f}"
+            exact = each.get("exact_posterior")
+            rows.append([name, f"{each['tokens_per_call']}", calls, *cells])
+            rows[-1].append("" if exact is None else f"{100 * exact:.0f}")
+    heads = ["", "tokens a call", "calls", *(column.head for column in standard.columns)]
+    return markdown_table([*heads, "exact posterior, trees, %"], rows)
 
 
 def _ours(evaluation: Mapping[str, Any], column: Column) -> str:
@@ -220,7 +254,7 @@ def _ours(evaluation: Mapping[str, Any], column: Column) -> str:
 def training_times(standard: Standard, networks: Mapping[str, Any]) -> str:
     """What the validations said, with the CPU-minutes of training so far, by steps."""
     rows = []
-    for name, found in networks.items():
+    for name, found in _networks(networks).items():
         curve, total = found["validations"], found["training"]
         for k, step in enumerate(curve["step"]):
             minutes = total["cpu_seconds"] / 60 * step / total["steps"]
@@ -235,7 +269,7 @@ def training_times(standard: Standard, networks: Mapping[str, Any]) -> str:
 
 def facts(record: Record, standard: Standard) -> str:
     lines = [f"{standard.protocol}. `{record.command}`, {record.hardware}.", ""]
-    for name, found in record.results.items():
+    for name, found in _networks(record.results).items():
         trained, measured = found["training"], found["evaluation"]
         lines.append(
             f"* {name}: {trained['parameters']:,} parameters, {trained['steps']:,} steps, "
@@ -250,10 +284,56 @@ def facts(record: Record, standard: Standard) -> str:
 def sections(record: Record) -> Sections:
     name = record.name.removeprefix("standard_")
     standard = STANDARDS[name]
+    texts = {
+        f"{name} facts": facts(record, standard),
+        name: table(standard, record.results),
+        f"{name} over time": training_times(standard, record.results),
+    }
+    if all("by_calls" in found for found in _networks(record.results).values()):
+        texts[f"{name} by calls"] = calls_table(standard, record.results)
+    return {(Page.STANDARD_SETS, title): text for title, text in texts.items()}
+
+
+def measure_network(
+    standard: Standard, run: Path, options: Sequence[str], kind: str, file: Path
+) -> dict[str, Any]:
+    """A kept run: free samples, narrowed ones, and those of fewer calls."""
+    followed = ("nelbo", "nelbo_standard_error", *(c.key for c in standard.followed))
+    found = {
+        "training": cost(run),
+        "validations": validations(run, followed),
+        "evaluation": evaluate_run(run, *options),
+    }
+    if standard.structure is not None:
+        words = (*options, f"structure={standard.structure}", *_NO_BOUND)
+        found["narrowed"] = evaluate_run(run, *words, name="narrowed")
+    curve = []
+    for tokens in standard.tokens_per_call:
+        words = (*options, f"sampling.tokens_per_call={tokens}", "seeds=1", *_NO_BOUND)
+        measured = evaluate_run(run, *words, name=f"tokens_per_call_{tokens}")
+        curve.append({"tokens_per_call": tokens, "evaluation": measured})
+        if kind == "tree":
+            calls = round(measured["network_calls_per_sample"])
+            curve[-1]["exact_posterior"] = share_of_trees(file, calls, num=40, seed=0)
+    return found | ({"by_calls": curve} if curve else {})
+
+
+_NO_BOUND = ("num_held_out=4", "bound_draws=1", "time_bins=2")
+"""Options of ``evaluate`` for rows whose bound is that of another row."""
+
+
+def measure_controls(kind: str, file: Path, folder: Path) -> dict[str, Any]:
+    """Samples that have the structure of ``kind`` without a network, measured like ours."""
+    by_name: dict[str, list[str]] = {}
+    for path in write_controls(kind, file, folder, num=40, seeds=5):
+        by_name.setdefault(path.stem.rpartition("_")[0], []).append(str(path))
     return {
-        (Page.STANDARD_SETS, f"{name} facts"): facts(record, standard),
-        (Page.STANDARD_SETS, name): table(standard, record.results),
-        (Page.STANDARD_SETS, f"{name} over time"): training_times(standard, record.results),
+        name.replace("_", " "): evaluate(
+            folder / name,
+            *(f"samples=[{','.join(paths)}]", f"reference={file}"),
+            *("domain=graphs", f"kind={kind}"),
+        )
+        for name, paths in by_name.items()
     }
 
 
@@ -277,15 +357,11 @@ def main() -> None:
         for network in given.networks:
             run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
             options = (f"threads={given.threads}", *standard.options)
-            followed = ("nelbo", "nelbo_standard_error", *(c.key for c in standard.followed))
-            curve = validations(run, followed)
-            found[f"`{network}`"] = {
-                "training": cost(run),
-                "validations": curve,
-                "evaluation": evaluate_run(run, *options),
-            }
+            found[f"`{network}`"] = measure_network(standard, run, options, given.recipe, file)
             picture = Image.open(run / "samples.png").convert("RGB").quantize(_COLOURS)
             picture.save(DOCS / "images" / f"{given.recipe}_samples.png", optimize=True)
+        if given.recipe in CONTROLS:
+            found["controls"] = measure_controls(given.recipe, file, folder / "controls")
     words = [given.recipe, given.file.name, *given.overrides]
     command = " ".join(["python benchmarks/standard_sets.py", *words])
     command += f" --threads {given.threads} --networks {' '.join(given.networks)}"

@@ -22,12 +22,15 @@ from pathlib import Path
 
 import networkx
 import numpy as np
+import torch
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.planarity import is_planar
+from discrete_diffusion.models.graph_features.features import effective_resistance
+from discrete_diffusion.models.graph_features.revealed import RevealedGraph
 
 
 def kruskal_trees(
@@ -77,6 +80,33 @@ def planar_graphs(
         return kept
 
     return [_graph(like, edges(like)) for like in _some(real, num, generator)]
+
+
+def posterior_tree(size: int, calls: int, generator: np.random.Generator) -> networkx.Graph:
+    """A graph sampled from the exact posterior of uniform trees in so many network calls, the pairs
+    of one independently of each other: with one a call it is a tree, with more it need not be."""
+    pairs = _pairs(size, generator)
+    edges = np.zeros((size, size))
+    hidden = 1 - np.eye(size)
+    for part in np.array_split(np.array(pairs), min(calls, len(pairs))):
+        graph = RevealedGraph(
+            *(torch.tensor(x, dtype=torch.float32)[None] for x in (edges[None], hidden)),
+            torch.ones(1, size),
+        )
+        chance = effective_resistance(graph)[0][0].numpy()
+        for i, j in part:
+            edges[i, j] = edges[j, i] = generator.random() < chance[i, j]
+            hidden[i, j] = hidden[j, i] = 0
+    return networkx.from_numpy_array(edges)
+
+
+def share_of_trees(file: Path, calls: int, *, num: int, seed: int) -> float:
+    """Share of trees among samples of ``posterior_tree`` of sizes of ``file``: no network does
+    better with as many calls, each of which reveals pairs independently."""
+    found, generator = read_graphs(file), np.random.default_rng(seed)
+    some = _some(found.splits.get("train", found.graphs), num, generator)
+    drawn = [posterior_tree(len(like.nodes), calls, generator) for like in some]
+    return sum(map(networkx.is_tree, drawn)) / num
 
 
 CONTROLS: dict[str, tuple[Callable[..., list[TypedGraph]], ...]] = {
