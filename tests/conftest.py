@@ -3,6 +3,7 @@ optional real data, and registries that forget."""
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import os
@@ -52,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
+
+
+def pytest_collection_finish() -> None:
+    """All that was imported and collected stays: the garbage collector need not walk it again."""
+    gc.collect()
+    gc.freeze()
 
 
 REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
