@@ -19,6 +19,7 @@ import torch
 from filelock import FileLock
 from hydra.core.config_store import ConfigStore
 from hypothesis import settings
+from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from discrete_diffusion import (
@@ -34,11 +35,12 @@ from discrete_diffusion.config import plugins
 from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures
 from discrete_diffusion.models import registry
 from discrete_diffusion.viz import chart_style
+from drawn_once import drawn_once
 from fake_packages import forget_imports
 from kept_configs import keep_configs
 
 torch.set_num_threads(1)
-diagram_pictures.MAX_DRAWN = 2  # diagrams that each command draws: a picture of 36 takes a second
+diagram_pictures.MAX_DRAWN = 1  # diagrams that each command draws: a picture of 36 takes a second
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell's job starts us
 
 settings.register_profile(
@@ -66,13 +68,14 @@ REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 
 @pytest.fixture(autouse=True)
 def _coarse_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What commands draw is written as ever, but coarse and without room made for its labels, which
-    is half the time of a command. Tests of pictures, and runs that tests share, draw in full."""
+    """What commands draw is coarse, without room made for its labels, and drawn once of each kind:
+    half the time of a command. Tests of pictures, and runs that tests share, draw in full."""
     if any(
         word in request.node.nodeid for word in ("tests/cli/", "/end_to_end/", "command", "brief")
     ):
         monkeypatch.setattr(chart_style, "DPI", 30)
         monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda self, figure: None)
+        monkeypatch.setattr(Figure, "savefig", drawn_once(request.node.path))
 
 
 @pytest.fixture(scope="session")
