@@ -35,7 +35,7 @@ from discrete_diffusion.config import plugins
 from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures
 from discrete_diffusion.models import registry
 from discrete_diffusion.viz import chart_style
-from drawn_once import drawn_once
+from drawn_once import draw, drawn_once
 from fake_packages import forget_imports
 from kept_configs import keep_configs
 
@@ -76,6 +76,12 @@ def _coarse_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(chart_style, "DPI", 30)
         monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda self, figure: None)
         monkeypatch.setattr(Figure, "savefig", drawn_once(request.node.path))
+
+
+@pytest.fixture
+def every_picture(_coarse_pictures: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of a command are drawn, whichever were before: for tests of what is in their files."""
+    monkeypatch.setattr(Figure, "savefig", draw)
 
 
 @pytest.fixture(scope="session")

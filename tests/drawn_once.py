@@ -19,7 +19,7 @@ BLANK = base64.b64decode(
 )
 """A PNG of one white pixel."""
 
-_draw = Figure.savefig
+draw = Figure.savefig
 _PACKAGE = str(Path(discrete_diffusion.__file__).parent)
 _DRAWN: set[tuple[Path, tuple[str, ...]]] = set()
 
@@ -33,7 +33,7 @@ def drawn_once(tests: Path) -> Callable[..., None]:
         if kind in _DRAWN and isinstance(target, Path) and target.suffix == ".png":
             target.write_bytes(BLANK)
         else:
-            _draw(figure, target, **options)
+            draw(figure, target, **options)
             _DRAWN.add(kind)
 
     return savefig
