@@ -80,7 +80,7 @@ def _coarse_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def every_picture(_coarse_pictures: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures of a command are drawn, whichever were before: for tests of what is in their files."""
+    """Every picture of a command is drawn: for tests of what is in its file."""
     monkeypatch.setattr(Figure, "savefig", draw)
 
 
