@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import hydra
-from hydra._internal import config_loader_impl
+from hydra._internal import config_loader_impl, defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository
 from hydra._internal.defaults_list import DefaultsList
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from discrete_diffusion.cli.parts import PART_GROUPS
@@ -33,8 +34,11 @@ _compose_anew = hydra.compose
 _list_anew = config_loader_impl.create_defaults_list
 _merge_anew = ConfigLoaderImpl._compose_config_from_defaults_list
 _entry_points_anew = importlib.metadata.entry_points
+_parse_anew = OverridesParser.parse_rule
+_choices_anew = defaults_list._create_interpolation_map
 
 _KEPT: dict[Any, bytes] = {}
+_WORDS: dict[tuple[str, str], Any] = {}
 _LISTS: dict[Any, DefaultsList] = {}
 _ENTRY_POINTS: dict[Any, Any] = {}
 
@@ -122,11 +126,27 @@ def _entry_points(**which: str) -> Any:
     return _ENTRY_POINTS[key]
 
 
+def _parse(self: OverridesParser, word: str, rule: str) -> Any:
+    """One word as the grammar reads it."""
+    if (word, rule) not in _WORDS:
+        _WORDS[word, rule] = _parse_anew(self, word, rule)
+    return copy.copy(_WORDS[word, rule])
+
+
+def _choices(overrides: Any, defaults: Any, self_added: bool) -> DictConfig:
+    """What has been chosen so far, only where a choice follows from another one."""
+    if any(one.is_interpolation() for one in defaults):
+        return _choices_anew(overrides, defaults, self_added)
+    return DictConfig({})
+
+
 def keep_configs() -> None:
     """Let Hydra, and our look for plug-ins, work as above in this process."""
     ConfigRepository.load_config = _load
     CachingConfigRepository.__init__ = _repository
     ConfigLoaderImpl._compose_config_from_defaults_list = _merge
     config_loader_impl.create_defaults_list = _list
+    OverridesParser.parse_rule = _parse
+    defaults_list._create_interpolation_map = _choices
     hydra.compose = _compose
     plugins.entry_points = _entry_points

@@ -222,7 +222,7 @@ class ExactBackbone(nn.Module):
         return logits
 
 
-def quadrature(nodes: int = 60) -> list[tuple[Tensor, float]]:
+def quadrature(nodes: int = 32) -> list[tuple[Tensor, float]]:
     """Gauss-Legendre in v for t = 1 - (1 - v^3)^3: pairs of t Float64[1] and weight."""
     v, w = np.polynomial.legendre.leggauss(nodes)
     v, w = (v + 1) / 2, w / 2

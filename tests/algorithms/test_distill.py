@@ -30,7 +30,7 @@ from toy_world import (
 )
 
 CODE = torch.tensor([VOCAB_SIZE**2, VOCAB_SIZE, 1])
-NUM = 200_000
+NUM = 100_000
 
 
 class TabularMixture(nn.Module):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from discrete_diffusion.cli import main
+
+TESTS = Path(__file__).parent.parent
 
 REFUSED = {
     "train algo.backbone=bd-denoisr": ["bd-denoisr", "'bd-denoiser'"],
@@ -49,7 +52,10 @@ REFUSED = {
 
 CODE = """
 import contextlib, io, json, sys
+sys.path.append(sys.argv[2])
 from discrete_diffusion.cli import main
+from kept_configs import keep_configs
+keep_configs()
 
 def said(command):
     text = io.StringIO()
@@ -74,7 +80,7 @@ def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
     folder = tmp_path_factory.mktemp("refused")
     (folder / "kept.ckpt").write_text("never opened")
     done = subprocess.run(
-        [sys.executable, "-c", CODE, json.dumps([*REFUSED, *HELPS])],
+        [sys.executable, "-c", CODE, json.dumps([*REFUSED, *HELPS]), str(TESTS)],
         **{"cwd": folder, "capture_output": True, "text": True, "check": False},
     )
     assert done.returncode == 0, done.stderr

@@ -54,7 +54,7 @@ def test_any_look_ahead_tends_to_the_conditional(name, guess, resample):
 @pytest.mark.parametrize("resample", [0.0, 1.0])
 @pytest.mark.parametrize("guess", ["factorised", "possible"])
 def test_few_particles_estimate_the_probability_without_bias(guess, resample):
-    name, runs = "one three", 200
+    name, runs = "one three", 100
     world, _, p = conditional(name)
     outputs = [run(name, guess, 6, seed, resample=resample) for seed in range(runs)]
     found = torch.tensor([log_mean(output.log_weights) for output in outputs]).double().exp()

@@ -91,7 +91,7 @@ def test_draws_of_a_world_whose_rows_are_independent():
 
 def test_ddpm_draws_the_conditional_law():
     """Means and covariances of the hidden rows given one window's others, at 200 of 200 steps."""
-    num = 6000
+    num = 3000
     x0, masked, real = windows(1)
     x0, masked, real = (x.expand(num, *x.shape[1:]) for x in (x0, masked, real))
     model = exact_model(WORLD, objective="ddpm", num_timesteps=200, beta_start=5e-4, beta_end=0.1)

@@ -22,7 +22,7 @@ from toy_world import (
     toy_layout,
 )
 
-NUM = 6000
+NUM = 3000
 
 
 def schedule(name: str) -> Schedule:
@@ -62,7 +62,7 @@ def test_first_hitting_where_it_fits(name):
 @pytest.mark.parametrize("name", ["udlm", "marginal", "gidd", "sedd-uniform", "d3pm-uniform"])
 def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
     """The samples always satisfy it, the weights recover the conditional, their mean its mass."""
-    world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 4000
+    world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 2000
     support = algorithm.layout.support.clone()
     support[0, 0] = support[1, 3] = support[1, 1] = False
     allowed = support[torch.arange(LENGTH), world.x0].all(1)
@@ -86,7 +86,7 @@ def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
 @pytest.mark.parametrize("name", ["udlm", "gidd"])
 def test_clamping_noise_that_leaves_doubt_is_approximate(name):
     """The network takes a clamped token for a noisy one: as documented, not the conditional."""
-    world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 4000
+    world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 2000
     held = world.x0[world.prob.argmax()]
     clamp = torch.tensor([int(held[0]), -1, -1]).expand(num, -1)
     output = Ancestral(steps=40).sample(
@@ -101,7 +101,7 @@ def test_clamping_noise_that_leaves_doubt_is_approximate(name):
 @pytest.mark.parametrize("name", list(TOYS))
 def test_noise_along_the_way_follows_the_process(name):
     """Per position, xt of ancestral sampling is distributed as alpha p(x0) + b_t."""
-    world, algorithm, steps, num = ToyWorld.make(), exact(name, "cosine"), 16, 5000
+    world, algorithm, steps, num = ToyWorld.make(), exact(name, "cosine"), 16, 2500
     output = Ancestral(grid="uniform").sample(
         algorithm,
         FULL.expand(num, -1),
@@ -115,7 +115,7 @@ def test_noise_along_the_way_follows_the_process(name):
         t = torch.tensor([1 - k / steps], dtype=torch.float64)
         expected = algorithm.process.marginal_log_probs(p0.log().unsqueeze(0), t).exp()[0]
         share = (output.trajectory[k].unsqueeze(-1) == torch.arange(VOCAB_SIZE)).double().mean(0)
-        assert (share - expected).abs().max() < 0.035
+        assert (share - expected).abs().max() < 4.5 * 0.5 / num**0.5
 
 
 @pytest.mark.parametrize("name", ["sedd-absorbing", "meld"])

@@ -78,7 +78,7 @@ def test_a_rare_brief_is_answered_by_particles(brief, model):
 
 @pytest.mark.parametrize("brief", [EASY], indirect=True)
 def test_both_methods_estimate_the_same_probability(brief, model):
-    _, by_rejection = sample(model, "num_samples=60", "method=rejection")
+    _, by_rejection = sample(model, "num_samples=30", "method=rejection")
     _, by_particles = sample(model, "method=particles", "overwrite=true", "particles=256")
     error = by_rejection["probability_standard_error"] + by_particles["probability_standard_error"]
     assert abs(by_rejection["probability"] - by_particles["probability"]) < 4 * error

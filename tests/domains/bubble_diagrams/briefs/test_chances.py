@@ -102,7 +102,7 @@ def test_particles_tend_to_the_conditional(name, world):
     rows, prob = rows[three], prob[three] / prob[three].sum()
     law = prob * constraint.met(rows)
     p, law = float(law.sum()), law / law.sum()
-    num = 3_000
+    num = 1_500
     real = torch.ones(num, VOCAB.length, dtype=torch.bool)
     output = Particles(constraint=constraint).sample(algorithm, real, generator=make_generator(2))
     weights = output.log_weights.exp()

@@ -154,7 +154,7 @@ def test_threads_share_the_work_and_change_nothing(world):
 
 def test_every_sample_has_a_plan_and_the_mean_weight_is_their_probability(world):
     algorithm, _, law = world
-    num, ahead = 150, LookAhead(VOCAB, rule=RULE, effort=5.0)
+    num, ahead = 75, LookAhead(VOCAB, rule=RULE, effort=5.0)
     output = drawn(algorithm, num, ahead)
     diagrams = decode(output.x0, VOCAB)
     assert have_plans(diagrams, rule=RULE, effort=5.0) == [True] * num
