@@ -19,7 +19,6 @@ import torch
 from filelock import FileLock
 from hydra.core.config_store import ConfigStore
 from hypothesis import settings
-from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from discrete_diffusion import (
@@ -35,7 +34,6 @@ from discrete_diffusion.config import plugins
 from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures
 from discrete_diffusion.models import registry
 from discrete_diffusion.viz import chart_style
-from drawn_once import draw, drawn_once
 from fake_packages import forget_imports
 from kept_configs import keep_configs
 
@@ -68,20 +66,13 @@ REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 
 @pytest.fixture(autouse=True)
 def _coarse_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What commands draw is coarse, without room made for its labels, and drawn once of each kind:
-    half the time of a command. Tests of pictures, and runs that tests share, draw in full."""
+    """What commands draw is written as ever, but coarse and without room made for its labels, which
+    is half the time of a command. Tests of pictures, and runs that tests share, draw in full."""
     if any(
         word in request.node.nodeid for word in ("tests/cli/", "/end_to_end/", "command", "brief")
     ):
         monkeypatch.setattr(chart_style, "DPI", 30)
         monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda self, figure: None)
-        monkeypatch.setattr(Figure, "savefig", drawn_once(request.node.path))
-
-
-@pytest.fixture
-def every_picture(_coarse_pictures: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every picture of a command is drawn: for tests of what is in its file."""
-    monkeypatch.setattr(Figure, "savefig", draw)
 
 
 @pytest.fixture(scope="session")

@@ -284,7 +284,7 @@ def test_a_converted_file_is_not_replaced_unasked(failure, capsys):
 
 
 @pytest.fixture
-def disk_of(monkeypatch, every_picture):
+def disk_of(monkeypatch):
     """Inside the block no file can be longer than so many bytes, as on a full disk."""
     former = resource.getrlimit(resource.RLIMIT_FSIZE)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a limit would cut its files

@@ -86,7 +86,7 @@ def test_given_areas_and_outlines_count_before_drawn_ones(folder):
     assert all(plan.outline.buffer(1e-6).covers(box) for box in plan.boxes)
 
 
-def test_areas_of_a_file_and_a_ratio(folder, every_picture):
+def test_areas_of_a_file_and_a_ratio(folder):
     write_diagrams("real.jsonl", generate_plans(5, seed=2))
     words = ["areas=real.jsonl", "ratio=1.5", "picture=floor.png", "seed=3"]
     write_diagrams("samples.jsonl", [SMALL])
