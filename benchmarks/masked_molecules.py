@@ -24,16 +24,20 @@ from runs import evaluate_run, facts, kept_run
 
 NAME = "masked_molecules"
 PAIR = "algo.backbone=bd-denoiser-pair"
+RANDOM_ORDER = ("data.node_order=random", "model.index_embeddings=false")
+FEATURES = "model.features=[reach,resistance,walks,cycles]"
 RUNS: dict[str, tuple[str, ...]] = {
     "mdlm": (),
-    "mdlm, atoms in random order": ("data.node_order=random", "model.index_embeddings=false"),
+    "mdlm, atoms in random order": RANDOM_ORDER,
+    "mdlm, random order, features of the revealed graph": (*RANDOM_ORDER, FEATURES),
     "mdlm, flat network": ("algo.backbone=bd-denoiser",),
     "meld: masked at rates that differ": ("algo=meld", PAIR),
     "marginal noise": ("algo=marginal", PAIR),
     "gidd: masks and uniform noise": ("algo=gidd", PAIR),
     "gidd with the weight of the bound": ("algo=gidd", PAIR, "algo.weighting=elbo"),
 }
-"""What differs from ``experiment=qm9``, by its name in the table."""
+"""What differs from ``experiment=qm9`` without features, by its name in the table."""
+NARROWED = "first-hitting, structure=valence"
 ONE_BY_ONE = ("sampling=first-hitting",)
 AT_ONCE = ("sampling=ancestral", "steps=100")
 MASKED = ("mdlm", "meld")
@@ -50,6 +54,7 @@ def measure(
     """Runs and samplers by name; those ``only``, and the samplers if there is a model for them."""
     words = ["experiment=qm9", f"data.path={file.resolve()}", f"threads={threads}"]
     words += [f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}"]
+    words += ["model.features=[]", "data.node_order=smiles", "model.index_embeddings=true"]
     words += ["callbacks.num_samples=0", "eval.num_samples=2", "logger=none"]
     runs = {}
     for name in only:
@@ -57,6 +62,8 @@ def measure(
         samplers = {"ancestral, 100 steps": AT_ONCE}
         if name.startswith(MASKED):
             samplers["first-hitting, one token a call"] = ONE_BY_ONE
+        if FEATURES in RUNS[name]:
+            samplers[NARROWED] = (*ONE_BY_ONE, "structure=valence")
         found = {key: _measured(run, key, options, threads) for key, options in samplers.items()}
         runs[name] = {"training": facts(run), "samplers": found}
     run = trained or folder / "mdlm"
