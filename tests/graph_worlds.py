@@ -20,7 +20,7 @@ from discrete_diffusion.types import SampleOutput
 from tabulated_model import TabulatedBackbone
 from toy_world import noise_floor, total_variation
 
-NUM = 8_000
+NUM = 5_000
 
 
 def every_graph(vocab: VocabConfig, num_nodes: int, given: Tensor | None = None) -> Tensor:

@@ -157,7 +157,7 @@ def test_the_old_file_or_the_new_one(tmp_path, full_disk, name, late):
 
 _RAW = re.compile(
     r"\.write_(text|bytes)\(|open\([^)]*[\"'](w|wb|a|ab|x)[\"']|savez\w*\(|savefig\(|copyfile\("
-    r"|(?<!report)(?<!made)(?<!self)(?<!chart_style)\.save\(|OmegaConf\.save|safetensors.*save_file"
+    r"|(?<!report)(?<!made)(?<!self)(?<!sets)(?<!chart_style)\.save\(|OmegaConf\.save|safetensors.*save_file"
 )
 _BY_ITSELF = {
     "runtime/atomic_files.py": "the mechanism",

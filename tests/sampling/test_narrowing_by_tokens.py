@@ -202,7 +202,7 @@ def test_batches_have_a_narrowing_each_and_are_told_where_they_begin():
         ("udlm", "ancestral", {}, "udlm with .* noise.*algo=mdlm"),
         ("mdlm", "confidence", {}, "'confidence'.*sampling=first-hitting"),
         ("mdlm", "entropy-bounded", {"order": "confidence"}, "'confidence'"),
-        ("mdlm", "speculative", {}, "before they are narrowed .*sampling=first-hitting"),
+        ("mdlm", "speculative", {}, "several tokens at once.*sampling=first-hitting"),
     ],
 )
 def test_samplers_that_cannot_heed_it_refuse_it(name, sampler, options, named):

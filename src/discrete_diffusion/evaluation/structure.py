@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,8 @@ class Structure:
         if len(log_weights):
             found["forced_draws_per_sample"] = float(torch.cat(forced).double().mean())
             found["mean_weight"] = float(log_weights.exp().mean())
+            log_total = float(torch.logsumexp(log_weights, dim=0))
+            found["log_mean_weight"] = log_total - math.log(len(log_weights))
             if not given:
                 each = [effective_number(one.log_weights) for one in drawn]
                 found["effective_samples"] = sum(each) / len(each)

@@ -18,7 +18,7 @@ FLOORS = (
         *("rooms", "vocabulary", "geometry", "scales", "symmetries", "type_codes"),
         *("diagram", "tokens", "partial", "files", "metrics", "pictures", "procedural"),
     ),
-    ("plans",),
+    ("diagram_list", "plans"),
     (
         *("conditions", "dataset", "build", "real_data", "report", "sampling", "completion"),
         *("evaluation", "comparing"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import networkx as nx
@@ -66,6 +67,7 @@ def test_sample(run, sampler, capsys):
     assert (metrics["structure"], metrics["valid"]) == ("tree", 1)
     assert metrics["forced_draws_per_sample"] > 0.2
     assert 0 < metrics["mean_weight"] < 1
+    assert metrics["log_mean_weight"] == pytest.approx(math.log(metrics["mean_weight"]))
     assert 1 <= metrics["effective_samples"] <= 12
     assert metrics["exact"] is False
     assert "narrowed" in metrics["approximate_because"]

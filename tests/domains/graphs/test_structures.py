@@ -203,7 +203,7 @@ def test_larger_graphs_have_the_structure_too():
         (Forest, [(0, 1), (1, 2), (0, 2)], [], r"\[0, 1\].*\[1, 2\].*circle"),
         (Tree, [(0, 1), (1, 2), (0, 2)], [], "circle"),
         (Tree, [], [(0, 3), (1, 3), (2, 3)], "node 3"),
-        (Connected, [], [(0, 1), (0, 2), (0, 3)], "node 1 to node 0"),
+        (Connected, [], [(0, 1), (0, 2), (0, 3)], "join node 1 to node 0"),
     ],
 )
 def test_what_is_given_may_contradict_it(narrowing, edges, non_edges, named):

@@ -121,7 +121,7 @@ class Forest(GraphNarrowing):
 
 
 class Connected(GraphNarrowing):
-    """One piece: no edge is excluded where the other edges and MASKs would not join all nodes."""
+    """One piece: "none" is excluded where the other edges and MASKs would not join all nodes."""
 
     def allows_none(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
         near = self._may_be_near(x, i) & self._may_be_near(x, j)
@@ -149,7 +149,7 @@ class Connected(GraphNarrowing):
 
     def contradiction(self, x: Tensor) -> str:
         node = int(self._apart(x.unsqueeze(0))[0].nonzero()[0])
-        return f"no edges that may be there join node {node} to node 0"
+        return f"nothing that is left open can join node {node} to node 0"
 
 
 class Tree(Forest, Connected):

@@ -66,10 +66,8 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     """``num_samples`` graphs, of ``num_nodes`` nodes if that is given."""
     size = requested_sizes(trained, vocab.n_max, nodes_per_graph=request.nodes_per_graph)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-    types, structure = (
-        GraphTypes.of(trained.data_config),
-        Structure.requested(request, STRUCTURES, vocab),
-    )
+    types = GraphTypes.of(trained.data_config)
+    structure = Structure.requested(request, STRUCTURES, vocab)
 
     def lines(rows: Tensor, output: SampleOutput) -> str:
         more = structure.weights(output.log_weights)

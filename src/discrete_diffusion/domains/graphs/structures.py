@@ -1,7 +1,7 @@
 """Structures that graphs can be required to have while they are sampled, by name.
 
-Another one is a ``Narrowing`` made from a ``VocabConfig``, registered in a module that
-``plugins=[...]`` names:
+Another one is a ``Narrowing`` made from a ``VocabConfig``: an entry point of the group
+``discrete_diffusion.graph_structures``, or registered in a module that ``plugins=[...]`` names:
 
     @register_structure("bipartite")
     class Bipartite(GraphNarrowing): ...
