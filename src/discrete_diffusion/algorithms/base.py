@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.config.options import is_number
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described

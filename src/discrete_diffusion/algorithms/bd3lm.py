@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, Corruption, sample_blocks, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import are_whole_numbers, check_whole_number
+from discrete_diffusion.config.values import are_whole_numbers, check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.layout.token_layout import TokenLayout

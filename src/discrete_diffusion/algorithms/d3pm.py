@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms.draws import TIME_DRAWS, WEIGHTED_DRAWS, samp
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.config.naming import check_name, unknown_name
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.types import Batch, LossOutput
 

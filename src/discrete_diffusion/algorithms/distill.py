@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms.plan import even_plan, plan_calls
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.types import Batch, Conditions, LossOutput

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import is_number
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.models.latent_space import LatentSpaceModel
 from discrete_diffusion.types import Batch, LossOutput
 

@@ -10,8 +10,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.config.files import RENAMED, plain, sampler_settings
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.options import check_kinds, is_number
+from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.config.plugins import LazyEntry
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.sampling import SAMPLERS, sampler_state
 
 _SHARED = ("temperature", "top_p", "guidance")

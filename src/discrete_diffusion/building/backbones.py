@@ -12,9 +12,9 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.files import presets_of
-from discrete_diffusion.config.options import (
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.values import (
     check_divides,
-    check_options,
     check_whole_number,
     is_number,
 )

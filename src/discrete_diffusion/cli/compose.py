@@ -24,8 +24,9 @@ from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.cli.search_path import choices, is_search_path, own_hydra
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.options import check_kinds, check_whole_number
+from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.models.registry import available_backbones, default_models
 
 if TYPE_CHECKING:

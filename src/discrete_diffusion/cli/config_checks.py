@@ -12,8 +12,8 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy
 from discrete_diffusion.cli.precision import check_trainer_precision
 from discrete_diffusion.config.files import check_exists
-from discrete_diffusion.config.options import is_number
 from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name

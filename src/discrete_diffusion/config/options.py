@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from discrete_diffusion.config.values import is_a
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -83,51 +85,17 @@ def constructor_defaults(build: Callable[..., Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if isinstance(value, _PLAIN)}
 
 
-def check_whole_number(key: str, value: Any, *, least: int, most: int | None = None) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number between the bounds; true and false
-    are none."""
-    if not _is_a(Integral, value) or value < least or (most is not None and value > most):
-        bounds = f"at least {least}" + ("" if most is None else f" and at most {most}")
-        raise ValueError(f"{key}={value}: expected a whole number, {bounds}")
-
-
-def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
-    """Raise ``ValueError`` with the numbers that would do, unless ``num`` divides ``width``.
-
-    ``key``, ``what``: what the number and the width are called."""
-    if num < 1 or width % num:
-        divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
-        raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
-
-
-def check_share(key: str, value: Any) -> None:
-    """Raise ``ValueError`` unless ``value`` is a number between 0 and 1."""
-    if not (is_number(value) and 0 < value < 1):
-        raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
-
-
 def check_scaling(what: str, preset: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless ``scales_with`` of a model preset, ``what``, is absent or names
     keys of it that hold whole numbers."""
     named = preset.get("scales_with") or ()
-    sizes = [key for key, value in leaves(preset) if _is_a(Integral, value) and key != "parameters"]
+    sizes = [key for key, value in leaves(preset) if is_a(Integral, value) and key != "parameters"]
     for key in [named] if isinstance(named, str) else named:
         if key not in sizes:
             raise ValueError(
                 f"{what}: scales_with names {key!r}, expected a key of it that holds a whole "
                 f"number: {', '.join(sizes) or 'it has none'}"
             )
-
-
-def are_whole_numbers(values: Any) -> bool:
-    """True for a list, or another sequence, of whole numbers."""
-    listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
-    return listed and all(_is_a(Integral, value) for value in values)
-
-
-def is_number(value: Any) -> bool:
-    """True for a number; true and false are none."""
-    return _is_a(Real, value)
 
 
 def _check_kind(key: str, value: Any, annotation: Any) -> None:
@@ -137,14 +105,9 @@ def _check_kind(key: str, value: Any, annotation: Any) -> None:
     if wanted not in _KINDS or (optional == "None" and value is None):
         return
     kind, words = _KINDS[wanted]
-    if optional in ("", "None") and not _is_a(kind, value):
+    if optional in ("", "None") and not is_a(kind, value):
         or_null = " or null" if optional else ""
         raise ValueError(f"{key}={'null' if value is None else value}: expected {words}{or_null}")
-
-
-def _is_a(kind: type, value: Any) -> bool:
-    """A bool is a number to Python, not to a user."""
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[str, Any]) -> None:

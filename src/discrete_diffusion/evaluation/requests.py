@@ -8,7 +8,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.runtime.precision import PRECISIONS, check_precision
 
 

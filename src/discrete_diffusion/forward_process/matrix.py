@@ -7,7 +7,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import is_number
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.exponential import Exponential
 from discrete_diffusion.forward_process.generators import checked, on_legal_ids, slowest_rate

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.config.options import check_divides
+from discrete_diffusion.config.values import check_divides
 from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import is_number
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 

@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from discrete_diffusion.algorithms.regression import Regression
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import check_whole_number, is_number
+from discrete_diffusion.config.values import check_whole_number, is_number
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.sampling.guidance import Guidance, check_given

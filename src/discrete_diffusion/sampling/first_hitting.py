@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Conditions, SampleOutput
 

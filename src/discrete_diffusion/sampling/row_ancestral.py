@@ -12,7 +12,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.config.options import check_whole_number, is_number
+from discrete_diffusion.config.values import check_whole_number, is_number
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.types import Conditions, SampleOutput

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import pick, uniform_draws
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import order_of_unmasking, time_of_masked_share

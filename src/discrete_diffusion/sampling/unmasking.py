@@ -12,7 +12,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import sample_categorical, uniform_draws
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (
     are_sampled_together,

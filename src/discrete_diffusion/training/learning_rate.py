@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import check_whole_number, is_number
+from discrete_diffusion.config.values import check_whole_number, is_number
 
 LR_SCHEDULES = ("constant", "cosine")
 

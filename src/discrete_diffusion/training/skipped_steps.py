@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 from discrete_diffusion.training.sharding import in_any_process, sharded
 

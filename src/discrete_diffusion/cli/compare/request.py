@@ -13,7 +13,7 @@ from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.config.naming import check_name, unknown_name
-from discrete_diffusion.config.options import is_number
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.atomic_files import check_folder
 

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.config.options import check_whole_number, set_derived
+from discrete_diffusion.config.options import set_derived
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains.dialogue.dataset import (
     DialogueData,

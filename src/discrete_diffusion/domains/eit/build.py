@@ -10,7 +10,8 @@ from einops import rearrange
 from torch import Tensor
 
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.options import is_number, set_derived
+from discrete_diffusion.config.options import set_derived
+from discrete_diffusion.config.values import is_number
 from discrete_diffusion.data.base import Examples, shares_of
 from discrete_diffusion.domains.eit.dataset import EITLevels, FieldDataset
 from discrete_diffusion.domains.eit.files import Phantoms, read_phantoms

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.eit.dtn_map import DtNSolver
 from discrete_diffusion.domains.eit.levels import LEVELS

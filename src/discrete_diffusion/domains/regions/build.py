@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.data.base import Examples, shares_of
 from discrete_diffusion.domains.regions.dataset import RegionDataset
 from discrete_diffusion.domains.regions.motifs import motif_names

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.config.options import check_whole_number
+from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.data.cache import cache_dir, cached_arrays
 from discrete_diffusion.domains.regions.motifs import (
     LONGEST_MOTIF,

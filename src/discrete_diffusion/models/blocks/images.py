@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.config.options import check_divides
+from discrete_diffusion.config.values import check_divides
 from discrete_diffusion.models.blocks.transformer import (
     MultiHeadCrossAttention,
     modulate,

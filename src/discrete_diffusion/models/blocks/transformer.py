@@ -10,7 +10,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.config.options import check_divides
+from discrete_diffusion.config.values import check_divides
 from discrete_diffusion.models.blocks.attention import (
     LayerCache,
     apply_rotary,

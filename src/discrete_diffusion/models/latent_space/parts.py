@@ -10,7 +10,7 @@ from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import check_divides, check_whole_number
+from discrete_diffusion.config.values import check_divides, check_whole_number
 from discrete_diffusion.models.blocks.attention import RotaryEmbedding
 from discrete_diffusion.models.blocks.transformer import (
     MultiHeadCrossAttention,

@@ -1,0 +1,46 @@
+"""Single values of a config: whole numbers, shares, divisors; errors name the user's key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+
+def check_whole_number(key: str, value: Any, *, least: int, most: int | None = None) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number between the bounds; true and false
+    are none."""
+    if not is_a(Integral, value) or value < least or (most is not None and value > most):
+        bounds = f"at least {least}" + ("" if most is None else f" and at most {most}")
+        raise ValueError(f"{key}={value}: expected a whole number, {bounds}")
+
+
+def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
+    """Raise ``ValueError`` with the numbers that would do, unless ``num`` divides ``width``.
+
+    ``key``, ``what``: what the number and the width are called."""
+    if num < 1 or width % num:
+        divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
+        raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
+
+
+def check_share(key: str, value: Any) -> None:
+    """Raise ``ValueError`` unless ``value`` is a number between 0 and 1."""
+    if not (is_number(value) and 0 < value < 1):
+        raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
+
+
+def are_whole_numbers(values: Any) -> bool:
+    """True for a list, or another sequence, of whole numbers."""
+    listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+    return listed and all(is_a(Integral, value) for value in values)
+
+
+def is_number(value: Any) -> bool:
+    """True for a number; true and false are none."""
+    return is_a(Real, value)
+
+
+def is_a(kind: type, value: Any) -> bool:
+    """True for a value of the kind; a bool is a number to Python, not to a user."""
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
