@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, WrapperDescriptorType
 from typing import Any
 
 import pytest
@@ -101,6 +101,9 @@ def _entries(doc: str, title: str) -> set[str]:
 
 
 def _parameters(found: Callable[..., Any]) -> set[str]:
+    """Names of its parameters; none of a class whose constructor is Python's own (``list``)."""
+    if inspect.isclass(found) and isinstance(found.__init__, WrapperDescriptorType):
+        return set()
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     return {
         stars.get(each.kind, "") + each.name

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 class Diagrams(list[BubbleDiagram]):
-    """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams.
-
-    Args:
-        iterable: the diagrams; none by default.
-    """
+    """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams."""
 
     def _repr_svg_(self) -> str | None:
         from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
