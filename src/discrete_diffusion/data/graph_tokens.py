@@ -83,7 +83,7 @@ def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGr
     flat = np.fromiter(chain.from_iterable(triples), dtype=np.int64)
     i, j, kind = torch.from_numpy(flat).reshape(-1, 3).unbind(1)
     sample_of = torch.repeat_interleave(torch.arange(len(graphs)), num_edges)
-    x0[sample_of, edge_positions(vocab)[i, j]] = vocab.edge_offset + kind
+    x0[sample_of, vocab.edge_positions[i, j]] = vocab.edge_offset + kind
     return EncodedGraphs(x0, real, num_nodes)
 
 
@@ -166,17 +166,9 @@ def relabel(
         )
     ends = torch.tensor(vocab.endpoints, dtype=torch.long, device=device).reshape(-1, 2)
     old_i, old_j = order[:, ends[:, 0]], order[:, ends[:, 1]]
-    edges = x0.gather(1, edge_positions(vocab).to(device)[old_i, old_j])
+    edges = x0.gather(1, vocab.edge_positions.to(device)[old_i, old_j])
     edges = torch.where(old_i > old_j, inverse_ids(vocab).to(edges)[edges], edges)
     return torch.cat([x0[:, :n_max].gather(1, order), edges], dim=1)
-
-
-def edge_positions(vocab: VocabConfig) -> Tensor:
-    """Int64[n_max, n_max]: position of the pair (i, j), in either order; 0 on the diagonal."""
-    table = torch.zeros(vocab.n_max, vocab.n_max, dtype=torch.long)
-    i, j = torch.triu_indices(vocab.n_max, vocab.n_max, offset=1)
-    table[i, j] = table[j, i] = vocab.n_max + torch.arange(vocab.num_edges)
-    return table
 
 
 def inverse_ids(vocab: VocabConfig) -> Tensor:

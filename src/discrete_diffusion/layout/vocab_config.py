@@ -155,6 +155,14 @@ class VocabConfig:
         """The node pair (i, j), i < j, of every edge slot, in order."""
         return tuple((i, j) for i in range(self.n_max) for j in range(i + 1, self.n_max))
 
+    @property
+    def edge_positions(self) -> Tensor:
+        """Int64[n_max, n_max]: position of the pair (i, j), in either order; 0 on the diagonal."""
+        table = torch.zeros(self.n_max, self.n_max, dtype=torch.long)
+        i, j = torch.triu_indices(self.n_max, self.n_max, offset=1)
+        table[i, j] = table[j, i] = self.n_max + torch.arange(self.num_edges)
+        return table
+
     def edge_position(self, i: int, j: int) -> int:
         """Position of an edge in the sequence, n_max + i n_max - i(i+1)/2 + j-i-1.
 

@@ -11,7 +11,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import edge_positions
 from discrete_diffusion.domains.graphs.planarity import is_planar
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.narrowing import Narrowing
@@ -32,7 +31,7 @@ class GraphNarrowing(Narrowing):
     def __init__(self, vocab: VocabConfig) -> None:
         self.vocab = vocab
         self.ends = torch.tensor(vocab.endpoints, dtype=torch.long).reshape(-1, 2)
-        self._slots = edge_positions(vocab)
+        self._slots = vocab.edge_positions
 
     def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
         """Bool[R]: may the pair (i, j), Int[R] each, of the graphs x Int[R, L] have an edge?"""

@@ -7,7 +7,6 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import edge_positions
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, sanitised
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.narrowing import Narrowing
@@ -45,7 +44,7 @@ class Valence(Narrowing):
 
     def __init__(self, vocab: VocabConfig) -> None:
         self.vocab = vocab
-        self._slots = edge_positions(vocab)
+        self._slots = vocab.edge_positions
         self._order = torch.zeros(vocab.vocab_size, dtype=torch.long)  # of a bond, else 0
         for kind in range(vocab.no_edge):
             self._order[vocab.edge_offset + kind] = BONDS.index(vocab.edge_types[kind]) + 1

@@ -148,21 +148,14 @@ class BDDenoiser(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
-        self._register_pairs(vocab_config)
+        pairs = [vocab_config.n_max * i + j for i, j in vocab_config.endpoints]
+        self.register_buffer("position", vocab_config.edge_positions, persistent=False)
+        self.register_buffer("pairs", torch.tensor(pairs, dtype=torch.long), persistent=False)
         self.facts: Facts | NoFacts = NoFacts(n_layers)
         if condition is not None:  # last, so that all else starts as without
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
-
-    def _register_pairs(self, vocab: VocabConfig) -> None:
-        """Where the pair (i, j) stands in a sequence (the diagonal: anywhere), and back."""
-        position = torch.zeros(vocab.n_max, vocab.n_max, dtype=torch.long)
-        for i, j in vocab.endpoints:
-            position[i, j] = position[j, i] = vocab.edge_position(i, j)
-        pairs = torch.tensor([vocab.n_max * i + j for i, j in vocab.endpoints], dtype=torch.long)
-        self.register_buffer("position", position, persistent=False)
-        self.register_buffer("pairs", pairs, persistent=False)
 
     def forward(
         self,

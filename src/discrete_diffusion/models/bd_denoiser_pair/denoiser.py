@@ -144,9 +144,6 @@ class BDDenoiserPair(nn.Module):
     def _register_pairs(self, vocab: VocabConfig) -> None:
         """The tables of pairs: where (i, j) stands in a sequence, and how an id is read there."""
         n_max = vocab.n_max
-        position = torch.zeros(n_max, n_max, dtype=torch.long)  # the diagonal reads any column
-        for i, j in vocab.endpoints:
-            position[i, j] = position[j, i] = vocab.edge_position(i, j)
         same = torch.arange(vocab.edge_vocab_size)
         inverse = same.clone()  # of MASK and PAD: themselves
         inverse[: vocab.num_edge_types] = torch.tensor(vocab.edge_inverse)
@@ -156,7 +153,12 @@ class BDDenoiserPair(nn.Module):
         directed[0, : len(same)], directed[1, : len(same)] = same, inverse
         index = torch.arange(n_max)
         side = (index[:, None] > index).long() + 2 * (index[:, None] == index).long()
-        tables = {"position": position, "side": side, "directed": directed, "inverse": inverse}
+        tables = {
+            "position": vocab.edge_positions,
+            "side": side,
+            "directed": directed,
+            "inverse": inverse,
+        }
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import edge_positions, inverse_ids
+from discrete_diffusion.data.graph_tokens import inverse_ids
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram, encode_partial
 from discrete_diffusion.domains.bubble_diagrams.type_codes import codes_of
 from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -86,7 +86,7 @@ class ArrangementTree:
         self._types = sorted(room for room in self._rooms if room is not None)
         self._relations = _fewest_choices_first(partial)
         self.steps: list[int | tuple[int, int, int]] = [*self._types, *self._relations]
-        self._positions = edge_positions(vocab)[: partial.num_rooms, : partial.num_rooms]
+        self._positions = vocab.edge_positions[: partial.num_rooms, : partial.num_rooms]
         self._edge_types, self._inverse = codes.edge_types, inverse_ids(vocab)
 
     def root(self) -> Arrangements:
