@@ -234,11 +234,12 @@ def calls_table(standard: Standard, results: Mapping[str, Any]) -> str:
     """Network calls a sample against what is followed, beside the exact posterior of trees."""
     rows = []
     for name, found in _networks(results).items():
-        for each in found["by_calls"]:
-            cells = [_ours(each["evaluation"], column) for column in standard.columns]
-            calls = f"{each['evaluation']['network_calls_per_sample']:,.0f}"
+        for each in (*found["by_calls"], found):
+            measured = each["evaluation"]
+            cells = [_ours(measured, column) for column in standard.columns]
+            calls = f"{measured['network_calls_per_sample']:,.0f}"
             exact = each.get("exact_posterior")
-            rows.append([name, f"{each['tokens_per_call']}", calls, *cells])
+            rows.append([name, f"{measured['sampling']['tokens_per_call']}", calls, *cells])
             rows[-1].append("" if exact is None else f"{100 * exact:.0f}")
     heads = ["", "tokens a call", "calls", *(column.head for column in standard.columns)]
     return markdown_table([*heads, "exact posterior, trees, %"], rows)
@@ -314,11 +315,10 @@ def measure_network(
     curve = []
     for tokens in standard.tokens_per_call:
         words = (*options, f"sampling.tokens_per_call={tokens}", "seeds=1", *_NO_BOUND)
-        measured = evaluate_run(run, *words, name=f"tokens_per_call_{tokens}")
-        curve.append({"tokens_per_call": tokens, "evaluation": measured})
-        if kind == "tree":
-            calls = round(measured["network_calls_per_sample"])
-            curve[-1]["exact_posterior"] = share_of_trees(file, calls, num=40, seed=0)
+        curve.append({"evaluation": evaluate_run(run, *words, name=f"tokens_per_call_{tokens}")})
+    for each in (*curve, found) if kind == "tree" else ():
+        calls = round(each["evaluation"]["network_calls_per_sample"])
+        each["exact_posterior"] = share_of_trees(file, calls, num=200, seed=0)
     return found | ({"by_calls": curve} if curve else {})
 
 
