@@ -110,7 +110,7 @@ class Structure:
         return f"\nstructure={self.name}: {forced:.2f} forced draws a sample; {_NOTHING}"
 
 
-_NOTHING = "that samples have it says nothing about the model"
+_NOTHING = "samples have it by construction, which says nothing about the model"
 
 
 def structure_sections(facts: dict[str, Any]) -> list[TableSection]:

@@ -18,7 +18,7 @@ from discrete_diffusion.models.graph_features.features import (
     reach,
     walks,
 )
-from discrete_diffusion.models.graph_features.module import GraphFeatures
+from discrete_diffusion.models.graph_features.module import GraphFeatures, graph_features
 from discrete_diffusion.models.graph_features.revealed import RevealedGraph
 
 ALL = ("reach", "resistance", "walks", "cycles")
@@ -221,3 +221,5 @@ def test_padding_changes_no_feature(vocab: VocabConfig, n: int) -> None:
 def test_an_unknown_feature_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ValueError, match=r"model\.features.*walk.*walks"):
         GraphFeatures(["walk"], VOCAB, d_node=2, d_pair=2)
+    with pytest.raises(ValueError, match=r"model\.features=\[walks\]"):
+        graph_features("walks", VOCAB, d_node=2, d_pair=2, walk_length=3)

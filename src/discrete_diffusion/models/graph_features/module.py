@@ -180,6 +180,8 @@ def graph_features(
     names: Sequence[str], vocab_config: VocabConfig, *, d_node: int, d_pair: int, walk_length: int
 ) -> GraphFeatures | NoGraphFeatures:
     """``GraphFeatures`` of these arguments, or what stands for none at all."""
+    if isinstance(names, str):
+        raise ValueError(f"model.features={names}: expected a list, model.features=[{names}]")
     if not names:
         return NoGraphFeatures()
     return GraphFeatures(names, vocab_config, d_node=d_node, d_pair=d_pair, walk_length=walk_length)
