@@ -318,7 +318,7 @@ def measure_network(
         curve.append({"evaluation": evaluate_run(run, *words, name=f"tokens_per_call_{tokens}")})
     for each in (*curve, found) if kind == "tree" else ():
         calls = round(each["evaluation"]["network_calls_per_sample"])
-        each["exact_posterior"] = share_of_trees(file, calls, num=200, seed=0)
+        each["exact_posterior"] = share_of_trees(file, calls, num=80, seed=0)
     return found | ({"by_calls": curve} if curve else {})
 
 

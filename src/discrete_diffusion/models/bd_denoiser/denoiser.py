@@ -20,8 +20,8 @@ from discrete_diffusion.models.blocks.transformer import (
 )
 from discrete_diffusion.models.graph_features import (
     Beside,
-    Head,
     NoGraphFeatures,
+    build_head,
     graph_features,
 )
 
@@ -143,8 +143,8 @@ class BDDenoiser(nn.Module):
             features, vocab_config, d_node=d_model, d_pair=d_model, walk_length=walk_length
         )
         node_width, edge_width = self.graph_features.widths
-        self.node_head = Head(d_model, vocab_config.node_vocab_size, node_width)
-        self.edge_head = Head(d_model, vocab_config.edge_vocab_size, edge_width)
+        self.node_head = build_head(d_model, vocab_config.node_vocab_size, node_width)
+        self.edge_head = build_head(d_model, vocab_config.edge_vocab_size, edge_width)
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)

@@ -20,7 +20,7 @@ from discrete_diffusion.models.blocks.transformer import (
     distinct_time,
     process_t,
 )
-from discrete_diffusion.models.graph_features import Head, graph_features
+from discrete_diffusion.models.graph_features import build_head, graph_features
 
 
 class BDDenoiserPair(nn.Module):
@@ -132,8 +132,8 @@ class BDDenoiserPair(nn.Module):
             features, vocab_config, d_node=d_model, d_pair=d_pair, walk_length=walk_length
         )
         node_width, pair_width = self.graph_features.widths
-        self.node_head = Head(d_model, vocab_config.node_vocab_size, node_width)
-        self.edge_head = Head(d_pair, vocab_config.edge_vocab_size, pair_width)
+        self.node_head = build_head(d_model, vocab_config.node_vocab_size, node_width)
+        self.edge_head = build_head(d_pair, vocab_config.edge_vocab_size, pair_width)
         self._register_pairs(vocab_config)
         self.facts: Facts | NoFacts = NoFacts(n_layers)
         if condition is not None:  # last, so that all else starts as without

@@ -4,9 +4,9 @@ from discrete_diffusion.models.graph_features.features import FEATURES
 from discrete_diffusion.models.graph_features.module import (
     Beside,
     GraphFeatures,
-    Head,
     NoGraphFeatures,
+    build_head,
     graph_features,
 )
 
-__all__ = ["FEATURES", "Beside", "GraphFeatures", "Head", "NoGraphFeatures", "graph_features"]
+__all__ = ["FEATURES", "Beside", "GraphFeatures", "NoGraphFeatures", "build_head", "graph_features"]

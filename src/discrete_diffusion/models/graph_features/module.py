@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.models.blocks.transformer import zero_linear, zeroed
 from discrete_diffusion.models.graph_features.features import FEATURES, base
 from discrete_diffusion.models.graph_features.revealed import RevealedGraph
 
@@ -42,18 +43,20 @@ class Head(nn.Linear):
         beside: width of the features of the revealed graph, which follow them.
     """
 
-    def __init__(self, dim: int, num_ids: int, beside: int = 0) -> None:
+    def __init__(self, dim: int, num_ids: int, beside: int) -> None:
         super().__init__(dim, num_ids)
-        nn.init.zeros_(self.weight)
-        nn.init.zeros_(self.bias)
-        self.skip = AddedLinear(beside, num_ids) if beside else None
+        zeroed(self)
+        self.skip = AddedLinear(beside, num_ids)
 
     def forward(self, x: Tensor) -> Tensor:
         """Float[..., dim + beside] -> Float[..., num_ids]."""
-        if self.skip is None:
-            return super().forward(x)
         own, beside = x.tensor_split([self.in_features], dim=-1)
         return super().forward(own.contiguous().to(self.weight.dtype)) + self.skip(beside)
+
+
+def build_head(dim: int, num_ids: int, beside: int) -> nn.Linear:
+    """``Head``, or a linear map that starts as 0 where there are no features of a graph."""
+    return Head(dim, num_ids, beside) if beside else zero_linear(dim, num_ids)
 
 
 class GraphFeatures(nn.Module):
