@@ -331,14 +331,18 @@ def measure_controls(kind: str, file: Path, folder: Path) -> dict[str, Any]:
     by_name: dict[str, list[str]] = {}
     for path in write_controls(kind, file, folder, num=40, seeds=5):
         by_name.setdefault(path.stem.rpartition("_")[0], []).append(str(path))
-    return {
-        name.replace("_", " "): evaluate(
-            folder / name,
-            *(f"samples=[{','.join(paths)}]", f"reference={file}"),
-            *("domain=graphs", f"kind={kind}"),
-        )
-        for name, paths in by_name.items()
-    }
+    found = {}
+    for name, paths in by_name.items():
+        words = [
+            f"samples=[{','.join(paths)}]",
+            f"reference={file}",
+            "domain=graphs",
+            f"kind={kind}",
+        ]
+        measured = evaluate(folder / name, *words)
+        del measured["samples"]  # paths of this machine
+        found[name.replace("_", " ")] = measured | {"reference": file.name}
+    return found
 
 
 def main() -> None:
