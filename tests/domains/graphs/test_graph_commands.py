@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import networkx as nx
 import pytest
-from graph_examples import of_networkx
+from graph_examples import train_on_trees
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
@@ -15,29 +14,12 @@ from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.sampling import Ancestral
 from interrupting import stop_at_call, stop_when_measuring, stopped
 
-TINY = [
-    "debug=default",
-    "algo.backbone=bd-denoiser-pair",
-    "model=bd_pair_tiny",
-    "model.d_model=16",
-    "model.d_pair=8",
-    "logger=none",
-    "data=graphs",
-]
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A few steps on trees of 3 to 7 nodes, in files of their own splits."""
+    """The folder of trees and of a run on them."""
     folder = tmp_path_factory.mktemp("graphs")
-    trees = [of_networkx(nx.random_labeled_tree(3 + k % 5, seed=k)) for k in range(36)]
-    records = [{"n": len(t.nodes), "edges": [[i, j] for i, j, _ in t.edges]} for t in trees]
-    splits = {"train": records[:24], "val": records[24:30], "test": records[30:]}
-    (folder / "trees.json").write_text(json.dumps(splits))
-    (folder / "samples.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records[24:30]))
-    words = [f"data.path={folder}/trees.json", "data.kind=tree", "trainer.max_steps=4"]
-    words += ["sampling=ancestral", "sampling.steps=5"]
-    main(["train", *TINY, *words, f"hydra.run.dir={folder}/run"])
+    train_on_trees(folder, "trainer.max_steps=4")
     return folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from graph_examples import of_networkx
+from graph_examples import train_on_trees
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
@@ -17,30 +17,10 @@ from discrete_diffusion.domains.graphs.metrics.validity import is_tree
 from discrete_diffusion.domains.graphs.narrowings import GraphNarrowing
 from discrete_diffusion.domains.graphs.structures import STRUCTURES, register_structure
 
-TINY = ["debug=default", "algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
-TINY += ["model.d_model=16", "model.d_pair=8", "logger=none", "data=graphs"]
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A few steps on trees of 3 to 7 nodes: a network that draws anything."""
-    folder = tmp_path_factory.mktemp("structure")
-    trees = [of_networkx(nx.random_labeled_tree(3 + k % 5, seed=k)) for k in range(36)]
-    records = [{"n": len(t.nodes), "edges": [[i, j] for i, j, _ in t.edges]} for t in trees]
-    splits = {"train": records[:24], "val": records[24:30], "test": records[30:]}
-    (folder / "trees.json").write_text(json.dumps(splits))
-    words = [f"data.path={folder}/trees.json", "data.kind=tree", "trainer.max_steps=2"]
-    main(
-        [
-            "train",
-            *TINY,
-            *words,
-            "sampling=ancestral",
-            "sampling.steps=5",
-            f"hydra.run.dir={folder}/run",
-        ]
-    )
-    return folder / "run"
+    return train_on_trees(tmp_path_factory.mktemp("structure"), "trainer.max_steps=2")
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from discrete_diffusion.cli import main
 from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.domains.molecules.molecule import Molecule
 
@@ -62,3 +63,12 @@ def random_graph(generator: random.Random) -> Molecule:
         if generator.random() < 2 / num
     ]
     return Molecule(atoms, tuple(bonds))
+
+
+def train(folder: Path, *words: str) -> Path:
+    """The folder of a run of a few steps on a few molecules: a network that draws anything."""
+    path = written(folder / "some.smi", *SMILES, "C[N+](=O)[O-]", "O=C(O)[C@H](N)C")
+    network = ["debug=default", "algo.backbone=bd-denoiser", "model=bd_tiny", "logger=none"]
+    data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]
+    main(["train", *network, *data, *words, f"hydra.run.dir={folder}/run"])
+    return folder / "run"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from molecule_examples import SMILES, written
+from molecule_examples import train, written
 
 pytest.importorskip("rdkit")
 pytest.importorskip("fcd")
@@ -19,25 +19,19 @@ from discrete_diffusion.domains.molecules.molecule import BONDS
 from discrete_diffusion.domains.molecules.sample_files import read_graphs
 from interrupting import stop_when_measuring, stopped
 
-TINY = ["debug=default", "algo.backbone=bd-denoiser", "model=bd_tiny", "logger=none"]
-
-
-def train(folder: Path, *words: str) -> Path:
-    path = written(folder / "some.smi", *SMILES, "C[N+](=O)[O-]", "O=C(O)[C@H](N)C")
-    data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]
-    main(["train", *TINY, *data, "trainer.max_steps=4", *words, f"hydra.run.dir={folder}/run"])
-    return folder / "run"
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    return train(tmp_path_factory.mktemp("molecules"))
+    return train(tmp_path_factory.mktemp("molecules"), "trainer.max_steps=4")
 
 
 @pytest.fixture(scope="module")
 def run_random(tmp_path_factory) -> Path:
     """Whose model takes a scaffold anywhere."""
-    return train(tmp_path_factory.mktemp("molecules_random"), "data.node_order=random")
+    return train(
+        tmp_path_factory.mktemp("molecules_random"),
+        *("trainer.max_steps=4", "data.node_order=random"),
+    )
 
 
 @pytest.fixture(autouse=True)

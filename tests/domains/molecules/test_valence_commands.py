@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from molecule_examples import SMILES, written
+from molecule_examples import train
 
 pytest.importorskip("rdkit")
 pytest.importorskip("fcd")
@@ -16,20 +16,11 @@ from rdkit import Chem
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
 
-TINY = ["debug=default", "algo.backbone=bd-denoiser", "model=bd_tiny", "logger=none"]
-
-
-def train(folder: Path, *words: str) -> Path:
-    path = written(folder / "some.smi", *SMILES, "C[N+](=O)[O-]", "O=C(O)[C@H](N)C")
-    data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]
-    main(["train", *TINY, *data, "trainer.max_steps=2", *words, f"hydra.run.dir={folder}/run"])
-    return folder / "run"
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     """A network that draws anything."""
-    return train(tmp_path_factory.mktemp("valence"))
+    return train(tmp_path_factory.mktemp("valence"), "trainer.max_steps=2")
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +49,10 @@ def test_sample(run, sampler):
 @pytest.mark.parametrize("order", ["smiles", "random"])
 def test_scaffolds_are_completed(run, order, tmp_path_factory, capsys):
     if order == "random":
-        run = train(tmp_path_factory.mktemp("valence_random"), "data.node_order=random")
+        run = train(
+            tmp_path_factory.mktemp("valence_random"),
+            *("trainer.max_steps=2", "data.node_order=random"),
+        )
     Path("some.smi").write_text("*C1CC1\nC(=O)N\n")
     words = ["given=some.smi", "completions=4", "num_atoms=7", "structure=valence"]
     main(["sample", f"checkpoint={run}", *words, "out=c"])
@@ -73,7 +67,7 @@ def test_scaffolds_are_completed(run, order, tmp_path_factory, capsys):
 def test_a_scaffold_that_has_too_many_bonds_is_refused(tmp_path_factory, capsys):
     """Where charges are ignored, N+ is N with one bond more than it takes."""
     folder = tmp_path_factory.mktemp("uncharged")
-    run = train(folder, "data.charges=ignored", "data.node_order=random")
+    run = train(folder, "trainer.max_steps=2", "data.charges=ignored", "data.node_order=random")
     Path("some.smi").write_text("CCO\nC[N+](C)(C)C\n")
     words = ["given=some.smi", "structure=valence", "completions=1", "num_atoms=7"]
     with pytest.raises(SystemExit):

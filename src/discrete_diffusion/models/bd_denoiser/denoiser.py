@@ -244,7 +244,7 @@ class BDDenoiser(nn.Module):
         if isinstance(self.graph_features, NoGraphFeatures):
             return x, self.graph_features.beside
         n_max, n = self.vocab_config.n_max, packing.num_kept_before(self.vocab_config.n_max)
-        kept = torch.tensor(packing.kept, device=x.device)
+        kept = packing.pack(torch.arange(packing.length, device=x.device).unsqueeze(0))[0]
         real = tokens[:, :n_max] != self.vocab_config.node_pad_id
         nodes, edges, beside = self.graph_features(
             x[:, :n],
