@@ -68,23 +68,24 @@ def effective_resistance(graph: RevealedGraph) -> tuple[Tensor, Tensor]:
     Returns:
         R Float[B, N, N], 0 where nothing connects i and j, and Bool[B, N, N], where something does.
     """
-    kind = torch.float32 if graph.open.device.type == "mps" else torch.float64
-    open_, connected = graph.open.to(kind), graph.components.to(kind)
-    n = open_.shape[-1]
-    eye = torch.eye(n, dtype=kind, device=open_.device)
-    first = eye[connected.argmax(dim=-1)]  # (B, N, N): [i, r] = 1 if r is the first node reached
-    laplacian = torch.diag_embed(open_.sum(dim=-1)) - open_
-    contracted = first.mT @ laplacian @ first
-    within = closure((graph.all + graph.open).clamp(max=1)).to(kind)
-    stands = first.amax(dim=1)  # (B, N): 1 at the nodes that stand for a component
+    # Counts below 2^24 are exact in float32; only the inverse and what cancels in R need more.
+    open_, connected = graph.open, graph.components
+    first = connected.argmax(dim=-1)  # (B, N): the first node of each one's component
+    member = torch.eye(open_.shape[-1], device=open_.device)[first]  # (B, N, N): [i, first_i] = 1
+    contracted = member.mT @ open_ @ member  # open pairs between components, at their first nodes
+    contracted = contracted - torch.diag_embed(contracted.diagonal(dim1=1, dim2=2))
+    laplacian = torch.diag_embed(contracted.sum(dim=-1)) - contracted
+    stands = member.amax(dim=1)  # (B, N): 1 at the nodes that stand for a component
+    within = closure((graph.all + open_).clamp(max=1))
     joined = within * stands.unsqueeze(1) * stands.unsqueeze(2)
-    ones = joined / joined.sum(dim=-1, keepdim=True).clamp(min=1)
-    regular = contracted + ones + torch.diag_embed(1 - stands)
-    inverse = _inverse(regular)
+    kind = torch.float32 if open_.device.type == "mps" else torch.float64
+    ones = joined.to(kind) / joined.sum(dim=-1, keepdim=True).clamp(min=1)
+    inverse = _inverse(laplacian + ones + torch.diag_embed(1 - stands))
     potential = inverse.diagonal(dim1=1, dim2=2)
     resistance = potential.unsqueeze(2) + potential.unsqueeze(1) - 2 * inverse
-    resistance = (first @ resistance @ first.mT).clamp(min=0) * within * (1 - connected)
-    return resistance, within.bool()
+    rows = first.unsqueeze(2).expand_as(resistance)
+    resistance = resistance.gather(1, rows).gather(2, rows.mT)
+    return resistance.clamp(min=0) * (within - connected), within.bool()
 
 
 def _inverse(a: Tensor) -> Tensor:
@@ -103,10 +104,9 @@ def _inverse(a: Tensor) -> Tensor:
 def resistance(graph: RevealedGraph) -> Features:
     """``effective_resistance`` R: R / (1 + R) of pairs, logit R of open ones; of nodes, the edges
     that a spanning tree adds to each in the mean."""
-    found, _ = effective_resistance(graph)
+    found = effective_resistance(graph)[0].to(graph.open.dtype)
     chance = found.clamp(_CLIP, 1 - _CLIP)
-    logit = (chance.log() - (-chance).log1p()).to(graph.open.dtype) * graph.open
-    found = found.to(graph.open.dtype)
+    logit = torch.logit(chance) * graph.open
     return [(found * graph.open).sum(dim=-1) / 4], [found / (1 + found), logit]
 
 
@@ -128,8 +128,7 @@ def walks(graph: RevealedGraph, *, length: int) -> Features:
     power = step
     for k in range(length):
         power = power @ step if k else step
-        both = torch.cat([power, power.mT], dim=1)
-        pairs += both.unbind(1)
+        pairs += [*power.unbind(1), *power.mT.unbind(1)]
         nodes += power.diagonal(dim1=-2, dim2=-1).unbind(1)
     return nodes, pairs
 

@@ -11,12 +11,15 @@ from torch import Tensor
 
 def closure(adjacency: Tensor) -> Tensor:
     """Float[..., N, N], 1 where a path leads from i to j, the empty one included: Float[..., N, N]
-    of 0 and 1, squared log2 N times."""
+    of 0 and 1, squared log2 N times. Numbers of paths grow until they are cut to 1, every third
+    time, before they could be too large."""
     n = adjacency.shape[-1]
     reached = (adjacency + torch.eye(n, device=adjacency.device)).clamp(max=1)
-    for _ in range(max(n - 1, 1).bit_length()):
-        reached = (reached @ reached).clamp(max=1)
-    return reached
+    for k in range(max(n - 1, 1).bit_length()):
+        reached = reached @ reached
+        if k % 3 == 2:
+            reached = reached.clamp(max=1)
+    return reached.clamp(max=1)
 
 
 @dataclass(frozen=True)
