@@ -16,15 +16,19 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig
 from PIL import Image
 
 from discrete_diffusion.cli import compose
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.molecules.writing import write_molecules
 from record import DOCS, Page, Record, Sections, earlier, markdown_table, publish
 from runs import evaluate, evaluate_run, kept_run, validations
 from runs import facts as cost
@@ -53,9 +57,10 @@ class Standard:
 
     ``published``: by the name of the method, numbers by key of the columns, as they are printed.
     ``followed``: of the validations, shown over training time. ``options``: of ``evaluate``.
-    ``split``: writes the papers' split of a file that has none, and says where. ``structure``: what
-    samples are narrowed to in rows of their own, beside the controls of ``structure_controls`` that
-    have it without a network. ``tokens_per_call``: of the curve of calls; exact at 1.
+    ``split``: writes the papers' split of a file that has none, and says where. ``structures``:
+    what samples are narrowed to in rows of their own by the sampler ``narrowed_by``, beside the
+    controls of ``structure_controls`` that have it without a network. ``samplers``: of the curve of
+    calls, from samples by ``curve_options``.
     """
 
     protocol: str
@@ -64,8 +69,10 @@ class Standard:
     followed: tuple[Column, ...]
     options: tuple[str, ...]
     split: Callable[[Path, Path], Path] | None = None
-    structure: str | None = None
-    tokens_per_call: tuple[int, ...] = ()
+    structures: tuple[str, ...] = ()
+    narrowed_by: str | None = None
+    samplers: tuple[str, ...] = ()
+    curve_options: tuple[str, ...] = ()
 
     def real(self, evaluation: Mapping[str, Any], key: str) -> float | None:
         """Of real data, by the same code: training data, or what ``evaluate`` has beside it."""
@@ -83,6 +90,10 @@ def first_fifth(file: Path, folder: Path) -> Path:
     path = folder / "first_fifth.json"
     path.write_text(json.dumps({"train": train, "val": test, "test": test}))
     return path
+
+
+MOLECULES = {"qm9": 10_000, "zinc": 2_000}
+"""Recipes on molecules, and the samples that are measured."""
 
 
 _VALID = Column("valid", "valid, %", 100, 1)
@@ -116,11 +127,18 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 500 steps": {"valid": 99.3, "valid_relaxed": 99.4, "unique": 96.3, "fcd": 0.12},
         },
         (_VALID, _RELAXED, _UNIQUE),
-        ("num_samples=10000",),
+        (f"num_samples={MOLECULES['qm9']}",),
+        structures=("valence", "connected"),
+        samplers=(
+            "sampling=first-hitting",
+            *(f"sampling=first-hitting sampling.tokens_per_call={k}" for k in (2, 4, 8)),
+            *(f"sampling={name}" for name in ("confidence", "entropy", "entropy-bounded")),
+        ),
+        curve_options=("num_samples=1000",),
     ),
     "zinc": Standard(
-        "GDSS protocol without correction, but 1,000 samples, which makes FCD larger than "
-        "10,000 would; ancestral, 100 steps",
+        f"GDSS protocol without correction, but {MOLECULES['zinc']:,} samples, which makes FCD "
+        "larger than 10,000 would",
         (_VALID, _UNIQUE, _FCD, _NSPDK),
         {
             "plain masked diffusion (of the SID paper)": {"valid": 8.96, "fcd": 25.0},
@@ -129,7 +147,8 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 500 steps": {"valid": 99.22, "fcd": 1.43, "nspdk_mmd": 0.0008},
         },
         (_VALID, _RELAXED, _UNIQUE),
-        ("num_samples=1000", "sampling=ancestral", "steps=100"),
+        (f"num_samples={MOLECULES['zinc']}",),
+        structures=("valence", "connected"),
     ),
     "planar": Standard(
         "SPECTRE protocol: 40 graphs of 64 nodes, five times",
@@ -143,7 +162,7 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
-        structure="planar",
+        structures=("planar",),
     ),
     "tree": Standard(
         "SPECTRE protocol: 40 graphs of 64 nodes, five times",
@@ -155,8 +174,10 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
-        structure="tree",
-        tokens_per_call=(20, 8, 4),
+        structures=("tree",),
+        narrowed_by="sampling.tokens_per_call=20",  # fewest calls: a tree is a tree anyway
+        samplers=tuple(f"sampling.tokens_per_call={k}" for k in (20, 8, 4)),
+        curve_options=("seeds=1",),
     ),
     "community_small": Standard(
         "GDSS protocol: the first fifth held out, equal graphs on both sides; mean squared MMD of "
@@ -214,10 +235,10 @@ def table(standard: Standard, results: Mapping[str, Any]) -> str:
     rows.append(["real data, by the same code", *real])
     for name, found in _networks(results).items():
         rows.append([f"**{name}**", *(_ours(found["evaluation"], c) for c in standard.columns)])
-        if narrowed := found.get("narrowed"):
+        for narrowed in found.get("narrowed", []):
             forced = narrowed["forced_draws_per_sample"]
             calls = narrowed["network_calls_per_sample"]
-            title = f"**{name}**, `structure={standard.structure}`, {calls:,.0f} calls, "
+            title = f"**{name}**, `structure={narrowed['structure']}`, {calls:,.0f} calls, "
             title += f"{forced:.2f} forced draws"
             rows.append([title, *(_ours(narrowed, column) for column in standard.columns)])
     for name, found in results.get("controls", {}).items():
@@ -231,18 +252,33 @@ def _networks(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def calls_table(standard: Standard, results: Mapping[str, Any]) -> str:
-    """Network calls a sample against what is followed, beside the exact posterior of trees."""
+    """Samplers and their network calls a sample against what is measured; of trees, beside the
+    exact posterior."""
     rows = []
+    of_trees = False
     for name, found in _networks(results).items():
         for each in (*found["by_calls"], found):
             measured = each["evaluation"]
-            cells = [_ours(measured, column) for column in standard.columns]
             calls = f"{measured['network_calls_per_sample']:,.0f}"
-            exact = each.get("exact_posterior")
-            rows.append([name, f"{measured['sampling']['tokens_per_call']}", calls, *cells])
-            rows[-1].append("" if exact is None else f"{100 * exact:.0f}")
-    heads = ["", "tokens a call", "calls", *(column.head for column in standard.columns)]
-    return markdown_table([*heads, "exact posterior, trees, %"], rows)
+            num = f"{measured['num_samples'] * len(measured['seeds']):,}"
+            cells = [_ours(measured, column) for column in standard.columns]
+            rows.append([name, _sampler(measured["sampling"]), calls, num, *cells])
+            if "exact_posterior" in each:
+                of_trees = True
+                rows[-1].append(f"{100 * each['exact_posterior']:.0f}")
+    heads = ["", "sampler", "calls", "samples", *(column.head for column in standard.columns)]
+    heads += ["exact posterior, trees, %"] if of_trees else []
+    return markdown_table(heads, rows, left=2)
+
+
+def _sampler(settings: Mapping[str, Any]) -> str:
+    """Its name, with what decides its calls."""
+    name = str(settings["name"])
+    if (tokens := settings.get("tokens_per_call", 1)) > 1:
+        name += f", {tokens} tokens a call"
+    if "budget" in settings:
+        name += f", budget {settings['budget']}"
+    return name
 
 
 def _ours(evaluation: Mapping[str, Any], column: Column) -> str:
@@ -292,7 +328,7 @@ def sections(record: Record) -> Sections:
         name: table(standard, record.results),
         f"{name} over time": training_times(standard, record.results),
     }
-    if all("by_calls" in found for found in _networks(record.results).values()):
+    if all(found.get("by_calls") for found in _networks(record.results).values()):
         texts[f"{name} by calls"] = calls_table(standard, record.results)
     return {(Page.STANDARD_SETS, title): text for title, text in texts.items()}
 
@@ -302,46 +338,67 @@ def measure_network(
 ) -> dict[str, Any]:
     """A kept run: free samples, narrowed ones, and those of fewer calls."""
     followed = ("nelbo", "nelbo_standard_error", *(c.key for c in standard.followed))
-    found = {
+    found: dict[str, Any] = {
         "training": cost(run),
         "validations": validations(run, followed),
         "evaluation": evaluate_run(run, *options),
     }
-    if standard.structure is not None:
-        words = (*options, f"structure={standard.structure}", *_NO_BOUND)
-        if standard.tokens_per_call:  # the fewest calls: what is narrowed has its structure anyway
-            words += (f"sampling.tokens_per_call={standard.tokens_per_call[0]}",)
-        found["narrowed"] = evaluate_run(run, *words, name="narrowed")
-    curve = []
-    for tokens in standard.tokens_per_call:
-        words = (*options, f"sampling.tokens_per_call={tokens}", "seeds=1", *_NO_BOUND)
-        curve.append({"evaluation": evaluate_run(run, *words, name=f"tokens_per_call_{tokens}")})
-    for each in (*curve, found) if kind == "tree" else ():
+    found["narrowed"] = [
+        evaluate_run(run, *words, name=name) for name, words in narrowed_parts(standard, options)
+    ]
+    found["by_calls"] = [
+        {"evaluation": evaluate_run(run, *words, name=name)}
+        for name, words in sampler_parts(standard, options)
+    ]
+    for each in (*found["by_calls"], found) if kind == "tree" else ():
         calls = round(each["evaluation"]["network_calls_per_sample"])
         each["exact_posterior"] = share_of_trees(file, calls, num=80, seed=0)
-    return found | ({"by_calls": curve} if curve else {})
+    return found
+
+
+def narrowed_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Names and words of the evaluations of narrowed samples."""
+    for structure in standard.structures:
+        words = [*options, f"structure={structure}", *_NO_BOUND]
+        yield (
+            f"narrowed_{structure}",
+            words + ([standard.narrowed_by] if standard.narrowed_by else []),
+        )
+
+
+def sampler_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Names and words of the evaluations by each of the ``samplers``."""
+    for sampler in standard.samplers:
+        chosen = [*standard.curve_options, *sampler.split()]
+        keys = {word.partition("=")[0] for word in chosen}
+        kept = [word for word in options if word.partition("=")[0] not in keys]
+        yield re.sub(r"\W+", "_", sampler), [*kept, *chosen, *_NO_BOUND]
 
 
 _NO_BOUND = ("num_held_out=4", "bound_draws=1", "time_bins=2")
 """Options of ``evaluate`` for rows whose bound is that of another row."""
 
 
-def measure_controls(kind: str, file: Path, folder: Path) -> dict[str, Any]:
-    """Samples that have the structure of ``kind`` without a network, measured like ours."""
+def measure_controls(recipe: str, file: Path, folder: Path, config: DictConfig) -> dict[str, Any]:
+    """Samples that have the structure of ``recipe`` without a network, measured like ours."""
+    if recipe in MOLECULES:  # atoms of real molecules, bonds at random
+        kind, words = "molecules", ["domain=molecules", f"charges={config.data.charges}"]
+        data: Any = build_data(config)
+        write_molecules(data.molecules("test"), folder / "test")
+        reference = folder / "test" / "samples.smi"
+        paths = write_controls(kind, file, folder, num=MOLECULES[recipe], seeds=1)
+    else:
+        kind, words, reference = recipe, ["domain=graphs", f"kind={recipe}"], file
+        paths = write_controls(kind, file, folder, num=40, seeds=5)
     by_name: dict[str, list[str]] = {}
-    for path in write_controls(kind, file, folder, num=40, seeds=5):
+    for path in paths:
         by_name.setdefault(path.stem.rpartition("_")[0], []).append(str(path))
     found = {}
-    for name, paths in by_name.items():
-        words = [
-            f"samples=[{','.join(paths)}]",
-            f"reference={file}",
-            "domain=graphs",
-            f"kind={kind}",
-        ]
-        measured = evaluate(folder / name, *words)
+    for name, of_seeds in by_name.items():
+        samples = f"samples=[{','.join(of_seeds)}]"
+        measured = evaluate(folder / name, samples, f"reference={reference}", *words)
         del measured["samples"]  # paths of this machine
-        found[name.replace("_", " ")] = measured | {"reference": file.name}
+        found[name.replace("_", " ")] = measured | {"reference": f"the test split of {file.name}"}
     return found
 
 
@@ -368,8 +425,9 @@ def main() -> None:
             found[f"`{network}`"] = measure_network(standard, run, options, given.recipe, file)
             picture = Image.open(run / "samples.png").convert("RGB").quantize(_COLOURS)
             picture.save(DOCS / "images" / f"{given.recipe}_samples.png", optimize=True)
-        if given.recipe in CONTROLS:
-            found["controls"] = measure_controls(given.recipe, file, folder / "controls")
+        if given.recipe in (*CONTROLS, *MOLECULES):
+            config = complete_data(compose("train", words))
+            found["controls"] = measure_controls(given.recipe, file, folder / "controls", config)
     words = [given.recipe, given.file.name, *given.overrides]
     command = " ".join(["python benchmarks/standard_sets.py", *words])
     command += f" --threads {given.threads} --networks {' '.join(given.networks)}"

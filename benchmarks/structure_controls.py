@@ -16,6 +16,7 @@ atoms are those of graphs of FILE, its training split if it has splits.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -82,31 +83,34 @@ def planar_graphs(
     return [_graph(like, edges(like)) for like in _some(real, num, generator)]
 
 
-def posterior_tree(size: int, calls: int, generator: np.random.Generator) -> networkx.Graph:
-    """A graph sampled from the exact posterior of uniform trees in so many network calls, the pairs
-    of one independently of each other: with one a call it is a tree, with more it need not be."""
-    pairs = _pairs(size, generator)
-    edges = np.zeros((size, size))
-    hidden = 1 - np.eye(size)
-    for part in np.array_split(np.array(pairs), min(calls, len(pairs))):
-        graph = RevealedGraph(
-            *(torch.tensor(x, dtype=torch.float32)[None] for x in (edges[None], hidden)),
-            torch.ones(1, size),
-        )
-        chance = effective_resistance(graph)[0][0].numpy()
-        for i, j in part:
-            edges[i, j] = edges[j, i] = generator.random() < chance[i, j]
-            hidden[i, j] = hidden[j, i] = 0
-    return networkx.from_numpy_array(edges)
+def posterior_trees(
+    size: int, calls: int, num: int, generator: np.random.Generator
+) -> list[networkx.Graph]:
+    """Graphs sampled from the exact posterior of uniform trees in so many network calls, the pairs
+    of one independently of each other: with one a call they are trees, with more they need not be.
+    """
+    pairs = np.array([*combinations(range(size), 2)]).reshape(-1, 2)
+    order = np.stack([generator.permutation(len(pairs)) for _ in range(num)])
+    edges, hidden = torch.zeros(num, size, size), (1 - torch.eye(size)).repeat(num, 1, 1)
+    rows = np.arange(num)[:, None]
+    for part in np.array_split(np.arange(len(pairs)), min(calls, len(pairs))):
+        graph = RevealedGraph(edges[:, None], hidden, torch.ones(num, size))
+        chance = effective_resistance(graph)[0].numpy()
+        i, j = pairs[order[:, part]].transpose(2, 0, 1)  # (num, pairs of the call)
+        drawn = torch.from_numpy(generator.random(i.shape) < chance[rows, i, j]).float()
+        edges[rows, i, j] = edges[rows, j, i] = drawn
+        hidden[rows, i, j] = hidden[rows, j, i] = 0
+    return [networkx.from_numpy_array(each.numpy()) for each in edges]
 
 
 def share_of_trees(file: Path, calls: int, *, num: int, seed: int) -> float:
-    """Share of trees among samples of ``posterior_tree`` of sizes of ``file``: no network does
+    """Share of trees among samples of ``posterior_trees`` of sizes of ``file``: no network does
     better with as many calls, each of which reveals pairs independently."""
     found, generator = read_graphs(file), np.random.default_rng(seed)
     some = _some(found.splits.get("train", found.graphs), num, generator)
-    drawn = [posterior_tree(len(like.nodes), calls, generator) for like in some]
-    return sum(map(networkx.is_tree, drawn)) / num
+    sizes = Counter(len(like.nodes) for like in some)
+    drawn = (posterior_trees(size, calls, k, generator) for size, k in sizes.items())
+    return sum(networkx.is_tree(tree) for trees in drawn for tree in trees) / num
 
 
 CONTROLS: dict[str, tuple[Callable[..., list[TypedGraph]], ...]] = {

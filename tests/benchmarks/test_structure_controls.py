@@ -16,6 +16,7 @@ from structure_controls import (
     bonded_molecules,
     kruskal_trees,
     planar_graphs,
+    posterior_trees,
     uniform_trees,
     write_controls,
 )
@@ -47,6 +48,17 @@ def test_shares_of_trees_of_four_nodes(control, stars):
     if control is uniform_trees:
         deviation = np.array([*counts.values()]) - num / 16
         assert (deviation**2).sum() / (num / 16) < 45  # chi-squared, 15 degrees of freedom
+
+
+def test_the_exact_posterior_gives_uniform_trees_one_pair_a_call():
+    num = 3_200
+    found = posterior_trees(4, 6, num, np.random.default_rng(2))
+    counts = np.array([*Counter(frozenset(tree.edges) for tree in found).values()])
+    assert all(map(nx.is_tree, found))
+    assert len(counts) == 16
+    assert ((counts - num / 16) ** 2).sum() / (num / 16) < 45
+    at_once = posterior_trees(4, 1, 300, np.random.default_rng(3))
+    assert 0.1 < sum(map(nx.is_tree, at_once)) / 300 < 0.5  # 16 / 2^6 of independent halves
 
 
 def test_planar_graphs_have_as_many_edges_as_fit():
