@@ -4,6 +4,8 @@
     python benchmarks/choices.py node_order --steps 1500
     python benchmarks/choices.py real_plan_choices --steps 1000 --plans plans.jsonl
     python benchmarks/choices.py half_hour_choices --steps 20000 --seeds 1
+    python benchmarks/choices.py plan_features --steps 600 --plans plans.jsonl
+    python benchmarks/choices.py large_plan_features --steps 800 --plans data.json.gz
 
 Writes ``benchmarks/results/<study>.json`` and its table in the docs. The runs of a study take the
 same number of steps; the bound is per unordered diagram, so that node orders compare. With ``--keep
@@ -37,7 +39,13 @@ SHORT_RUN = (
     "eval.num_samples=1000",
     "eval.bound_draws=4",
 )
+FEATURES = {
+    "the recipe, without features": [],
+    "features of the revealed graph": ["model.features=[reach,resistance,walks,cycles]"],
+}
 STUDIES: dict[str, dict[str, list[str]]] = {
+    "plan_features": FEATURES,
+    "large_plan_features": FEATURES,
     "choices": {
         "default": [],
         "node order given by the source": ["data.node_order=given"],
@@ -91,19 +99,19 @@ STUDIES: dict[str, dict[str, list[str]]] = {
         ],
     },
 }
+UNSAMPLED = ("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1")
 RECIPES: dict[str, Sequence[str]] = {
+    "plan_features": ("experiment=real_plans", "data.batch_size=64", *UNSAMPLED),
+    "large_plan_features": ("experiment=large_plans", *UNSAMPLED),
     "choices": SHORT_RUN,
     "node_order": SHORT_RUN,
-    "real_plan_choices": (
-        *("experiment=real_plans", "trainer.precision=bf16-mixed"),
-        *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1"),
-    ),
-    "half_hour_choices": (
-        *("experiment=bubble_mdlm", "trainer.precision=bf16-mixed"),
-        *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1"),
-    ),
+    "real_plan_choices": (*("experiment=real_plans", "trainer.precision=bf16-mixed", *UNSAMPLED),),
+    "half_hour_choices": (*("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", *UNSAMPLED),),
 }
+OF_FEATURES = {"connected": "connected", "buildable": "buildable", "relation_tv": "relation TV"}
 COLUMNS: dict[str, dict[str, str]] = {
+    "plan_features": OF_FEATURES,
+    "large_plan_features": OF_FEATURES,
     "choices": {
         "valid": "valid",
         "transitive": "transitive",
@@ -184,7 +192,7 @@ def main() -> None:
     parser.add_argument("study", nargs="?", choices=list(STUDIES), default="choices")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--plans", type=Path, help="of real_plan_choices: the file of plans")
+    parser.add_argument("--plans", type=Path, help="of studies of real plans: their file")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--share", default="0/1", help="k/n: every n-th run from the k-th on")
@@ -195,7 +203,7 @@ def main() -> None:
     words = [*RECIPES[study], f"threads={arguments.threads}"]
     if arguments.plans is not None:
         words.append(f"data.path={arguments.plans.resolve()}")
-    watched = study in ("real_plan_choices", "half_hour_choices")
+    watched = study not in ("choices", "node_order")
     train_and_read = run_watched if watched else run
     kept = ["nelbo_unordered", "nelbo_standard_error", *COLUMNS[study]]
     kept += ["nelbo_by_rooms", "lowest_at"] if watched else []
@@ -216,7 +224,9 @@ def main() -> None:
     if every > 1:
         return
     command = f"python benchmarks/choices.py {study} --seeds {arguments.seeds}"
-    command += f" --steps {arguments.steps}" + (" --plans plans.jsonl" if arguments.plans else "")
+    command += f" --steps {arguments.steps}" + (
+        f" --plans {arguments.plans.name}" if arguments.plans else ""
+    )
     publish(study, command=command, seed=list(seeds), results=results)
 
 
