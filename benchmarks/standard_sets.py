@@ -60,7 +60,7 @@ class Standard:
     ``split``: writes the papers' split of a file that has none, and says where. ``structures``:
     what samples are narrowed to in rows of their own by the sampler ``narrowed_by``, beside the
     controls of ``structure_controls`` that have it without a network. ``samplers``: of the curve of
-    calls, from samples by ``curve_options``.
+    calls, from samples by ``curve_options``; a student of ``student_calls`` is there too.
     """
 
     protocol: str
@@ -70,9 +70,10 @@ class Standard:
     options: tuple[str, ...]
     split: Callable[[Path, Path], Path] | None = None
     structures: tuple[str, ...] = ()
-    narrowed_by: str | None = None
+    narrowed_by: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()
     curve_options: tuple[str, ...] = ()
+    student_calls: int | None = None
 
     def real(self, evaluation: Mapping[str, Any], key: str) -> float | None:
         """Of real data, by the same code: training data, or what ``evaluate`` has beside it."""
@@ -147,6 +148,7 @@ STANDARDS: dict[str, Standard] = {
             "sampling=renoise steps=100",
         ),
         curve_options=("num_samples=1000",),
+        student_calls=8,
     ),
     "zinc": Standard(
         f"GDSS protocol without correction, but {MOLECULES['zinc']:,} samples, which makes FCD "
@@ -188,8 +190,12 @@ STANDARDS: dict[str, Standard] = {
         (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
         structures=("tree",),
-        narrowed_by="sampling.tokens_per_call=20",  # fewest calls: a tree is a tree anyway
-        samplers=tuple(f"sampling.tokens_per_call={k}" for k in (20, 8, 4)),
+        narrowed_by=("sampling.tokens_per_call=20",),  # fewest calls: a tree is a tree anyway
+        samplers=(
+            *(f"sampling.tokens_per_call={k}" for k in (20, 8, 4)),
+            *(f"sampling={name} sampling.tokens_per_call=8" for name in ("entropy", "confidence")),
+            "sampling=entropy-bounded",
+        ),
         curve_options=("seeds=1",),
     ),
     "community_small": Standard(
@@ -280,7 +286,8 @@ def calls_table(standard: Standard, results: Mapping[str, Any]) -> str:
             calls = f"{measured['network_calls_per_sample']:,.0f}"
             num = f"{measured['num_samples'] * len(measured['seeds']):,}"
             cells = [_ours(measured, column) for column in standard.columns]
-            rows.append([name, _sampler(measured["sampling"]), calls, num, *cells])
+            network = f"{name}, {each['student']}" if "student" in each else name
+            rows.append([network, _sampler(measured["sampling"]), calls, num, *cells])
             if "exact_posterior" in each:
                 of_trees = True
                 rows[-1].append(f"{100 * each['exact_posterior']:.0f}")
@@ -352,9 +359,11 @@ def sections(record: Record) -> Sections:
 
 
 def measure_network(
-    standard: Standard, run: Path, options: Sequence[str], kind: str, file: Path
+    recipe: str, run: Path, options: Sequence[str], words: Sequence[str], file: Path
 ) -> dict[str, Any]:
-    """A kept run: free samples, narrowed ones, and those of fewer calls."""
+    """A kept run: free samples, narrowed ones, and those of fewer calls. ``options``: of
+    ``evaluate``; ``words``: of its training."""
+    standard = STANDARDS[recipe]
     followed = ("nelbo", "nelbo_standard_error", *(c.key for c in standard.followed))
     found: dict[str, Any] = {
         "training": cost(run),
@@ -368,33 +377,58 @@ def measure_network(
         {"evaluation": evaluate_run(run, *words, name=name)}
         for name, words in sampler_parts(standard, options)
     ]
-    for each in (*found["by_calls"], found) if kind == "tree" else ():
+    if standard.student_calls is not None:
+        found["by_calls"].append(measure_student(standard, run, options, words))
+    for each in (*found["by_calls"], found) if recipe == "tree" else ():
         calls = round(each["evaluation"]["network_calls_per_sample"])
         each["exact_posterior"] = share_of_trees(file, calls, num=80, seed=0)
     return found
 
 
+def measure_student(
+    standard: Standard, run: Path, options: Sequence[str], words: Sequence[str]
+) -> dict[str, Any]:
+    """A student of few calls of a kept run, its samples as many as those of the curve."""
+    teacher = run / "checkpoints" / "last.ckpt"
+    student = kept_run(
+        run.with_name(f"{run.name}_student"),
+        [
+            *(*words, "algo=distill", f"init.checkpoint={teacher}"),
+            *(f"calls={standard.student_calls}", f"trainer.max_steps={_STUDENT_STEPS}"),
+            *(f"trainer.val_check_interval={_STUDENT_STEPS}", "optim.lr=1e-3"),
+            *("callbacks.num_samples=0", "eval.num_samples=0"),
+        ],
+    )
+    measured = evaluate_run(student, *_replaced(options, standard.curve_options), *_ROUGH_BOUND)
+    return {"student": f"student after {_STUDENT_STEPS:,} steps", "evaluation": measured}
+
+
+_STUDENT_STEPS = 1_000
+
+
+def _replaced(options: Sequence[str], by: Sequence[str]) -> list[str]:
+    """Options, those with keys of ``by`` replaced."""
+    keys = {word.partition("=")[0] for word in by}
+    return [*(word for word in options if word.partition("=")[0] not in keys), *by]
+
+
 def narrowed_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Names and words of the evaluations of narrowed samples."""
     for structure in standard.structures:
-        words = [*options, f"structure={structure}", *_NO_BOUND]
-        yield (
-            f"narrowed_{structure}",
-            words + ([standard.narrowed_by] if standard.narrowed_by else []),
-        )
+        words = [*options, f"structure={structure}", *standard.narrowed_by, *_ROUGH_BOUND]
+        yield f"narrowed_{structure}", words
 
 
 def sampler_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Names and words of the evaluations by each of the ``samplers``."""
     for sampler in standard.samplers:
-        chosen = [*standard.curve_options, *sampler.split()]
-        keys = {word.partition("=")[0] for word in chosen}
-        kept = [word for word in options if word.partition("=")[0] not in keys]
-        yield re.sub(r"\W+", "_", sampler), [*kept, *chosen, *_NO_BOUND]
+        chosen = [*standard.curve_options, *sampler.split(), *_ROUGH_BOUND]
+        yield re.sub(r"\W+", "_", sampler), _replaced(options, chosen)
 
 
-_NO_BOUND = ("num_held_out=4", "bound_draws=1", "time_bins=2")
-"""Options of ``evaluate`` for rows whose bound is that of another row."""
+_ROUGH_BOUND = ("bound_draws=1", "time_bins=2")
+"""Options of ``evaluate`` for rows whose bound is that of another row. Held-out graphs stay all:
+distances are to them."""
 
 
 def measure_controls(recipe: str, file: Path, folder: Path, config: DictConfig) -> dict[str, Any]:
@@ -438,9 +472,10 @@ def main() -> None:
         words.append(f"data.path={file.resolve()}")
         compose("train", words)  # refused before the clock starts
         for network in given.networks:
-            run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
+            run_words = [*words, f"algo.backbone={network}"]
+            run = kept_run(folder / network, run_words)
             options = (f"threads={given.threads}", *standard.options)
-            found[f"`{network}`"] = measure_network(standard, run, options, given.recipe, file)
+            found[f"`{network}`"] = measure_network(given.recipe, run, options, run_words, file)
             picture = Image.open(run / "samples.png").convert("RGB").quantize(_COLOURS)
             picture.save(DOCS / "images" / f"{given.recipe}_samples.png", optimize=True)
         if given.recipe in (*CONTROLS, *MOLECULES):
