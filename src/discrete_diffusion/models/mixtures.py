@@ -70,7 +70,6 @@ class ComponentHead(nn.Module):
         where those of a sample follow each other."""
         if component is None:
             return logits
-        features = features[..., : self.weight.shape[-1]]  # those of the network come first
         weight = self.scale * (self.weight + self.gate * self.directions)  # (M, V, D)
         if not isinstance(component, str):
             return logits + torch.einsum("bnd,bvd->bnv", features, weight[component])
@@ -115,8 +114,9 @@ class GraphMixture(BDDenoiserBackbone):
         of ``BDDenoiserBackbone.forward``."""
         denoiser, t = self.denoiser, corrupted_share(sigma)
         tokens, packing = self.read(x_t, packing)
-        nodes, edges = denoiser.features(tokens, t, packing, condition, keep=keep)
-        node_logits, edge_logits = denoiser.head(nodes, edges)
+        features = denoiser.features(tokens, t, packing, condition, keep=keep)
+        node_logits, edge_logits = denoiser.head(*features)
+        nodes, edges, _ = features
         logits = self.write(
             denoiser.node_components(node_logits, nodes, component),
             denoiser.edge_components(edge_logits, edges, component),

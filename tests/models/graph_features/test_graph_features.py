@@ -196,9 +196,9 @@ def test_relabelled_graphs_have_relabelled_features(vocab: VocabConfig) -> None:
     order = torch.randperm(9, generator=torch.Generator().manual_seed(2))
     nodes, pairs = features.measure(ids)
     other_nodes, other_pairs = features.measure(ids[:, order][:, :, order])
-    torch.testing.assert_close(other_nodes, nodes[:, order], atol=1e-5, rtol=0)
-    pairs, other_pairs = pairs.unflatten(1, (9, 9)), other_pairs.unflatten(1, (9, 9))
-    torch.testing.assert_close(other_pairs, pairs[:, order][:, :, order], atol=1e-5, rtol=0)
+    torch.testing.assert_close(other_nodes, nodes[..., order], atol=1e-5, rtol=0)
+    pairs, other_pairs = pairs.unflatten(2, (9, 9)), other_pairs.unflatten(2, (9, 9))
+    torch.testing.assert_close(other_pairs, pairs[:, :, order][..., order], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("vocab", [VOCAB, BONDS], ids=["edges", "bonds"])
@@ -211,8 +211,8 @@ def test_padding_changes_no_feature(vocab: VocabConfig, n: int) -> None:
     features = GraphFeatures(ALL, vocab, d_node=2, d_pair=2)
     nodes, pairs = features.measure(ids)
     of_nodes, of_pairs = features.measure(padded, real)
-    torch.testing.assert_close(of_nodes[:, :n], nodes, atol=1e-6, rtol=0)
-    inside = of_pairs.unflatten(1, (9, 9))[:, :n, :n].flatten(1, 2)
+    torch.testing.assert_close(of_nodes[..., :n], nodes, atol=1e-6, rtol=0)
+    inside = of_pairs.unflatten(2, (9, 9))[..., :n, :n].flatten(2)
     torch.testing.assert_close(inside, pairs, atol=1e-6, rtol=0)
     assert of_nodes.isfinite().all()
     assert of_pairs.isfinite().all()

@@ -11,6 +11,7 @@ from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import corrupted_share
+from discrete_diffusion.models.graph_features import Revealed
 
 
 class GraphDenoiser(Protocol):
@@ -28,10 +29,13 @@ class GraphDenoiser(Protocol):
         condition: Tensor | None = None,
         *,
         keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Features of nodes, (B, N, D), and of edges or of pairs of nodes, (B, ..., D')."""
+    ) -> tuple[Tensor, Tensor, Revealed]:
+        """Features of nodes, (B, N, D), of edges or of pairs of nodes, (B, ..., D'), and of the
+        revealed graph."""
 
-    def head(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    def head(
+        self, nodes: Tensor, edges: Tensor, revealed: Revealed = None
+    ) -> tuple[Tensor, Tensor]:
         """Logits of ``features``, from ``node_head`` and ``edge_head``."""
 
     def scatter(
@@ -98,8 +102,8 @@ class BDDenoiserBackbone(nn.Module):
         """
         tokens, packing = self.read(x_t, packing)
         t = corrupted_share(sigma)
-        nodes, edges = self.denoiser.features(tokens, t, packing, condition, keep=keep)
-        return self.write(*self.denoiser.head(nodes, edges), packing)
+        features = self.denoiser.features(tokens, t, packing, condition, keep=keep)
+        return self.write(*self.denoiser.head(*features), packing)
 
     def read(self, x_t: Tensor, packing: ColumnPacking | None) -> tuple[Tensor, ColumnPacking]:
         """Ids of the separate vocabularies, Int[B, L], and which columns hold PAD."""

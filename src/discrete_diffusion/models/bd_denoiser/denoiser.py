@@ -19,10 +19,11 @@ from discrete_diffusion.models.blocks.transformer import (
     process_t,
 )
 from discrete_diffusion.models.graph_features import (
-    Beside,
     NoGraphFeatures,
+    Revealed,
     build_head,
     graph_features,
+    head_logits,
 )
 
 
@@ -187,8 +188,8 @@ class BDDenoiser(nn.Module):
         """
         check_graph(self.vocab_config, tokens, pad_mask)
         packing = pack_columns(pad_mask)
-        nodes, edges = self.features(tokens, t, packing, condition, keep=keep)
-        return self.scatter(*self.head(nodes, edges), packing)
+        features = self.features(tokens, t, packing, condition, keep=keep)
+        return self.scatter(*self.head(*features), packing)
 
     def features(
         self,
@@ -198,7 +199,7 @@ class BDDenoiser(nn.Module):
         condition: Tensor | None = None,
         *,
         keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Revealed]:
         """Features of the columns kept, before the heads.
 
         Args:
@@ -209,10 +210,10 @@ class BDDenoiser(nn.Module):
             keep: samples whose facts are not hidden, as for ``forward``.
 
         Returns:
-            Nodes Float[B, N, D + F] and edges Float[B, K - N, D + F'], with F and F' features of
-            the revealed graph; both are 0 without ``features``.
+            Nodes Float[B, N, D], edges Float[B, K - N, D], and the features of the revealed graph,
+            None without ``features``.
         """
-        x, with_graph = self._add_graph(self.embed(tokens, packing), tokens, packing)  # (B, K, D)
+        x, revealed = self._add_graph(self.embed(tokens, packing), tokens, packing)  # (B, K, D)
         times = distinct_time(self._process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
@@ -220,7 +221,7 @@ class BDDenoiser(nn.Module):
             x = block(attend(x), c, packing.key_mask)
         x = self.final(x, c)
         n = packing.num_kept_before(self.vocab_config.n_max)
-        return with_graph(x[:, :n], x[:, n:])
+        return x[:, :n], x[:, n:], revealed
 
     def embed(self, tokens: Tensor, packing: ColumnPacking) -> Tensor:
         """Embeddings of the columns kept: ids and their positions.
@@ -239,14 +240,14 @@ class BDDenoiser(nn.Module):
 
     def _add_graph(
         self, x: Tensor, tokens: Tensor, packing: ColumnPacking
-    ) -> tuple[Tensor, Beside]:
-        """x (B, K, D) with the features of the revealed graph, and what puts them beside others."""
+    ) -> tuple[Tensor, Revealed]:
+        """x (B, K, D) with the features of the revealed graph, and these."""
         if isinstance(self.graph_features, NoGraphFeatures):
-            return x, self.graph_features.beside
+            return x, None
         n_max, n = self.vocab_config.n_max, packing.num_kept_before(self.vocab_config.n_max)
         kept = packing.pack(torch.arange(packing.length, device=x.device).unsqueeze(0))[0]
         real = tokens[:, :n_max] != self.vocab_config.node_pad_id
-        nodes, edges, beside = self.graph_features(
+        nodes, edges, revealed = self.graph_features(
             x[:, :n],
             x[:, n:],
             tokens[:, self.position],
@@ -254,19 +255,22 @@ class BDDenoiser(nn.Module):
             nodes=kept[:n],
             pairs=self.pairs[kept[n:] - n_max],
         )
-        return torch.cat([nodes, edges], dim=1), beside
+        return torch.cat([nodes, edges], dim=1), revealed
 
-    def head(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    def head(
+        self, nodes: Tensor, edges: Tensor, revealed: Revealed = None
+    ) -> tuple[Tensor, Tensor]:
         """Logits of ``features``.
 
         Args:
-            nodes: Float[B, N, D + F].
-            edges: Float[B, K - N, D + F'].
+            nodes: Float[B, N, D].
+            edges: Float[B, K - N, D].
+            revealed: features of the revealed graph.
 
         Returns:
             Float[B, N, 15] and Float[B, K - N, 13].
         """
-        return self.node_head(nodes), self.edge_head(edges)
+        return head_logits(self.node_head, self.edge_head, nodes, edges, revealed)
 
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking

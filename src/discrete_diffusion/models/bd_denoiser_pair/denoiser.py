@@ -20,7 +20,12 @@ from discrete_diffusion.models.blocks.transformer import (
     distinct_time,
     process_t,
 )
-from discrete_diffusion.models.graph_features import build_head, graph_features
+from discrete_diffusion.models.graph_features import (
+    Revealed,
+    build_head,
+    graph_features,
+    head_logits,
+)
 
 
 class BDDenoiserPair(nn.Module):
@@ -192,8 +197,8 @@ class BDDenoiserPair(nn.Module):
         """
         check_graph(self.vocab_config, tokens, pad_mask)
         packing = pack_columns(pad_mask)
-        h, z = self.features(tokens, t, packing, condition, keep=keep)
-        return self.scatter(*self.head(h, z), packing)
+        features = self.features(tokens, t, packing, condition, keep=keep)
+        return self.scatter(*self.head(*features), packing)
 
     def features(
         self,
@@ -203,7 +208,7 @@ class BDDenoiserPair(nn.Module):
         condition: Tensor | None = None,
         *,
         keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Revealed]:
         """Features of the nodes kept, before the heads.
 
         Args:
@@ -214,20 +219,20 @@ class BDDenoiserPair(nn.Module):
             keep: samples whose facts are not hidden, as for ``forward``.
 
         Returns:
-            Nodes h Float[B, N, D + F] and their pairs z Float[B, N N, P + F'], with F and F'
-            features of the revealed graph; both are 0 without ``features``.
+            Nodes h Float[B, N, D], their pairs z Float[B, N N, P], and the features of the revealed
+            graph, None without ``features``.
         """
         nodes = self._nodes(packing)  # (N,)
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
         relations = tokens[:, self.position[nodes][:, nodes]]  # (B, N, N)
         h, z = self.embed(tokens, relations, nodes)  # (B, N, D), (B, N N, P)
-        h, z, with_graph = self.graph_features(h, z, relations, real)
+        h, z, revealed = self.graph_features(h, z, relations, real)
         times = distinct_time(process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
         attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             h, z = block(attend(h), z, c, real)
-        return with_graph(self.node_final(h, c), self.pair_final(z, c))
+        return self.node_final(h, c), self.pair_final(z, c), revealed
 
     def embed(self, tokens: Tensor, relations: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings of the nodes kept and their pairs.
@@ -247,17 +252,18 @@ class BDDenoiserPair(nn.Module):
             z = z + (self.first_index(nodes).unsqueeze(1) + self.second_index(nodes))
         return h, rearrange(z, "b i j p -> b (i j) p")
 
-    def head(self, h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    def head(self, h: Tensor, z: Tensor, revealed: Revealed = None) -> tuple[Tensor, Tensor]:
         """Logits of ``features``.
 
         Args:
-            h: Float[B, N, D + F].
-            z: Float[B, N N, P + F'].
+            h: Float[B, N, D].
+            z: Float[B, N N, P].
+            revealed: features of the revealed graph.
 
         Returns:
             Nodes Float[B, N, 15], pairs in either direction Float[B, N N, 13].
         """
-        return self.node_head(h), self.edge_head(z)
+        return head_logits(self.node_head, self.edge_head, h, z, revealed)
 
     def scatter(
         self, node_logits: Tensor, pair_logits: Tensor, packing: ColumnPacking

@@ -2,11 +2,20 @@
 
 from discrete_diffusion.models.graph_features.features import FEATURES
 from discrete_diffusion.models.graph_features.module import (
-    Beside,
     GraphFeatures,
     NoGraphFeatures,
+    Revealed,
     build_head,
     graph_features,
+    head_logits,
 )
 
-__all__ = ["FEATURES", "Beside", "GraphFeatures", "NoGraphFeatures", "build_head", "graph_features"]
+__all__ = [
+    "FEATURES",
+    "GraphFeatures",
+    "NoGraphFeatures",
+    "Revealed",
+    "build_head",
+    "graph_features",
+    "head_logits",
+]

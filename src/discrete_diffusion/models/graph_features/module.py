@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,13 @@ from discrete_diffusion.models.blocks.transformer import zero_linear, zeroed
 from discrete_diffusion.models.graph_features.features import FEATURES, base
 from discrete_diffusion.models.graph_features.revealed import RevealedGraph
 
-Beside = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Puts features of the revealed graph beside others of the same nodes and pairs."""
+Revealed = tuple[Tensor, Tensor] | None
+"""Features of the revealed graph: of nodes Float[B, F, N], of pairs Float[B, F', K]; or none."""
 
 
 class AddedLinear(nn.Linear):
-    """A linear map that is added to something, and is 0 at the start. In float32."""
+    """A linear map of features that come before their places, Float[B, F, N] -> Float[B, N, D],
+    which is added to something, and is 0 at the start. In float32."""
 
     zero_initialised = True
     """Weights of a network without it are all that a network with it needs to start from."""
@@ -31,41 +32,53 @@ class AddedLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
-            return super().forward(x.to(self.weight.dtype))
+            weight = self.weight.expand(len(x), -1, -1)  # matmul would copy x to put places first
+            return torch.bmm(weight, x.to(weight.dtype)).mT
 
 
 class Head(nn.Linear):
-    """Logits of [features; features of the revealed graph]: a linear map of each, 0 at the start.
+    """Logits: a linear map of the last states, and one of the features of the revealed graph, both
+    0 at the start.
 
     Args:
-        dim: width of the features.
+        dim: width of the states.
         num_ids: of the logits.
-        beside: width of the features of the revealed graph, which follow them.
+        features: of the revealed graph, how many.
     """
 
-    def __init__(self, dim: int, num_ids: int, beside: int) -> None:
+    def __init__(self, dim: int, num_ids: int, features: int) -> None:
         super().__init__(dim, num_ids)
         zeroed(self)
-        self.skip = AddedLinear(beside, num_ids)
+        self.skip = AddedLinear(features, num_ids)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Float[..., dim + beside] -> Float[..., num_ids]."""
-        own, beside = x.tensor_split([self.in_features], dim=-1)
-        return super().forward(own.contiguous().to(self.weight.dtype)) + self.skip(beside)
+    def forward(self, x: Tensor, features: Tensor | None = None) -> Tensor:
+        """Float[B, N, dim], Float[B, features, N] -> Float[B, N, num_ids]."""
+        logits = super().forward(x)
+        return logits if features is None else logits + self.skip(features)
 
 
-def build_head(dim: int, num_ids: int, beside: int) -> nn.Linear:
+def build_head(dim: int, num_ids: int, features: int) -> nn.Linear:
     """``Head``, or a linear map that starts as 0 where there are no features of a graph."""
-    return Head(dim, num_ids, beside) if beside else zero_linear(dim, num_ids)
+    return Head(dim, num_ids, features) if features else zero_linear(dim, num_ids)
+
+
+def head_logits(
+    node_head: nn.Module, edge_head: nn.Module, nodes: Tensor, edges: Tensor, revealed: Revealed
+) -> tuple[Tensor, Tensor]:
+    """Logits of both heads, of states Float[B, N, D] and Float[B, K, D']."""
+    if revealed is None:
+        return node_head(nodes), edge_head(edges)
+    of_nodes, of_pairs = revealed
+    return node_head(nodes, of_nodes), edge_head(edges, of_pairs)
 
 
 class GraphFeatures(nn.Module):
     """Features of the graph that the tokens of a sample reveal, of its nodes and of its pairs.
 
         h <- h + W f_nodes,   z <- z + W' f_pairs              before the first block
-        logits = head([h; f_nodes]), head'([z; f_pairs])       after the last one
+        logits = head(h) + V f_nodes, head'(z) + V' f_pairs    after the last one
 
-    where every W is 0 at the start. They are functions of the tokens alone, and equivariant:
+    where every W and V is 0 at the start. They are functions of the tokens alone, and equivariant:
     relabelled tokens have relabelled features.
 
     Edge types without direction count one by one and together, others together.
@@ -98,7 +111,7 @@ class GraphFeatures(nn.Module):
         undirected = vocab_config.edge_inverse == tuple(range(vocab_config.num_edge_types))
         self.by_type = undirected and types > 1
         none = torch.full((1, 2, 2), vocab_config.no_edge, device="cpu")
-        self.widths = tuple(features.shape[-1] for features in self.measure(none))
+        self.widths = tuple(features.shape[1] for features in self.measure(none))
         self.to_nodes = AddedLinear(self.widths[0], d_node)
         self.to_pairs = AddedLinear(self.widths[1], d_pair)
 
@@ -111,7 +124,7 @@ class GraphFeatures(nn.Module):
         *,
         nodes: Tensor | None = None,
         pairs: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Beside]:
+    ) -> tuple[Tensor, Tensor, Revealed]:
         """Add the features to both streams.
 
         Args:
@@ -123,20 +136,15 @@ class GraphFeatures(nn.Module):
             pairs: Int[K'], which of the N N pairs z has, row by row; None: all.
 
         Returns:
-            h, z, and a function that puts the features beside others of their nodes and pairs, for
-            the heads: (B, K, D), (B, K', P) -> (B, K, D + F), (B, K', P + F').
+            h, z, and the features of their nodes and pairs, for the heads.
         """
         of_nodes, of_pairs = self.measure(relations, real)
-        of_nodes = of_nodes if nodes is None else of_nodes[:, nodes]
-        of_pairs = of_pairs if pairs is None else of_pairs[:, pairs]
-
-        def beside(h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-            return torch.cat([h, of_nodes], dim=-1), torch.cat([z, of_pairs], dim=-1)
-
-        return h + self.to_nodes(of_nodes), z + self.to_pairs(of_pairs), beside
+        of_nodes = of_nodes if nodes is None else of_nodes[..., nodes]
+        of_pairs = of_pairs if pairs is None else of_pairs[..., pairs]
+        return h + self.to_nodes(of_nodes), z + self.to_pairs(of_pairs), (of_nodes, of_pairs)
 
     def measure(self, relations: Tensor, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The features themselves, Float[B, N, F] and Float[B, N N, F']; arguments of ``forward``.
+        """The features themselves, Float[B, F, N] and Float[B, F', N N]; arguments of ``forward``.
 
         In float32 and without gradients.
         """
@@ -147,7 +155,7 @@ class GraphFeatures(nn.Module):
                 options = {"length": self.walk_length} if name == "walks" else {}
                 of_nodes, of_pairs = FEATURES[name](graph, **options)
                 nodes, pairs = nodes + of_nodes, pairs + of_pairs
-            return torch.stack(nodes, dim=-1), torch.stack(pairs, dim=-1).flatten(1, 2)
+            return torch.stack(nodes, dim=1), torch.stack(pairs, dim=1).flatten(2)
 
     def reveal(self, relations: Tensor, real: Tensor | None = None) -> RevealedGraph:
         """The graph that edge ids show; arguments of ``forward``."""
@@ -169,14 +177,9 @@ class NoGraphFeatures(nn.Module):
 
     def forward(
         self, h: Tensor, z: Tensor, relations: Tensor, real: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Beside]:
-        """h and z as they are, and a function that leaves others as they are."""
-        return h, z, self.beside
-
-    @staticmethod
-    def beside(h: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, None]:
         """h and z as they are."""
-        return h, z
+        return h, z, None
 
 
 def graph_features(
