@@ -108,7 +108,8 @@ def test_heads_are_linear_in_the_features(build, randomise, num_nodes):
     """So what reads the same features beside them, a mixture, can add to their logits."""
     model, (tokens, pad_mask) = randomise(build()), diagrams(num_nodes)
     packing = pack_columns(pad_mask)
-    nodes, edges = model.features(tokens, 0.4, packing)
+    nodes, edges, revealed = model.features(tokens, 0.4, packing)
+    assert revealed is None
     assert nodes.shape == (2, max(num_nodes), 32)
     expected = model(tokens, pad_mask, 0.4)
     for a, b in zip(model.scatter(*model.head(nodes, edges), packing), expected, strict=True):

@@ -217,8 +217,8 @@ def test_no_picture_of_earlier_plans_stays_beside_none(folder):
     assert not Path("built/plans.svg").exists()
 
 
-# A signal can come between the opening of the partial file and its `with`: then the collector closes
-# it, and says so.
+# A signal can come between the opening of the partial file and its `with`: the collector closes the
+# file then, and says so.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_says_where_the_plans_are_that_were_found(folder, monkeypatch, capsys, threads):
