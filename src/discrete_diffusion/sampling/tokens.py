@@ -251,7 +251,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             tokens = pick(shaped, u)
             draft.x[rows, position] = tokens
             refused = draft.narrowing.refuses(rows, draft.x[rows], position) & ~dead
-            log_kept = log_kept.double().masked_fill(dead, neg_inf(log_kept.dtype))
+            log_kept = log_kept.double().masked_fill(dead, -torch.inf)
             if draft.narrowing.probes:
                 log_kept += self._probed(draft, rows, position, shaped, ~refused & ~dead)
             draft.log_weights[rows[~refused]] += log_kept[~refused]

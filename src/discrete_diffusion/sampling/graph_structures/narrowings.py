@@ -11,8 +11,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from discrete_diffusion.sampling.graph_structures.planarity import is_planar
 from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.sampling.graph_structures.planarity import is_planar
 from discrete_diffusion.sampling.narrowing import Narrowing
 
 _LEAST_EDGES = 9
