@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from discrete_diffusion.domains.molecules.molecule import BONDS
 from discrete_diffusion.domains.molecules.valence import Valence
 from discrete_diffusion.layout.vocab_config import VocabConfig
+
+_SINGLE = BONDS.index("single")
 
 
 class ConnectedValence(Valence):
@@ -44,51 +49,101 @@ class ConnectedValence(Valence):
         return allowed.to(device)
 
     def is_possible(self, x: Tensor) -> Tensor:
-        """Bool[R]: whether molecules x Int[R, L] that ``Valence`` allows meet both conditions."""
-        first, near, ends = self._pieces(x)
-        enough = ends.sum(dim=1) >= 2 * (first.sum(dim=1) - 1)
-        return enough & ~self._apart(first, near).any(dim=1)
+        """Bool[R]: whether molecules x Int[R, L] that ``Valence`` allows meet the conditions."""
+        found = torch.ones(len(x), dtype=torch.bool)
+        rows = torch.arange(len(x))
+        while len(rows):
+            pieces = self._pieces(x)
+            found[rows] = pieces.may_be_joined
+            x, changed = self._with_consequences(x, pieces)
+            changed &= found[rows]
+            x, rows = x[changed], rows[changed]
+        return found
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
         """An atom with too many bonds, or why there is no molecule of one piece."""
         x = x.cpu()
         found = super().contradictions(x)
-        first, near, _ = self._pieces(x)
-        apart = self._apart(first, near)
+        pieces = self._pieces(x)
         for row in (~self.is_possible(x)).nonzero().squeeze(1).tolist():
-            why = f"its {int(first[row].sum())} pieces have too few bonds left to become one"
-            if apart[row].any():
-                node = int(apart[row].nonzero()[0])
-                why = f"no bond that is left open can join the piece of atom {node} to atom 0"
+            why = f"its {int(pieces.first[row].sum())} pieces have too few bonds left to become one"
+            if pieces.apart[row].any():
+                node = int(pieces.apart[row].nonzero()[0])
+                why = f"no bond that is left open can join the piece of atom {node} to the others"
             found.setdefault(row, why)
         return found
 
-    def _pieces(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The pieces of x Int[R, L], each by its first atom: Bool[R, N], which atoms are first;
-        Bool[R, N, N], the pieces that open pairs join; e_P Int[R, N], 0 at other atoms."""
+    def _pieces(self, x: Tensor) -> _Pieces:
         n = self.vocab.n_max
         left = self.left(x, torch.arange(n).expand(len(x), -1))
         real = x[:, :n] != self.vocab.pad_id
         piece = self.pieces(self.is_edge(self.pairs(x)))
         same = piece.unsqueeze(2) == piece.unsqueeze(1)
-        first = real & ~same.tril(-1).any(dim=2)
         can = real & (left > 0)
         is_open = (x[:, self.slots] == self.vocab.mask_id) & ~same
         is_open &= can.unsqueeze(1) & can.unsqueeze(2)
-        same_ = same.float()
-        at_first = first.unsqueeze(1)
-        to_piece = (is_open.float() @ same_ > 0) & at_first  # of an atom
-        between = (same_ @ to_piece.float() > 0) & first.unsqueeze(2)
-        of_atom = torch.minimum(left, to_piece.sum(dim=2)).clamp(min=0)
-        of_piece = (same_ @ of_atom.float().unsqueeze(2)).squeeze(2).long()
-        return first, between, torch.minimum(of_piece, between.sum(dim=2))
+        return _Pieces(same, real & ~same.tril(-1).any(dim=2), is_open, left)
 
-    def _apart(self, first: Tensor, near: Tensor) -> Tensor:
-        """Bool[R, N]: the pieces that open pairs do not join to that of atom 0."""
-        reached = torch.zeros_like(first)
-        reached[:, 0] = True
+    def _with_consequences(self, x: Tensor, pieces: _Pieces) -> tuple[Tensor, Tensor]:
+        """x with no bond where none can be of use, else with bonds that have to be, Int[R, L]; and
+        Bool[R], which have any of them."""
+        vocab = self.vocab
+        ends = pieces.of_its_own(pieces.ends)
+        leaf = (ends == 1) & (pieces.num > 2).unsqueeze(1)
+        useless = pieces.is_open & leaf.unsqueeze(1) & leaf.unsqueeze(2)
+        only = pieces.of_its_own(pieces.is_open.sum(dim=2)) == 1
+        forced = pieces.is_open & (only.unsqueeze(1) | only.unsqueeze(2))
+        forced &= ~useless.flatten(1).any(dim=1)[:, None, None]
+        x = x.clone()
+        i, j = self.ends.unbind(dim=1)
+        pairs = x[:, vocab.n_max :]
+        pairs[useless[:, i, j]] = vocab.edge_offset + vocab.no_edge
+        pairs[forced[:, i, j]] = vocab.edge_offset + _SINGLE
+        return x, (useless | forced).flatten(1).any(dim=1)
+
+
+@dataclass
+class _Pieces:
+    """Pieces that bonds make of molecules, each by its ``first`` atom, Bool[R, N].
+
+    ``same``: Bool[R, N, N], atoms of one piece. ``is_open``: Bool[R, N, N], open pairs. ``left``:
+    Int[R, N], bonds that atoms have left. ``num``: Int[R], how many pieces there are. ``near``:
+    Bool[R, N, N], the pieces that open pairs join. ``ends``: Int[R, N], e_P. Of pieces at their
+    first atoms, 0 elsewhere.
+    """
+
+    same: Tensor
+    first: Tensor
+    is_open: Tensor
+    left: Tensor
+
+    def __post_init__(self) -> None:
+        self.num = self.first.sum(dim=1)
+        to_piece = (self.is_open.float() @ self.same.float() > 0) & self.first.unsqueeze(1)
+        self.near = (self.same.float() @ to_piece.float() > 0) & self.first.unsqueeze(2)
+        of_atom = torch.minimum(self.left, to_piece.sum(dim=2)).clamp(min=0)
+        self.ends = torch.minimum(self.of_its_own(of_atom), self.near.sum(dim=2))
+
+    def of_its_own(self, values: Tensor) -> Tensor:
+        """Int[R, N]: the sum of the values Int[R, N] over the piece of each atom."""
+        return (self.same.float() @ values.float().unsqueeze(2)).squeeze(2).long()
+
+    @property
+    def apart(self) -> Tensor:
+        """Bool[R, N]: the pieces that open pairs cannot join to that of the largest e_P."""
+        passing = self.ends > 1
+        reached = torch.zeros_like(self.first)
+        start = (self.ends + self.first).argmax(dim=1, keepdim=True)
+        reached.scatter_(1, start, True)
+        passing = passing.scatter(1, start, True)
         while True:
-            more = reached | (near & reached.unsqueeze(1)).any(dim=2)
+            more = reached | (self.near & (reached & passing).unsqueeze(1)).any(dim=2)
             if torch.equal(more, reached):
-                return first & ~reached
+                return self.first & ~reached
             reached = more
+
+    @property
+    def may_be_joined(self) -> Tensor:
+        """Bool[R]: whether no condition is failed."""
+        enough = self.ends.sum(dim=1) >= 2 * (self.num - 1)
+        return enough & (self.left >= 0).all(dim=1) & ~self.apart.any(dim=1)
