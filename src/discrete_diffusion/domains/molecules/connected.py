@@ -19,19 +19,23 @@ class ConnectedValence(Valence):
 
     A value is excluded by ``Valence``, or if the molecule with it fails one of two conditions. Let
     k be the pieces that its bonds make, and a pair *open* if it is MASK, lies between two of them,
-    and each end has a bond left; of an end that is MASK, what the type takes that takes most.
+    and each end has a bond left; of an end that is MASK, what the type takes that takes most. With
 
-        1. Open pairs join all pieces.
-        2. sum_P e_P >= 2 (k - 1),   e_P = min(pieces that open pairs join to P,
-                                              sum of e_i over the atoms i of P),
-           e_i = min(bonds that i has left, pieces that open pairs join to i).
+        e_i = min(bonds that atom i has left, pieces that open pairs join to i)
+        e_P = min(sum of e_i over the atoms of P, pieces that open pairs join to P)
 
-    k - 1 open pairs that become bonds join the pieces, at most one of them between the same two:
-    e bounds how many of their ends lie at a piece or an atom, so that each condition is necessary
-    and nothing is excluded that has a completion. They are not sufficient: whether a spanning tree
-    with given largest degrees exists is hard to tell in general (it contains Hamiltonian paths). So
-    there are dead ends, in which no value is left. Such a sample is finished without narrowing, may
-    be neither valid nor connected, and has weight 0: weighted samples follow the model given both.
+        1. sum_P e_P >= 2 (k - 1)
+        2. open pairs join all pieces by ways that do not lead through one of e_P = 1
+
+    They hold, too, after what follows from them, over and over: of k > 2, an open pair of two
+    pieces of e_P = 1 is of no use; the only open pair of a piece is a bond.
+
+    k - 1 open pairs become the bonds that join the pieces, at most one between the same two, e_P of
+    them at P at most: the conditions are necessary, and nothing that has a completion is excluded.
+    They are not sufficient: whether a graph has a spanning tree with at most so many edges at each
+    node is hard to tell in general (a Hamiltonian path is one). So there are dead ends, in which no
+    value is left: such a sample is finished without narrowing, need be neither valid nor connected,
+    and has weight 0. Weighted, samples follow the model given both properties.
     """
 
     def __init__(self, vocab: VocabConfig) -> None:

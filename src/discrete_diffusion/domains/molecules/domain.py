@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 _STRUCTURE = Option(
     "structure",
-    "valence: no atom gets more bonds than its type takes, for bonds and atoms are narrowed as "
-    "they are drawn; samples get weights that undo what this tilts; null narrows nothing",
+    "valence: no atom gets more bonds than its type takes; connected: and the molecule is one "
+    "piece, for bonds and atoms are narrowed as they are drawn; samples get weights that undo what "
+    "this tilts; null narrows nothing",
     registry=STRUCTURES,
 )
 _SAMPLE = (
