@@ -213,6 +213,7 @@ def test_what_can_be_completed_is_no_contradiction():
         x = given.masked_fill(given < 0, FOUR.mask_id)
         x = torch.stack([x, x.masked_fill(~real(FOUR, 3), FOUR.pad_id)])
         assert not ConnectedValence(FOUR).contradictions(x)
+    assert not ConnectedValence(FOUR).contradictions(x[:0])
 
 
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral", "margin"])

@@ -68,23 +68,27 @@ class ConnectedValence(Valence):
         """An atom with too many bonds, or why there is no molecule of one piece."""
         x = x.cpu()
         found = super().contradictions(x)
-        pieces = self._pieces(x)
         for row in (~self.is_possible(x)).nonzero().squeeze(1).tolist():
-            why = f"its {int(pieces.first[row].sum())} pieces have too few bonds left to become one"
-            if pieces.apart[row].any():
-                node = int(pieces.apart[row].nonzero()[0])
-                why = f"no bond that is left open can join the piece of atom {node} to the others"
-            found.setdefault(row, why)
+            found.setdefault(row, self.contradiction(x[row]))
         return found
 
+    def contradiction(self, x: Tensor) -> str:
+        pieces = self._pieces(x.unsqueeze(0))
+        apart = pieces.apart[0].nonzero()
+        if len(apart):
+            node = int(apart[0])
+            return f"no bond that is left open can join the piece of atom {node} to the others"
+        return f"its {int(pieces.num)} pieces have too few bonds left to become one"
+
     def _pieces(self, x: Tensor) -> _Pieces:
-        n = self.vocab.n_max
+        real = x[:, : self.vocab.n_max] != self.vocab.pad_id
+        n = int(real.sum(dim=1).max())  # PAD in all is left out
+        real = real[:, :n]
         left = self.left(x, torch.arange(n).expand(len(x), -1))
-        real = x[:, :n] != self.vocab.pad_id
-        piece = self.pieces(self.is_edge(self.pairs(x)))
+        piece = self.pieces(self.is_edge(self.pairs(x)))[:, :n]
         same = piece.unsqueeze(2) == piece.unsqueeze(1)
         can = real & (left > 0)
-        is_open = (x[:, self.slots] == self.vocab.mask_id) & ~same
+        is_open = (x[:, self.slots[:n, :n]] == self.vocab.mask_id) & ~same
         is_open &= can.unsqueeze(1) & can.unsqueeze(2)
         return _Pieces(same, real & ~same.tril(-1).any(dim=2), is_open, left)
 
@@ -98,11 +102,11 @@ class ConnectedValence(Valence):
         only = pieces.of_its_own(pieces.is_open.sum(dim=2)) == 1
         forced = pieces.is_open & (only.unsqueeze(1) | only.unsqueeze(2))
         forced &= ~useless.flatten(1).any(dim=1)[:, None, None]
-        x = x.clone()
-        i, j = self.ends.unbind(dim=1)
-        pairs = x[:, vocab.n_max :]
+        i, j = torch.triu_indices(*useless.shape[1:], offset=1)
+        pairs = x[:, self.slots[i, j]]
         pairs[useless[:, i, j]] = vocab.edge_offset + vocab.no_edge
         pairs[forced[:, i, j]] = vocab.edge_offset + _SINGLE
+        x = x.index_copy(1, self.slots[i, j], pairs)
         return x, (useless | forced).flatten(1).any(dim=1)
 
 
