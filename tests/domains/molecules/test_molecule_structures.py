@@ -124,6 +124,8 @@ def test_a_scaffold_that_cannot_become_one_piece_is_refused(run, capsys):
     error = capsys.readouterr().err
     named = ("some.smi, line 3", "5 atoms", "piece of atom", "structure=connected")
     assert all(word in error for word in named)
+    with pytest.raises(ValueError, match=r"given\[1\].*piece of atom"):
+        load(run).sample(given=["CC", "FF"], structure="connected", num_atoms=5)
     Path("some.smi").write_text("CC\n*C.*C\n")
     main(["sample", f"checkpoint={run}", *words, "out=c"])
     for line in lines_of("c/samples.jsonl"):

@@ -102,7 +102,8 @@ class ConnectedValence(Valence):
         only = pieces.of_its_own(pieces.is_open.sum(dim=2)) == 1
         forced = pieces.is_open & (only.unsqueeze(1) | only.unsqueeze(2))
         forced &= ~useless.flatten(1).any(dim=1)[:, None, None]
-        i, j = torch.triu_indices(*useless.shape[1:], offset=1)
+        n = useless.shape[1]
+        i, j = torch.triu_indices(n, n, offset=1)
         pairs = x[:, self.slots[i, j]]
         pairs[useless[:, i, j]] = vocab.edge_offset + vocab.no_edge
         pairs[forced[:, i, j]] = vocab.edge_offset + _SINGLE
