@@ -29,9 +29,9 @@ from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.planarity import is_planar
 from discrete_diffusion.models.graph_features.features import effective_resistance
 from discrete_diffusion.models.graph_features.revealed import RevealedGraph
+from discrete_diffusion.sampling.graph_structures.planarity import is_planar
 
 
 def kruskal_trees(

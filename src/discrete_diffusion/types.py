@@ -184,7 +184,8 @@ class SampleOutput:
             given ones bit for bit; Float32[B, C, H, W] images; Int[B, T] a text, ended by EOS if it
             ends.
         nfe: Int[B], network evaluations spent on each sample.
-        log_weights: Float64[B], log importance weights of a narrowed support (0 without one).
+        log_weights: Float64[B], log importance weights of a narrowed support (0 without one), -inf
+            where a ``Narrowing`` left a token nothing.
         trajectory: Int[K, B, L], if requested: the noise that sampling starts from, then every new
             state of the batch, the last one ``x0``.
         ancestors: Int[B], of particles that are resampled, the row that each began as; None of

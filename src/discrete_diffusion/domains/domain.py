@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout.token_layout import TokenLayout
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
+GRAPH_FEATURES = ("reach", "resistance", "walks", "cycles")
+"""All features of a revealed graph, in the order in which networks have them: what a kind of data
+whose edges are more than pairs sets as its ``graph_features``."""
+
 
 @dataclass(frozen=True)
 class SubCommand:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.evaluation.json_values import finite
 from discrete_diffusion.evaluation.table import TableRow, TableSection
-from discrete_diffusion.sampling.particles import effective_number
+from discrete_diffusion.sampling.particles import effective_number, log_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MEANINGS = {
     "forced_draws_per_sample": "tokens whose draw was changed",
+    "dead_ends": "samples of weight 0: a token had no value left, so they need not have it",
     "mean_weight": "share of the model's own samples that have it, where weights are exact",
     "effective_samples": "equally weighted samples that these are worth, weighted",
 }
@@ -80,37 +82,36 @@ class Structure:
         found: dict[str, Any] = {"structure": self.name}
         if len(log_weights):
             found["forced_draws_per_sample"] = float(torch.cat(forced).double().mean())
+            dead_ends = int(log_weights.isneginf().sum())
+            if dead_ends:
+                found["dead_ends"] = dead_ends
             found["mean_weight"] = float(log_weights.exp().mean())
-            log_total = float(torch.logsumexp(log_weights, dim=0))
-            found["log_mean_weight"] = log_total - math.log(len(log_weights))
+            if dead_ends < len(log_weights):
+                found["log_mean_weight"] = log_mean(log_weights)
             if not given:
                 each = [effective_number(one.log_weights) for one in drawn]
                 found["effective_samples"] = sum(each) / len(each)
         return found
 
     def weights(self, log_weights: Tensor) -> dict[str, Sequence[Any]]:
-        """What the lines of ``samples.jsonl`` say beside their samples, by key."""
-        return {"log_weight": log_weights.tolist()} if self else {}
-
-    def metadata(
-        self, log_weights: Tensor, *, given: Sequence[int] | None = None
-    ) -> list[dict[str, Any]]:
-        """The same line by line; ``given``: the line that each completes."""
-        values: dict[str, Sequence[Any]] = {} if given is None else {"given": given}
-        values |= self.weights(log_weights)
-        return [
-            {key: column[row] for key, column in values.items()} for row in range(len(log_weights))
-        ]
+        """What the lines of ``samples.jsonl`` say beside their samples, by key; null of weight
+        0."""
+        return {"log_weight": finite(log_weights.tolist())} if self else {}
 
     def summary(self, facts: dict[str, Any]) -> str:
         """Sentence for the log: a line of its own, "" without a structure."""
         if "forced_draws_per_sample" not in facts:
             return ""
         forced = facts["forced_draws_per_sample"]
-        return f"\nstructure={self.name}: {forced:.2f} forced draws a sample; {_NOTHING}"
+        return f"\nstructure={self.name}: {forced:.2f} forced draws a sample; {_having(facts)}"
 
 
-_NOTHING = "samples have it by construction, which says nothing about the model"
+def _having(facts: dict[str, Any]) -> str:
+    """What it says that samples have the structure."""
+    found = "samples have it by construction, which says nothing about the model"
+    if dead_ends := facts.get("dead_ends", 0):
+        found += f" (but {counted(dead_ends, 'dead end')}, of weight 0, that need not have it)"
+    return found
 
 
 def structure_sections(facts: dict[str, Any]) -> list[TableSection]:
@@ -128,8 +129,8 @@ def structure_notes(facts: dict[str, Any]) -> list[str]:
     if "structure" not in facts:
         return []
     return [
-        f"structure={facts['structure']} narrows what is sampled: {_NOTHING}, so V.U.N., valid "
-        "and connected under it do not compare with those of free samples. Read them beside the "
-        "forced draws, the free samples (structure left out) and samples made without a network. "
-        "All numbers are of the samples as drawn, without their weights."
+        f"structure={facts['structure']} narrows what is sampled: {_having(facts)}, so V.U.N., "
+        "valid and connected under it do not compare with those of free samples. Read them beside "
+        "the forced draws, the free samples (structure left out) and samples made without a "
+        "network. All numbers are of the samples as drawn, without their weights."
     ]

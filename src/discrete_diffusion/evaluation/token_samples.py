@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -36,6 +36,15 @@ class TokenSamples:
     def network_calls(self) -> float:
         """Mean number of network calls per sample."""
         return float(self.nfe.double().mean()) if len(self.nfe) else 0.0
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Entries of ``metrics.json``."""
+        return {
+            "num_samples": len(self.tokens),
+            "network_calls_per_sample": self.network_calls,
+            "seconds": self.seconds,
+        }
 
 
 def sample_tokens(

@@ -53,7 +53,7 @@ class Narrowing(ABC):
     def support(self, x: Tensor, position: Tensor) -> Tensor:
         """Bool[R, V]: the ids that may be sampled at ``position`` Int[R] of the samples x Int[R,
         L], MASK where nothing is sampled yet. Where none is left, the token is sampled without
-        narrowing and the sample has weight 0."""
+        narrowing and the sample has weight 0, log w = -inf."""
 
     def refuses(self, rows: Tensor, x: Tensor, position: Tensor) -> Tensor:
         """Bool[R]: for which of the samples ``rows`` Int[R] the new token at ``position`` Int[R] of

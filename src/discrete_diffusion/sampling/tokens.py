@@ -17,6 +17,7 @@ from discrete_diffusion.categorical import (
     neg_inf,
     nucleus,
     pick,
+    prob_of,
     temper,
     uniform_draws,
 )
@@ -24,11 +25,9 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft, check_request
 from discrete_diffusion.sampling.guidance import Guidance, check_given
+from discrete_diffusion.sampling.narrowed_draw import NarrowedDraw
 from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import Conditions, SampleOutput
-
-_LEAST = 1e-100
-"""A mass below which nothing is sampled: of the least float64 numbers no share can be taken."""
 
 
 @dataclass(kw_only=True)
@@ -205,19 +204,16 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             where: Bool[B, L], the N positions.
             log_d0: Float[N, V], the network's log D there, row by row.
         """
-        rows, position = where.nonzero(as_tuple=True)
         u = self.uniform(draft, where)
-        if draft.narrowing is None:
-            support = None if draft.support is None else draft.legal_at(rows, position)
-            log_d0, log_kept = self.shaped(log_d0, support)
-            tokens = pick(log_d0, u)
-            draft.write(where, tokens, log_kept)
-            draft.probs[where] = _prob_of(tokens, log_d0)
+        if draft.narrowing is not None:
+            NarrowedDraw(draft, draft.narrowing, self.shaped).at(where, log_d0, u)
             return
-        turn = _turns(draft, where)
-        for k in range(1, int(turn.max()) + 1):
-            now = turn == k
-            self._draw_narrowed(draft, rows[now], position[now], log_d0[now], u[now])
+        rows, position = where.nonzero(as_tuple=True)
+        support = None if draft.support is None else draft.legal_at(rows, position)
+        log_d0, log_kept = self.shaped(log_d0, support)
+        tokens = pick(log_d0, u)
+        draft.write(where, tokens, log_kept)
+        draft.probs[where] = prob_of(tokens, log_d0)
 
     def uniform(self, draft: Draft, where: Tensor) -> Tensor:
         """Uniform random numbers for N positions, of the draft's generator.
@@ -230,61 +226,6 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             Float64[N] in [0, 1), row by row.
         """
         return uniform_draws((int(where.sum()),), draft.generator, where.device)
-
-    def _draw_narrowed(
-        self, draft: Draft, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor
-    ) -> None:
-        """Sample a token at one position of each of several samples, until it is not refused.
-
-        Of the samples ``rows`` Int[R] at ``position`` Int[R], from log D Float[R, V], with uniform
-        numbers Float64[R] for the first try.
-        """
-        assert draft.narrowing is not None
-        legal = draft.legal_at(rows, position)
-        support = legal & draft.narrowing.support(draft.x[rows], position)
-        first = pick(self.shaped(log_d0, legal)[0], u)
-        counted = support.any(dim=-1) & ~support.gather(-1, first.unsqueeze(-1)).squeeze(-1)
-        draft.num_forced[rows] += counted
-        while len(rows):
-            dead = ~support.any(dim=-1)
-            shaped, log_kept = self.shaped(log_d0, torch.where(dead.unsqueeze(-1), legal, support))
-            tokens = pick(shaped, u)
-            draft.x[rows, position] = tokens
-            refused = draft.narrowing.refuses(rows, draft.x[rows], position) & ~dead
-            log_kept = log_kept.double().masked_fill(dead, neg_inf(log_kept.dtype))
-            if draft.narrowing.probes:
-                log_kept += self._probed(draft, rows, position, shaped, ~refused & ~dead)
-            draft.log_weights[rows[~refused]] += log_kept[~refused]
-            draft.probs[rows, position] = _prob_of(tokens, shaped)
-            draft.num_forced[rows] += refused & ~counted
-            counted = refused[refused]
-            support = support[refused].scatter(-1, tokens[refused].unsqueeze(-1), False)
-            rows, position, log_d0, legal = (a[refused] for a in (rows, position, log_d0, legal))
-            u = uniform_draws(tuple(rows.shape), draft.generator, log_d0.device)
-
-    def _probed(
-        self, draft: Draft, rows: Tensor, position: Tensor, log_probs: Tensor, asked: Tensor
-    ) -> Tensor:
-        """Float64[R]: log of D(v) + (1 - D(v)) [y is not refused], 0 unless ``asked`` Bool[R].
-
-        D is Float[R, V] and v the ids that stand at ``position`` Int[R] of ``rows`` Int[R].
-        """
-        assert draft.narrowing is not None
-        log_kept = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
-        drawn = draft.x[rows, position].unsqueeze(-1)
-        others = log_probs.double().exp().scatter(-1, drawn, 0.0)
-        missing = others.sum(dim=-1)
-        asked = asked & (missing > _LEAST)
-        if not asked.any():
-            return log_kept
-        rows, position, others = rows[asked], position[asked], others[asked]
-        u = uniform_draws(tuple(rows.shape), draft.generator, others.device)
-        x = draft.x[rows]
-        x[torch.arange(len(x), device=x.device), position] = pick(others.log(), u)
-        refused = draft.narrowing.refuses(rows, x, position)
-        lost = torch.where(refused, missing[asked], 0.0)
-        log_kept[asked] = torch.log1p(-lost.clamp(max=1.0)).clamp(min=neg_inf(lost.dtype))
-        return log_kept
 
     def log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
         """log D, guided: one network call, two with guidance.
@@ -364,18 +305,3 @@ def are_alike(*tensors: Tensor) -> bool:
         True if they are.
     """
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
-
-
-def _turns(draft: Draft, where: Tensor) -> Tensor:
-    """Int[N]: the turn, from 1, of each of N positions ``where`` Bool[B, L] of narrowed samples."""
-    turn = where.cumsum(dim=1)
-    assert draft.narrowing is not None
-    if draft.narrowing.shuffles and int(turn[:, -1].max()) > 1:
-        u = uniform_draws(tuple(where.shape), draft.generator, where.device)
-        turn = u.masked_fill(~where, 2.0).argsort(dim=1).argsort(dim=1) + 1
-    return turn[where]
-
-
-def _prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:
-    """Probabilities Float64[N] of the tokens Int[N], under log-probabilities Float[N, V]."""
-    return log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()

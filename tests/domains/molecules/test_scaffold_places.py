@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.domains.molecules.completion import CompletionRequest, complete
+from discrete_diffusion.domains.molecules.completion import complete
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule
 from discrete_diffusion.domains.molecules.scaffold import Scaffold
@@ -44,8 +44,8 @@ def test_ways_to_place_a_scaffold_are_drawn_by_the_models_probability():
     completed = complete(
         model,
         [Scaffold(1, single, (True, True), False)],
+        [[3] * 60],
         vocab,
-        CompletionRequest(60, size_counts=[0, 0, 0, 1], size=3),
         node_order=SMILES_ORDER,
         seed=0,
     )

@@ -27,12 +27,13 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+from discrete_diffusion.models.graph_features import FEATURES
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting
 from discrete_diffusion.types import Batch
 from toy_world import noise_floor, total_variation
 
-ALL = ("reach", "resistance", "walks", "cycles")
+ALL = tuple(FEATURES)
 EDGE, NONE, MASK = 0, 1, 2
 
 

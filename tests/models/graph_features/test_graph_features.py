@@ -13,6 +13,7 @@ from torch import Tensor
 
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.graph_features.features import (
+    FEATURES,
     cycles,
     effective_resistance,
     reach,
@@ -21,7 +22,7 @@ from discrete_diffusion.models.graph_features.features import (
 from discrete_diffusion.models.graph_features.module import GraphFeatures, graph_features
 from discrete_diffusion.models.graph_features.revealed import RevealedGraph
 
-ALL = ("reach", "resistance", "walks", "cycles")
+ALL = tuple(FEATURES)
 EDGE, NONE, MASK, PAD = range(4)
 VOCAB = VocabConfig(n_max=9, node_types=("node",), edge_types=("edge", "none"))
 BONDS = VocabConfig(

@@ -15,9 +15,10 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
 from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+from discrete_diffusion.models.graph_features import FEATURES
 from discrete_diffusion.models.mixtures import GraphMixture
 
-ALL = ("reach", "resistance", "walks", "cycles")
+ALL = tuple(FEATURES)
 VOCAB = VocabConfig(n_max=6, node_types=("C", "N"), edge_types=("single", "double", "none"))
 NETWORKS = {
     "bd-denoiser": (BDDenoiser, {}),

@@ -89,9 +89,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         save_diagrams(diagrams, request.out, request.picture)
         save_trajectory(drawn.trajectory, request.out, vocab)
         facts = {
-            "num_samples": len(diagrams),
-            "network_calls_per_sample": drawn.network_calls,
-            "seconds": drawn.seconds,
+            **drawn.facts,
             **exactness(trained.approximations(log_weights=drawn.log_weights)),
             **weights,
         }

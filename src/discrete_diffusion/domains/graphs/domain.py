@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, SubCommand
+from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SubCommand
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.structures import STRUCTURES
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
@@ -110,7 +110,7 @@ class Graphs(Domain):
     fixed_keys = ("n_max", "node_types", "edge_types", "node_order")
     sample_options = _SAMPLE
     evaluate_options = _EVALUATE
-    graph_features = ("reach", "resistance", "walks", "cycles")
+    graph_features = GRAPH_FEATURES
     group_titles = {"node": "nodes", "edge": "pairs"}
     sample_files = ("samples.jsonl", "graphml")
     streamed_file = "samples.jsonl"

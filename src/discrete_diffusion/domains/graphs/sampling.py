@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.token_samples import TokenSamples
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.types import SampleOutput
@@ -84,7 +83,7 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
         if structure:
             reasons = trained.approximations(log_weights=drawn.log_weights)
             narrowed = {**exactness(reasons), **narrowed}
-        what, facts = counted(len(graphs), "sample"), _facts(drawn, len(graphs)) | narrowed
+        what, facts = counted(len(graphs), "sample"), drawn.facts | narrowed
         more = structure.weights(drawn.log_weights)
         saved = _written(request, trained, graphs, facts, what, more)
         return replace(saved, log_line=saved.log_line + structure.summary(facts))
@@ -136,7 +135,7 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
             "num_inputs": len(partials),
             "completions": each,
             **exactness(reasons),
-            **_facts(drawn, len(graphs)),
+            **drawn.facts,
             **structure.facts([drawn], given=True),
         }
         what = f"{counted(len(graphs), 'completion')} of {counted(len(partials), 'partial graph')}"
@@ -198,11 +197,3 @@ def _written(
     files = f"{folder / SAMPLES}, {folder / request.picture}"
     summary = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
     return SavedSamples({**facts, **numbers}, summary)
-
-
-def _facts(drawn: TokenSamples, num: int) -> dict[str, Any]:
-    return {
-        "num_samples": num,
-        "network_calls_per_sample": drawn.network_calls,
-        "seconds": drawn.seconds,
-    }

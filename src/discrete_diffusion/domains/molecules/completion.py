@@ -29,37 +29,41 @@ PROPOSALS = 16
 _SIZES, _PLACES, _SCORES, _CHOICE = 30, 31, 32, 33
 
 
-@dataclass(frozen=True)
-class CompletionRequest:
-    """``num`` molecules for each scaffold: of ``size`` atoms, a number or a choice of numbers, or
-    of sizes drawn from ``size_counts``, how many molecules of each size were trained on."""
+def completed_sizes(
+    scaffolds: Sequence[Scaffold],
+    num: int,
+    size_counts: Sequence[int],
+    *,
+    seed: int,
+    size: int | Sequence[int] | None = None,
+) -> list[list[int]]:
+    """Atoms of the ``num`` molecules for each scaffold, at least one more than it has: ``size``, a
+    number or a choice of numbers, or drawn from ``size_counts``, how many molecules of each size
+    were trained on.
 
-    num: int
-    size_counts: Sequence[int]
-    size: int | Sequence[int] | None = None
-
-    def sizes(self, scaffold: Scaffold, *entropy: int) -> list[int]:
-        """Atoms of the molecules for one scaffold, at least one more than it has.
-
-        Raises ``ValueError`` if no size leaves room for it."""
+    Raises ``ValueError`` if no size leaves room for one."""
+    found = []
+    for k, scaffold in enumerate(scaffolds):
         least = len(scaffold) + 1
-        if isinstance(self.size, int):
-            if self.size < least:
-                raise ValueError(
-                    f"num_atoms={self.size}: the scaffold of line {scaffold.line} has "
-                    f"{len(scaffold)} atoms; ask for {least} or more"
-                )
-            return [self.size] * self.num
+        if isinstance(size, int) and size < least:
+            raise ValueError(
+                f"num_atoms={size}: the scaffold of line {scaffold.line} has {len(scaffold)} "
+                f"atoms; ask for {least} or more"
+            )
+        if isinstance(size, int):
+            found.append([size] * num)
+            continue
         counts = [
-            count if n >= least and (self.size is None or n in self.size) else 0
-            for n, count in enumerate(self.size_counts)
+            count if n >= least and (size is None or n in size) else 0
+            for n, count in enumerate(size_counts)
         ]
         if not any(counts):
             raise ValueError(
                 f"the scaffold of line {scaffold.line} has {len(scaffold)} atoms, and no molecule "
                 f"that was trained on has more; ask for a number, num_atoms={least}"
             )
-        return sample_sizes(counts, self.num, make_generator(*entropy)).tolist()
+        found.append(sample_sizes(counts, num, make_generator(seed, _SIZES, k)).tolist())
+    return found
 
 
 @dataclass(frozen=True)
@@ -87,41 +91,40 @@ class Completed:
 def complete(
     model: Model,
     scaffolds: Sequence[Scaffold],
+    sizes: Sequence[Sequence[int]],
     vocab: VocabConfig,
-    request: CompletionRequest,
     *,
     node_order: str,
     seed: int,
 ) -> Completed:
-    """Molecules that contain each scaffold, as many and of such sizes as are requested.
+    """Molecules that contain each scaffold, one of each of its ``sizes``.
 
     A model that knows molecules in random order takes the scaffold in the first slots: the exact
     conditional, where the sampler is exact. One of the order of SMILES has to be given the place of
     the scaffold's atoms stand: ``PROPOSALS`` walks over them, spread over random slots, are weighed
     by the model's probability of what they fix, and one is sampled: an approximation.
 
-    Raises ``ValueError`` for another order, and for a scaffold that no size leaves room for.
+    Raises ``ValueError`` for another order.
     """
     if node_order not in ("random", SMILES_ORDER):
         raise ValueError(
             f"given=FILE takes a model of data.node_order=random or {SMILES_ORDER}; this one has "
             f"{node_order}"
         )
-    rows = [scaffold for scaffold in scaffolds for _ in range(request.num)]
-    each = [request.sizes(scaffold, seed, _SIZES, k) for k, scaffold in enumerate(scaffolds)]
-    sizes = list(chain(*each))
+    rows = [scaffold for scaffold, each in zip(scaffolds, sizes, strict=True) for _ in each]
+    num_atoms = list(chain(*sizes))
     chooser = None if node_order == "random" else random.Random(f"{seed} {_PLACES}")
     proposals = 1 if chooser is None else PROPOSALS
     placed = [
         _placed(scaffold, size, vocab, chooser)
-        for scaffold, size in zip(rows, sizes, strict=True)
+        for scaffold, size in zip(rows, num_atoms, strict=True)
         for _ in range(proposals)
     ]
     partial = torch.tensor([place.tokens for place in placed])
     if proposals > 1:
         chosen = _chosen(_log_weights(model, partial, vocab, seed).view(-1, proposals), seed)
         partial, placed = partial[chosen], [placed[row] for row in chosen.tolist()]
-    real = vocab.real_positions(torch.tensor(sizes))
+    real = vocab.real_positions(torch.tensor(num_atoms))
     drawn = complete_tokens(model, partial, real, entropy=(seed,))
     molecules = [
         _as_given(molecule, place.order, place.slots)

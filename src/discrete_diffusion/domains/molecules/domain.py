@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain, SubCommand
+from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SubCommand
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 _STRUCTURE = Option(
     "structure",
-    "valence: no atom gets more bonds than its type takes, for bonds and atoms are narrowed as "
-    "they are drawn; samples get weights that undo what this tilts; null narrows nothing",
+    "valence: no atom gets more bonds than its type takes; connected: and the molecule is one "
+    "piece, for bonds and atoms are narrowed as they are drawn; samples get weights that undo what "
+    "this tilts; null narrows nothing",
     registry=STRUCTURES,
 )
 _SAMPLE = (
@@ -93,7 +94,7 @@ class Molecules(Domain):
     data_sets = {"molecules": "tokens", "qm9": "tokens", "zinc": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     fixed_keys = ("atoms", "n_max", "charges", "node_order")
-    graph_features = ("reach", "resistance", "walks", "cycles")
+    graph_features = GRAPH_FEATURES
     group_titles = {"node": "atoms", "edge": "bonds"}
     streamed_file = "samples.jsonl"
     sample_files = ("samples.smi", "samples.jsonl")

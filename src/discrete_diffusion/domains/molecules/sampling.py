@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.molecules.completion import PROPOSALS, CompletionRequest, complete
+from discrete_diffusion.domains.molecules.completion import PROPOSALS, complete, completed_sizes
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed, decode
@@ -62,7 +62,7 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
     structure = Structure.requested(request, STRUCTURES, vocab)
 
     def lines(rows: Tensor, output: SampleOutput) -> str:
-        return lines_of(decode(output.x0, vocab), structure.metadata(output.log_weights))
+        return lines_of(decode(output.x0, vocab), **structure.weights(output.log_weights))
 
     with trained.sharing() as shard:
         model = structure.on(trained.on(shard, lines))
@@ -70,16 +70,12 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
     molecules = decode(drawn.tokens, vocab) if len(drawn.tokens) else []
 
     def write() -> SavedSamples:
-        facts = {
-            "num_samples": len(molecules),
-            "network_calls_per_sample": drawn.network_calls,
-            "seconds": drawn.seconds,
-        }
+        facts = drawn.facts
         if structure:
             facts |= exactness(trained.approximations(log_weights=drawn.log_weights))
             facts |= structure.facts([drawn])
-        what, metadata = counted(len(molecules), "sample"), structure.metadata(drawn.log_weights)
-        saved = write_sampled(request, what, molecules, facts, metadata)
+        what, more = counted(len(molecules), "sample"), structure.weights(drawn.log_weights)
+        saved = write_sampled(request, what, molecules, facts, more)
         return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(molecules, write)
@@ -94,15 +90,17 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     data = trained.data_config
     scaffolds = read_scaffolds(request.given, vocab, keep_charges=data.charges == "kept")
     structure = Structure.requested(request, STRUCTURES, vocab)
-    _check_scaffolds(scaffolds, structure, vocab, request)
     size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
     each = COMPLETIONS if request.completions is None else request.completions
+    sizes = completed_sizes(scaffolds, each, trained.size_counts, seed=request.seed, size=size)
+    for scaffold, several in zip(scaffolds, sizes, strict=True):
+        _check_scaffold(scaffold, several, structure, vocab, request)
     with trained.sharing() as shard:
         completed = complete(
             structure.on(trained.on(shard)),
             scaffolds,
+            sizes,
             vocab,
-            CompletionRequest(each, trained.size_counts, size),
             node_order=data.node_order,
             seed=request.seed,
         )
@@ -121,32 +119,32 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
             "num_inputs": len(scaffolds),
             "completions": each,
             **exactness(reasons),
-            "num_samples": len(completed.molecules),
-            "network_calls_per_sample": completed.drawn.network_calls,
-            "seconds": completed.drawn.seconds,
+            **completed.drawn.facts,
             **structure.facts([completed.drawn], given=True),
         }
         what = f"{counted(len(completed.molecules), 'completion')} of "
         what += counted(len(scaffolds), "scaffold")
-        metadata = structure.metadata(completed.drawn.log_weights, given=completed.lines)
-        saved = write_sampled(request, what, completed.molecules, facts, metadata)
+        more = {"given": completed.lines, **structure.weights(completed.drawn.log_weights)}
+        saved = write_sampled(request, what, completed.molecules, facts, more)
         return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(completed.molecules, write)
 
 
-def _check_scaffolds(
-    scaffolds: Sequence[Scaffold],
+def _check_scaffold(
+    scaffold: Scaffold,
+    sizes: Sequence[int],
     structure: Structure,
     vocab: VocabConfig,
     request: SampleRequest,
 ) -> None:
-    """``ValueError`` naming the line of a scaffold that no molecule of the structure contains."""
-    for scaffold in scaffolds:
-        slots = list(range(len(scaffold)))
-        tokens = torch.tensor([scaffold.tokens(slots, slots, len(slots) + 1, vocab)])
-        place = place_of_line(request.given, scaffold.line)
-        structure.check_given(tokens, vocab.mask_id, [place])
+    """``ValueError`` naming the line if no molecule of the structure and one of the sizes contains
+    it."""
+    slots, several = list(range(len(scaffold))), sorted({*sizes})
+    tokens = torch.tensor([scaffold.tokens(slots, slots, size, vocab) for size in several])
+    place = place_of_line(request.given, scaffold.line)
+    places = [f"{place}, in a molecule of {size} atoms" for size in several]
+    structure.check_given(tokens, vocab.mask_id, places)
 
 
 def write_sampled(
@@ -154,14 +152,13 @@ def write_sampled(
     what: str,
     molecules: Sequence[Molecule],
     facts: dict[str, Any],
-    metadata: Sequence[Mapping[str, Any]],
+    more: Mapping[str, Sequence[Any]],
 ) -> SavedSamples:
-    """Write the files, and log a line about them. ``metadata``: of each; ``given``, of completions,
-    is the line of what was given."""
+    """Write the files, and log a line about them. ``more``: what is written beside each, by key;
+    ``given``, of completions, is the line of what was given."""
     folder = request.out
-    refused = write_molecules(molecules, folder, metadata)
-    completed = bool(metadata) and "given" in metadata[0]
-    legends = [f"line {each['given']}" for each in metadata] if completed else None
+    refused = write_molecules(molecules, folder, **more)
+    legends = [f"line {line}" for line in more["given"]] if "given" in more else None
     plot_molecules(molecules[:MAX_DRAWN], folder / request.picture, legends)
     if refused:
         logger.info(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 STRUCTURES: Registry[Callable[[VocabConfig], Narrowing]] = Registry(
     "structure",
     "discrete_diffusion.molecule_structures",
-    {"valence": LazyEntry("discrete_diffusion.domains.molecules.valence:Valence")},
+    {
+        "valence": LazyEntry("discrete_diffusion.domains.molecules.valence:Valence"),
+        "connected": LazyEntry("discrete_diffusion.domains.molecules.connected:ConnectedValence"),
+    },
 )
 register_structure = STRUCTURES.register

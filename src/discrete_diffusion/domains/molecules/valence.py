@@ -9,7 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, sanitised
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.sampling.narrowing import Narrowing
+from discrete_diffusion.sampling.graph_structures.narrowings import GraphNarrowing
 
 _UNLIMITED = 12
 """Bonds of an atom, after which it is taken to have no limit, such as a metal or ``*``."""
@@ -29,7 +29,7 @@ def most_bonds(atom: str) -> int:
     return 10**6
 
 
-class Valence(Narrowing):
+class Valence(GraphNarrowing):
     """The orders of an atom's bonds add up to at most ``most_bonds`` of its type.
 
     An order is excluded if it is more than what one of the ends has left; of an end that is MASK,
@@ -39,12 +39,8 @@ class Valence(Narrowing):
     bond before was allowed beyond it: there is no dead end.
     """
 
-    shuffles = True
-    narrows_order = False
-
     def __init__(self, vocab: VocabConfig) -> None:
-        self.vocab = vocab
-        self._slots = vocab.edge_positions
+        super().__init__(vocab)
         self._order = torch.zeros(vocab.vocab_size, dtype=torch.long)  # of a bond, else 0
         for kind in range(vocab.no_edge):
             self._order[vocab.edge_offset + kind] = BONDS.index(vocab.edge_types[kind]) + 1
@@ -56,38 +52,37 @@ class Valence(Narrowing):
         allowed = torch.ones(len(x), vocab.vocab_size, dtype=torch.bool)
         is_atom = position < vocab.n_max
         atoms, pairs = (rows.nonzero().squeeze(1) for rows in (is_atom, ~is_atom))
-        if len(atoms):
-            used = self._used(x[atoms], position[atoms])
-            allowed[atoms, : vocab.num_node_types] = used.unsqueeze(1) <= self._takes
-        if len(pairs):
-            ends = torch.tensor(vocab.endpoints)[position[pairs] - vocab.n_max]
-            left = torch.minimum(*(self._left(x[pairs], end) for end in ends.unbind(dim=1)))
-            allowed[pairs] = self._order <= left.unsqueeze(1)
+        used = self.used(x[atoms], position[atoms].unsqueeze(1))
+        allowed[atoms, : vocab.num_node_types] = used <= self._takes
+        left = self.left(x[pairs], self.ends[position[pairs] - vocab.n_max])
+        allowed[pairs] = self._order <= left.amin(dim=1, keepdim=True)
         return allowed.to(device)
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
         """An atom with too many bonds."""
         x = x.cpu()
+        nodes = torch.arange(self.vocab.n_max).expand(len(x), -1)
         found: dict[int, str] = {}
-        for node in range(self.vocab.n_max):
-            nodes = torch.full((len(x),), node)
-            for row in (self._left(x, nodes) < 0).nonzero().squeeze(1).tolist():
-                kind, used = int(x[row, node]), int(self._used(x[row : row + 1], nodes[:1]))
-                known = kind < self.vocab.num_node_types
-                name = self.vocab.node_types[kind] if known else "of any type"
-                most = int(self._takes[kind] if known else self._takes.max())
-                found.setdefault(
-                    row, f"atom {node} ({name}) has bonds of total order {used}, more than {most}"
-                )
+        for row, node in (self.left(x, nodes) < 0).nonzero().tolist():
+            kind, used = int(x[row, node]), int(self.used(x[row : row + 1], nodes[:1, [node]]))
+            known = kind < self.vocab.num_node_types
+            name = self.vocab.node_types[kind] if known else "of any type"
+            most = int(self._takes[kind] if known else self._takes.max())
+            found.setdefault(
+                row, f"atom {node} ({name}) has bonds of total order {used}, more than {most}"
+            )
         return found
 
-    def _used(self, x: Tensor, node: Tensor) -> Tensor:
-        """Int[R]: total order of the bonds of ``node`` Int[R]."""
-        return self._order[x.gather(1, self._slots[node])].sum(dim=1)
+    def used(self, x: Tensor, nodes: Tensor) -> Tensor:
+        """Int[R, K]: total order of the bonds of K ``nodes`` Int[R, K] of each molecule."""
+        around = self.slots[nodes]  # (R, K, n_max)
+        tokens = x.gather(1, around.flatten(1)).view_as(around)
+        return self._order[tokens].sum(dim=2)
 
-    def _left(self, x: Tensor, node: Tensor) -> Tensor:
-        """Int[R]: what ``node`` Int[R] has left; MASK what it may have at most, PAD anything."""
-        kind = x.gather(1, node.unsqueeze(1)).squeeze(1)
+    def left(self, x: Tensor, nodes: Tensor) -> Tensor:
+        """Int[R, K]: what ``nodes`` Int[R, K] have left; MASK what it may have at most, PAD
+        anything."""
+        kind = x.gather(1, nodes)
         known = kind < self.vocab.num_node_types
         takes = torch.where(known, self._takes[kind.where(known, 0)], self._takes.max())
-        return takes - self._used(x, node)
+        return takes - self.used(x, nodes)

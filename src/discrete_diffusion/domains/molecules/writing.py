@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +38,19 @@ def as_json(molecule: Molecule) -> dict[str, Any]:
     return facts
 
 
-def lines_of(
-    molecules: Iterable[Molecule], metadata: Iterable[Mapping[str, Any]] | None = None
-) -> str:
-    """A line of JSON each, see ``as_json``. ``metadata``: further facts of each."""
-    objects = [as_json(molecule) for molecule in molecules]
-    if metadata is not None:
-        objects = [{**found, **more} for found, more in zip(objects, metadata, strict=True)]
-    return "".join(f"{json.dumps(each)}\n" for each in objects)
+def lines_of(molecules: Iterable[Molecule], **more: Sequence[Any]) -> str:
+    """A line of JSON each, see ``as_json``. ``more``: further keys, a value for each molecule."""
+    records = [as_json(molecule) for molecule in molecules]
+    for key, values in more.items():
+        for record, value in zip(records, values, strict=True):
+            record[key] = value
+    return "".join(f"{json.dumps(record)}\n" for record in records)
 
 
-def write_molecules(
-    molecules: Sequence[Molecule],
-    folder: Path,
-    metadata: Sequence[Mapping[str, Any]] | None = None,
-) -> int:
+def write_molecules(molecules: Sequence[Molecule], folder: Path, **more: Sequence[Any]) -> int:
     """``samples.jsonl``, all of them, and ``samples.smi``, a SMILES per line of those that have
     one, with the number of its line in the other file. Returns how many have none."""
-    lines = lines_of(molecules, metadata)
+    lines = lines_of(molecules, **more)
     smiles = [json.loads(line)["smiles"] for line in lines.splitlines()]
     write_text(folder / GRAPH_FILE, lines)
     listed = [f"{text} {k}\n" for k, text in enumerate(smiles, start=1) if text is not None]

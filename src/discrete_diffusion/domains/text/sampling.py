@@ -36,13 +36,7 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
         write_texts(path, texts)
-        facts = {
-            "num_samples": len(texts),
-            "network_calls_per_sample": drawn.network_calls,
-            "seconds": drawn.seconds,
-        }
-        return SavedSamples(
-            facts, f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s; {path}"
-        )
+        what = counted(len(texts), "sample")
+        return SavedSamples(drawn.facts, f"{what} in {drawn.seconds:.1f} s; {path}")
 
     return Samples(texts, write)

@@ -20,6 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import (
     unknown_pairs,
 )
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
+from discrete_diffusion.evaluation.json_values import finite
 from discrete_diffusion.sampling.particles import effective_number
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Way:
             return [*diagrams]
         return [
             replace(diagram, metadata={**diagram.metadata, "log_weight": weight})
-            for diagram, weight in zip(diagrams, log_weights.tolist(), strict=True)
+            for diagram, weight in zip(diagrams, finite(log_weights.tolist()), strict=True)
         ]
 
     def facts(self, log_weights: Tensor, work: SolverWork) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from discrete_diffusion.domains.graphs.planarity import is_planar
 from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.sampling.graph_structures.planarity import is_planar
 from discrete_diffusion.sampling.narrowing import Narrowing
 
 _LEAST_EDGES = 9
@@ -31,7 +31,7 @@ class GraphNarrowing(Narrowing):
     def __init__(self, vocab: VocabConfig) -> None:
         self.vocab = vocab
         self.ends = torch.tensor(vocab.endpoints, dtype=torch.long).reshape(-1, 2)
-        self._slots = vocab.edge_positions
+        self.slots = vocab.edge_positions
 
     def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
         """Bool[R]: may the pair (i, j), Int[R] each, of the graphs x Int[R, L] have an edge?"""
@@ -129,13 +129,13 @@ class Connected(GraphNarrowing):
         if len(rows):
             linked = self.may_be_edge(self.pairs(x[rows]))
             i, j = i[rows], j[rows]
-            linked[torch.arange(len(rows)), self._slots[i, j] - self.vocab.n_max] = False
+            linked[torch.arange(len(rows)), self.slots[i, j] - self.vocab.n_max] = False
             allowed[rows] = self.are_joined(linked, i, j)
         return allowed
 
     def _may_be_near(self, x: Tensor, node: Tensor) -> Tensor:
         """Bool[R, n_max]: the other nodes that ``node`` Int[R] has an edge to, or may have."""
-        found = self.may_be_edge(x.gather(1, self._slots[node]))
+        found = self.may_be_edge(x.gather(1, self.slots[node]))
         return found.scatter(1, node.unsqueeze(1), False)
 
     def is_possible(self, x: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""Narrowings of samples that are graphs, whatever their nodes and edges stand for."""
