@@ -198,7 +198,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def sample_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
         """Sample the tokens at N positions from their D, which is tempered, narrowed and cut here.
 
-        The draft gets them with their weights and probabilities.
+        The draft gets them with their weights and probabilities; of tokens that are known
+        (``Draft.known``) the log of their probabilities.
 
         Args:
             draft: the samples so far.
@@ -206,13 +207,17 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             log_d0: Float[N, V], the network's log D there, row by row.
         """
         rows, position = where.nonzero(as_tuple=True)
+        if draft.known is not None:
+            known = draft.known[where]
+            draft.write(where, known, _log_prob_of(known, self.shaped(log_d0, None)[0]))
+            return
         u = self.uniform(draft, where)
         if draft.narrowing is None:
             support = None if draft.support is None else draft.legal_at(rows, position)
             log_d0, log_kept = self.shaped(log_d0, support)
             tokens = pick(log_d0, u)
             draft.write(where, tokens, log_kept)
-            draft.probs[where] = _prob_of(tokens, log_d0)
+            draft.probs[where] = _log_prob_of(tokens, log_d0).exp()
             return
         turn = _turns(draft, where)
         for k in range(1, int(turn.max()) + 1):
@@ -255,7 +260,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             if draft.narrowing.probes:
                 log_kept += self._probed(draft, rows, position, shaped, ~refused & ~dead)
             draft.log_weights[rows[~refused]] += log_kept[~refused]
-            draft.probs[rows, position] = _prob_of(tokens, shaped)
+            draft.probs[rows, position] = _log_prob_of(tokens, shaped).exp()
             draft.num_forced[rows] += refused & ~counted
             counted = refused[refused]
             support = support[refused].scatter(-1, tokens[refused].unsqueeze(-1), False)
@@ -376,6 +381,6 @@ def _turns(draft: Draft, where: Tensor) -> Tensor:
     return turn[where]
 
 
-def _prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:
-    """Probabilities Float64[N] of the tokens Int[N], under log-probabilities Float[N, V]."""
-    return log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double().exp()
+def _log_prob_of(tokens: Tensor, log_probs: Tensor) -> Tensor:
+    """log p Float64[N] of the tokens Int[N], under log-probabilities Float[N, V]."""
+    return log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()

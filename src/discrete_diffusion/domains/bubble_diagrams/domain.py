@@ -11,7 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import CO
 from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, vocabulary_named
 from discrete_diffusion.domains.domain import Domain, SubCommand
-from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -151,6 +151,8 @@ _EVALUATE = (
         of_files=True,
     ),
     TIME_BINS,
+    LIKELIHOOD,
+    ORDERS,
     Option(
         "n_max",
         "files: rooms a plan may have; with a checkpoint, what it was trained for counts",

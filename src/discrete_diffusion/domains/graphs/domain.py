@@ -10,7 +10,7 @@ from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.structures import STRUCTURES
-from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -89,6 +89,8 @@ _EVALUATE = (
         of_files=True,
     ),
     TIME_BINS,
+    LIKELIHOOD,
+    ORDERS,
     Option(
         "skip_invalid",
         "files: true leaves out graphs that cannot be read, and counts them",

@@ -9,7 +9,7 @@ from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain, SubCommand
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
-from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -66,6 +66,8 @@ _EVALUATE = (
     ),
     Option("seeds", "sampling seeds seed, seed + 1, ...; null is 1", least=1),
     TIME_BINS,
+    LIKELIHOOD,
+    ORDERS,
     Option(
         "charges",
         "files: of reference and training, kept: N+ is another type than N | ignored: it is N",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import DATA, TIME_BINS
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -27,7 +27,7 @@ class Text(Domain):
     data_files = ("path", "train_path", "val_path", "test_path")
     streamed_file = "samples.txt"
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
-    evaluate_options = (DATA, TIME_BINS)
+    evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS)
     fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
 
     def complete(self, data: DictConfig) -> None:
