@@ -13,6 +13,7 @@ from discrete_diffusion.algorithms.base import Algorithm, eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.values import are_whole_numbers
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -29,38 +30,39 @@ Order = str | Sequence[int]
 """A name, or all positions, the first to reveal first."""
 
 
-def order_sampler(algorithm: TokenAlgorithm, order: Order) -> EntropyBounded | None:
+def order_sampler(
+    algorithm: TokenAlgorithm, order: Order, key: str = "likelihood"
+) -> EntropyBounded | None:
     """The sampler whose likelihood an order has: ``entropy-bounded`` of budget 0, one token a call
     but for those that are certain; None for ``own_order``, whose -log p is the algorithm's loss.
 
-    Raises ``ValueError``, naming the key ``likelihood`` and what to do, for an order that leads to
-    a sample by many paths, an unknown one, and a model that does not sample in that order.
+    Raises ``ValueError``, naming the ``key`` and what to do, for an order that leads to a sample by
+    many paths, an unknown one, and a model that does not sample in that order.
     """
     name, own = order if isinstance(order, str) else None, own_order(algorithm)
     known = ONE_PATH if own is None else (own,)
     if name in READ_TOKENS:
         raise ValueError(
-            f"likelihood={name}: this order compares tokens that are sampled already, so that many "
+            f"{key}={name}: this order compares tokens that are sampled already, so that many "
             f"paths lead to a sample; choose {' or '.join(known)}"
         )
     if name in ("random", FirstHitting.name):
         raise ValueError(
-            f"likelihood={name}: every order of the tokens leads to a sample; orders=K bounds "
-            "-log p by K of them"
+            f"{key}={name}: every order of the tokens leads to a sample; evaluate with orders=K, "
+            "which bounds -log p by K of them"
         )
     if own is not None and order != own:
         raise ValueError(
-            f"likelihood={order}: {algorithm.name} samples in an order of its own; set "
-            f"likelihood={own}"
+            f"{key}={order}: {algorithm.name} samples in an order of its own; set {key}={own}"
         )
     if own is not None:
         return None
-    if name is not None and name not in known:
+    if name not in known and not (isinstance(order, Sequence) and are_whole_numbers(order)):
         raise ValueError(
-            f"{unknown_name('likelihood', name, known)}; approximate samplers reach a sample by "
+            f"{unknown_name(key, order, known)}; approximate samplers reach a sample by "
             "many paths and have no likelihood"
         )
-    refuse_other_noise(algorithm, f"likelihood={order}")
+    refuse_other_noise(algorithm, f"{key}={order}")
     sampler = EntropyBounded(order=order, budget=0.0)
     sampler.check(algorithm)
     return sampler

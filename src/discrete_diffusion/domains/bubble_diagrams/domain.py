@@ -15,6 +15,7 @@ from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BIN
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -225,13 +226,8 @@ class BubbleDiagrams(Domain):
         *("trajectory.gif", "trajectory.png"),
     )
     quick = {
-        "num_held_out": 200,
-        "num_samples": 200,
-        "seeds": 1,
-        "floor_draws": 5,
-        "verdicts": 50,
-        "bound_draws": 1,
-        "time_bins": 5,
+        **{"num_held_out": 200, "num_samples": 200, "seeds": 1, "floor_draws": 5},
+        **{"verdicts": 50, "bound_draws": 1, "time_bins": 5},
     }
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
@@ -266,6 +262,11 @@ class BubbleDiagrams(Domain):
         from discrete_diffusion.domains.bubble_diagrams.work import build_test_plans
 
         return build_test_plans(data, self.graph(data))
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.bubble_diagrams.work import encode
+
+        return encode(samples, self.graph(data)).x0
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.work import AdjacencyReport, DiagramReport

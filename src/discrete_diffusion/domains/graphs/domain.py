@@ -14,6 +14,7 @@ from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BIN
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -157,6 +158,11 @@ class Graphs(Domain):
         from discrete_diffusion.domains.graphs.work import build_test_graphs
 
         return build_test_graphs(data, self.graph(data))
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.graphs.work import encode_graphs
+
+        return encode_graphs(samples, self.graph(data)).x0
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.graphs.work import GraphReport

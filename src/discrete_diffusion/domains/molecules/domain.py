@@ -13,6 +13,7 @@ from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BIN
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -124,6 +125,11 @@ class Molecules(Domain):
         from discrete_diffusion.domains.molecules.work import build_molecules
 
         return build_molecules(data, self.graph(data))
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.molecules.work import encode
+
+        return encode(samples, self.graph(data)).x0
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.molecules.work import MoleculeReport

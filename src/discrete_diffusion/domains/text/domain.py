@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
@@ -10,6 +11,7 @@ from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BIN
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -44,6 +46,11 @@ class Text(Domain):
         from discrete_diffusion.domains.text.work import build_test_text
 
         return build_test_text(data)
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.text.work import encode_texts
+
+        return encode_texts(data, samples)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.text.work import TextReport
