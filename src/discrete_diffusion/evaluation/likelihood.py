@@ -185,7 +185,7 @@ def measure_orders(
         return random_order_log_probs(model.algorithm, some, draws[k][rows])
 
     log_p = torch.stack(_measured(model, [batch for batch, _ in forms], score, "orders"))  # (K, M)
-    by_number = {n: _of_groups(log_p, n) for n in numbers_up_to(num)}
+    by_number = {n: bound_of_orders(log_p, n) for n in numbers_up_to(num)}
     made = {n: _bounds(bound, forms[0][0]) for n, bound in by_number.items()}
     gains = {n: by_number[1] - bound for n, bound in by_number.items()}
     return BoundByOrders(
@@ -199,8 +199,9 @@ def numbers_up_to(num: int) -> list[int]:
     return [*(2**k for k in range((num - 1).bit_length())), num]
 
 
-def _of_groups(log_p: Tensor, num: int) -> Tensor:
-    """-log mean p over groups of ``num`` of the orders of Float64[K, M], mean over groups: [M]."""
+def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
+    """-log of the mean p of ``num`` orders: Float64[M], the mean over as many groups as there are
+    among the K of ``log_p`` Float64[K, M]."""
     groups = log_p[: len(log_p) // num * num].unflatten(0, (-1, num))
     return (math.log(num) - groups.logsumexp(dim=1)).mean(dim=0)
 
