@@ -55,6 +55,8 @@ def test_each_kind_of_data_encodes_what_it_samples():
         Text().tokens(data, ["a", "abcabca"])
     with pytest.raises(ValueError, match=r"samples\[0\].*'d'"):
         Text().tokens(data, ["d"])
+    with pytest.raises(ValueError, match=r"samples\[0\] holds U\+FFFD.*give tokens"):
+        Text().tokens({"length": 6, "tokens": "bytes"}, ["a\ufffd"])
     graph = {"n_max": 3, "node_types": ["node"], "edge_types": ["edge", "none"]}
     tokens = Graphs().tokens(graph, [TypedGraph((0, 0), ((0, 1, 0),))])
     assert decode_graphs(tokens, Graphs().graph(graph)) == [TypedGraph((0, 0), ((0, 1, 0),))]

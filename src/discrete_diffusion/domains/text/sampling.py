@@ -27,10 +27,16 @@ NUM_SAMPLES = 64
 def encode_texts(data: Mapping[str, Any], texts: Sequence[str]) -> Tensor:
     """Int[M, L]: texts of at most a window each, shorter ones with PAD behind them.
 
-    Raises ``ValueError``, naming the text, for a longer one and an unknown character."""
+    Raises ``ValueError``, naming the text, for a longer one, an unknown character and, of bytes, for
+    what ``decode`` puts in the place of bytes that are no text."""
     vocabulary, length = vocabulary_of(data), int(data["length"])
     tokens = torch.full((len(texts), length), vocabulary.pad_id)
     for k, text in enumerate(texts):
+        if vocabulary.characters is None and "\ufffd" in text:
+            raise ValueError(
+                f"samples[{k}] holds U+FFFD, which stands for bytes that are no UTF-8; give tokens "
+                "Int[M, L]"
+            )
         ids = torch.from_numpy(vocabulary.encode(TextSource(f"samples[{k}]", text)))
         if len(ids) > length:
             raise ValueError(
