@@ -17,6 +17,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams import encode, generate_plans
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import likelihood
@@ -29,6 +30,7 @@ from discrete_diffusion.sampling.likelihood import (
 )
 from discrete_diffusion.sampling.unmasking import ONE_PATH
 from discrete_diffusion.types import Batch
+from tabulated_model import random_diagrams, tabulated_mdlm
 from toy_world import FULL, LENGTH, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation
 
 NUM = 20_000
@@ -40,8 +42,8 @@ PERMUTATIONS = list(itertools.permutations(range(LENGTH)))
 @cache
 def network(name):
     """Wrong in a way that depends on t, or on what is visible; or exact."""
-    process = absorbing("cosine")
-    if name == "told":
+    process = absorbing("per_group" if name == "per group" else "cosine")
+    if name in ("told", "per group"):
         return MDLM(ExactBackbone(process, tilt=3.0), process)
     backbone = OrderDependent(process) if name == "untold" else ExactBackbone(process)
     return MDLM(backbone, process, time_conditioning=False)
@@ -224,7 +226,7 @@ def test_draws_of_orders_are_uniform_and_each_position_is_first_in_turn():
             assert (shares - 0.25).abs().max() < 4 * math.sqrt(0.25 * 0.75 / 4000)
 
 
-@pytest.mark.parametrize("name", ["told", "untold"])
+@pytest.mark.parametrize("name", ["told", "untold", "per group"])
 def test_the_mean_over_orders_is_the_law_of_first_hitting(name):
     world, times = WORLDS["full"], 4000
     batch = repeated(world, times)
@@ -283,5 +285,17 @@ def test_one_order_is_the_plain_bound_and_more_orders_fall_to_the_exact_likeliho
 def test_with_an_exact_network_every_order_says_the_same():
     world = WORLDS["padded"]
     u = order_draws(everything(world).real, 3, (0,))
-    found = random_order_log_probs(network("exact"), everything(world), u)
-    torch.testing.assert_close(found, world.prob.log(), atol=1e-5, rtol=0)
+    for algorithm in (network("exact"), *map(exact, ("meld", "sedd-absorbing", "bd3lm"))):
+        found = random_order_log_probs(algorithm, everything(world), u)
+        torch.testing.assert_close(found, world.prob.log(), atol=1e-5, rtol=0)
+
+
+def test_tokens_that_are_certain_share_a_call():
+    """Of the samples too, so that it stays their law."""
+    algorithm, rows, prob = tabulated_mdlm(random_diagrams(8, 3, seed=0), VocabConfig(n_max=3))
+    calls = record_calls(algorithm)
+    found = order_log_probs(
+        algorithm, Batch(rows, rows != algorithm.layout.pad_id), "most-uncertain"
+    )
+    torch.testing.assert_close(found, prob.log(), atol=1e-5, rtol=0)
+    assert len(calls) < rows.shape[1]

@@ -27,8 +27,8 @@ NUM_SAMPLES = 64
 def encode_texts(data: Mapping[str, Any], texts: Sequence[str]) -> Tensor:
     """Int[M, L]: texts of at most a window each, shorter ones with PAD behind them.
 
-    Raises ``ValueError``, naming the text, for a longer one, an unknown character and, of bytes, for
-    what ``decode`` puts in the place of bytes that are no text."""
+    Raises ``ValueError``, naming the text, for a longer one, an unknown character and, of bytes,
+    for what ``decode`` puts in the place of bytes that are no text."""
     vocabulary, length = vocabulary_of(data), int(data["length"])
     tokens = torch.full((len(texts), length), vocabulary.pad_id)
     for k, text in enumerate(texts):
