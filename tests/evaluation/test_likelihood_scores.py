@@ -28,15 +28,16 @@ from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import Batch
 from graph_worlds import Scattered, every_graph, law_of_any_order, model_of
 
-VOCAB = VocabConfig(n_max=3, node_types=("A", "B"), edge_types=("x",))
+VOCAB = VocabConfig(n_max=4, node_types=("A", "B"), edge_types=("edge", "none"))
 BACKBONE = Scattered(VOCAB)
 """It knows nothing of symmetries: p of a graph depends on the order of its nodes."""
 
 
 def graphs() -> EncodedGraphs:
-    """Some graphs of two and of three nodes."""
-    rows = torch.cat([every_graph(VOCAB, 2)[::2], every_graph(VOCAB, 3)[::9]])
-    num_nodes = (rows[:, :3] != VOCAB.pad_id).sum(dim=1)
+    """Some graphs of two, three and four nodes."""
+    parts = [every_graph(VOCAB, n)[k::step] for n, k, step in ((2, 0, 2), (3, 0, 9), (4, 77, 400))]
+    rows = torch.cat(parts)
+    num_nodes = (rows[:, :4] != VOCAB.pad_id).sum(dim=1)
     return EncodedGraphs(rows, rows != VOCAB.pad_id, num_nodes)
 
 
@@ -67,7 +68,7 @@ def relabellings() -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Of each graph, all n! of them, Int[n!, L], and its real positions."""
     found, parts = graphs(), []
     for x0, real, n in zip(found.x0, found.real, found.num_nodes.tolist(), strict=True):
-        orders = torch.tensor([[*p, *range(n, 3)] for p in itertools.permutations(range(n))])
+        orders = torch.tensor([[*p, *range(n, 4)] for p in itertools.permutations(range(n))])
         sizes = torch.full((len(orders),), n)
         parts.append((relabel(x0.expand(len(orders), -1), sizes, orders, VOCAB), real))
     return parts
@@ -154,9 +155,9 @@ def test_a_likelihood_is_of_the_order_that_nodes_have_and_the_unordered_number_i
         assert less == pytest.approx(float(examples.log_num_orders.mean()), rel=1e-9)
     assert "sampling.order=entropy" in named["likelihood_sampler"]
     assert named[f"nll_{quantity}_entropy_standard_error"] > 0
-    listed = measure_likelihood(model(), data, "test", [5, 4, 3, 2, 1, 0], seed=3).as_dict()
+    listed = measure_likelihood(model(), data, "test", [*range(9, -1, -1)], seed=3).as_dict()
     assert f"nll_{quantity}_given_order" in listed
-    assert "sampling.order=[5,4,3,2,1,0]" in listed["likelihood_sampler"]
+    assert "sampling.order=[9,8,7,6,5,4,3,2,1,0]" in listed["likelihood_sampler"]
 
 
 def test_tables_and_metrics_say_which_number_is_which():
