@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-    from discrete_diffusion.data.base import TokenDataset
+    from discrete_diffusion.data.base import Examples, TokenDataset
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.sampling.model import Model
     from discrete_diffusion.types import Batch
@@ -152,17 +153,17 @@ def measure_likelihood(
 ) -> OrderLikelihood:
     """-log p of the samples of a split in the order that ``data`` has, or one at random."""
     algorithm, sampler = model.algorithm, order_sampler(model.algorithm, order)
-    [(batch, _)] = _forms(data, split, 1, seed)
+    forms = _Forms.of(data, split, 1, seed)
 
-    def score(some: Batch, rows: Tensor, k: int) -> Tensor:
+    def score(some: Batch, draws: Tensor) -> Tensor:
         return order_log_probs(algorithm, some, order)
 
-    [log_p] = _measured(model, [batch], score, "the likelihood")
+    [log_p] = _measured(model, forms, score)
     settings = None if sampler is None else f"sampling={sampler.name} sampling.budget=0"
     return OrderLikelihood(
         order,
         algorithm.name if settings is None else f"{settings} sampling.order={_shown(order)}",
-        _bounds(-log_p, batch).estimate(data.bound),
+        forms.bounds(-log_p).estimate(data.bound),
     )
 
 
@@ -178,18 +179,12 @@ def measure_orders(
     (arXiv 1509.00519). By fewer than ``num`` it is the mean over as many groups of orders as there
     are, which are all used.
     """
-    forms = _forms(data, split, num, seed)
-    draws = [order_draws(batch.real, k, (seed, _DRAWS)) for batch, k in forms]
-
-    def score(some: Batch, rows: Tensor, k: int) -> Tensor:
-        return random_order_log_probs(model.algorithm, some, draws[k][rows])
-
-    log_p = torch.stack(_measured(model, [batch for batch, _ in forms], score, "orders"))  # (K, M)
+    forms = _Forms.of(data, split, num, seed)
+    log_p = _measured(model, forms, partial(random_order_log_probs, model.algorithm))  # (K, M)
     by_number = {n: bound_of_orders(log_p, n) for n in numbers_up_to(num)}
-    made = {n: _bounds(bound, forms[0][0]) for n, bound in by_number.items()}
     gains = {n: by_number[1] - bound for n, bound in by_number.items()}
     return BoundByOrders(
-        {n: bounds.estimate(data.bound) for n, bounds in made.items()},
+        {n: forms.bounds(bound).estimate(data.bound) for n, bound in by_number.items()},
         {n: (float(gain.mean()), standard_error(gain)) for n, gain in gains.items()},
     )
 
@@ -206,38 +201,48 @@ def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
     return (math.log(num) - groups.logsumexp(dim=1)).mean(dim=0)
 
 
-def _forms(data: TokenDataset, split: str, num: int, seed: int) -> list[tuple[Batch, int]]:
-    """The samples of a split, smallest first, ``num`` times, each time in a form of its own if they
-    have several; with the number of the time."""
-    examples = data.splits[split]
-    examples = examples[data.sizes(examples).argsort(stable=True)]
-    return [(data.augment(examples, make_generator(seed, _FORM, k)), k) for k in range(num)]
+@dataclass(frozen=True)
+class _Forms:
+    """Samples of a split, smallest first, ``num`` times, each time in a form of its own if they
+    have several: made when they are read, so that one of them is in memory."""
+
+    data: TokenDataset
+    examples: Examples
+    num: int
+    seed: int
+
+    @classmethod
+    def of(cls, data: TokenDataset, split: str, num: int, seed: int) -> _Forms:
+        examples = data.splits[split]
+        return cls(data, examples[data.sizes(examples).argsort(stable=True)], num, seed)
+
+    def __getitem__(self, k: int) -> Batch:
+        return self.data.augment(self.examples, make_generator(self.seed, _FORM, k))
+
+    def draws(self, k: int) -> Tensor:
+        """Draws of the order of each sample, see ``order_draws``."""
+        return order_draws(self.examples.real, k, (self.seed, _DRAWS))
+
+    def bounds(self, nelbo: Tensor) -> SampleBounds:
+        """Bounds Float64[M] of the samples."""
+        batch = self[0]
+        return SampleBounds(nelbo, batch.real.sum(dim=1), batch.log_num_orders)
 
 
-def _bounds(nelbo: Tensor, batch: Batch) -> SampleBounds:
-    return SampleBounds(nelbo, batch.real.sum(dim=1), batch.log_num_orders)
+def _measured(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tensor]) -> Tensor:
+    """``score`` of samples, on the device, and of the draws of their orders: Float64[num, M]."""
+    shares, found = torch.arange(len(forms.examples)).split(_SHARE), []
 
-
-def _measured(
-    model: Model,
-    batches: list[Batch],
-    score: Callable[[Batch, Tensor, int], Tensor],
-    name: str,
-) -> list[Tensor]:
-    """``score`` of some samples on the device, their rows and the number of their batch, for all
-    samples of every batch: Float64[M] each."""
-    shares = torch.arange(len(batches[0])).split(_SHARE)
-    items = [(k, rows) for k in range(len(batches)) for rows in shares]
-
-    def of(item: tuple[int, Tensor]) -> Tensor:
-        k, rows = item
-        found = score(rows_of(batches[k], rows).to(model.device), rows, k).cpu()
+    def of(batch: Batch, draws: Tensor, rows: Tensor) -> Tensor:
+        scored = score(rows_of(batch, rows).to(model.device), draws[rows]).cpu()
         measuring.advance(model.shard.world_size)
-        return found
+        return scored
 
-    with progress.task(name, len(items), "batches") as measuring:
-        found = model.shard.map(of, items)
-    return [torch.cat(found[k * len(shares) :][: len(shares)]) for k in range(len(batches))]
+    with progress.task("likelihoods", forms.num * len(shares), "batches") as measuring:
+        for k in range(forms.num):
+            share = partial(of, forms[k], forms.draws(k))
+            found.append(torch.cat(model.shard.map(share, shares)))
+    return torch.stack(found)
 
 
 def _shown(order: Order) -> str:
