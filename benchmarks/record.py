@@ -45,6 +45,7 @@ class Page(StrEnum):
     BRIEFS = "briefs.md"
     FLOOR_PLANS = "floor_plans.md"
     GENERATOR = "generator.md"
+    LIKELIHOOD = "likelihood.md"
     MOLECULES = "molecules.md"
     NETWORKS = "results_networks.md"
     OTHER_DATA = "results_other_data.md"

@@ -28,6 +28,7 @@ REFERENCE = {
         "api.loading.load",
         "api.loading.SampleFunction",
         "api.loading.evaluate",
+        "api.likelihood.log_prob",
         "runs.train",
         "runs.compare",
         "checkpoints.sharing.save_pretrained",

@@ -82,9 +82,9 @@ def pick(log_probs: Tensor, u: Tensor) -> Tensor:
     return (cumulative <= threshold).sum(dim=-1)
 
 
-def prob_of(ids: Tensor, log_probs: Tensor) -> Tensor:
-    """Probabilities Float64[N] of the ids Int[N], under log-probabilities Float[N, V]."""
-    return log_probs.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double().exp()
+def log_prob_at(ids: Tensor, log_probs: Tensor) -> Tensor:
+    """Float64[N]: the log-probability of one id of each row, ids Int[N], log_probs Float[N, V]."""
+    return log_probs.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double()
 
 
 @dataclass(frozen=True)

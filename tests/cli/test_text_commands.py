@@ -69,20 +69,29 @@ def test_samples_need_the_checkpoint_alone(text_run, capsys):
 
 
 def test_evaluate_measures_the_model_of_text(text_run):
-    words = ["bound_draws=1", "time_bins=2", "pictures=false", "num_samples=2"]
+    words = ["bound_draws=1", "time_bins=2", "pictures=false", "num_samples=2", "num_held_out=3"]
+    words += ["likelihood=left-to-right", "orders=2"]
     main(["evaluate", f"checkpoint={text_run}/run/checkpoints/best.ckpt", *words])
     metrics = read(Path("evaluation/metrics.json"))
+    assert {"nll_plain_left_to_right", "nelbo_plain_2_orders"} <= set(metrics)
+    assert "nelbo_unordered_left_to_right" not in metrics  # the order is part of a text
     assert metrics["bits_per_character"] > metrics["bits_per_byte"] > 0
     assert "| bits_per_character |" in Path("evaluation/table.md").read_text()
 
 
-def test_a_student_writes_in_three_calls(text_run):
+def test_a_student_writes_in_three_calls(text_run, capsys):
     words = ["algo=distill", f"init.checkpoint={text_run}/run", "calls=3", "algo.components=4"]
     words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
     main(["train", *words])
     main(["sample", "checkpoint=student", "num_samples=2", "out=s"])
     assert read(Path("s/metrics.json"))["network_calls_per_sample"] == 3
     assert read(Path("s/metrics.json"))["exact"] is True  # of its own three calls
+    student = load("student")
+    log_p = student.log_prob(["pigs", "or no pigs"], "plan")
+    assert (log_p < 0).all()
+    with pytest.raises(SystemExit):
+        main(["evaluate", "checkpoint=student", "orders=2"])
+    assert "orders=K: distill has one order" in capsys.readouterr().err
 
 
 def test_evaluate_quickly(text_run):

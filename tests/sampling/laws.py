@@ -152,7 +152,14 @@ def minus_entropy(d: Tensor, token: int) -> float:
     return -float(torch.special.entr(d).sum())
 
 
-SCORES = {"confidence": confidence, "margin": margin, "entropy": minus_entropy}
+SCORES = {
+    "confidence": confidence,
+    "margin": margin,
+    "entropy": minus_entropy,
+    "max-probability": lambda d, token: float(d.max()),
+    "most-uncertain": lambda d, token: -minus_entropy(d, token),
+    "left-to-right": lambda d, token: 0.0,
+}
 
 
 def order_law(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from discrete_diffusion.api.evaluating import evaluate_files, evaluate_model
+from discrete_diffusion.api.likelihood import log_prob
 from discrete_diffusion.api.sampling import sample, trained_model_here
 from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
 from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
@@ -44,7 +45,8 @@ def load(
     """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``.
 
     A ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
-    ``SampleFunction``: ``load(path).sample(num=16)``; ``save_pretrained(folder)`` and
+    ``SampleFunction``: ``load(path).sample(num=16)``; ``log_prob(samples, order)`` is theirs under
+    one sampler, see ``api/likelihood.py``; ``save_pretrained(folder)`` and
     ``push_to_hub("owner/name")`` pass it on, see ``checkpoints/sharing.py``.
 
     The file makes nothing be imported: its own list of modules is read, and not followed.
@@ -69,6 +71,7 @@ def load(
     import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)
     checkpoint = read_checkpoint(path, ema=ema, device=device)
     checkpoint.algorithm.sample = SampleFunction(checkpoint)
+    checkpoint.algorithm.log_prob = partial(log_prob, checkpoint)
     checkpoint.algorithm.save_pretrained = partial(save_pretrained, checkpoint)
     checkpoint.algorithm.push_to_hub = partial(push_to_hub, checkpoint)
     return checkpoint.algorithm

@@ -280,6 +280,21 @@ class Domain(ABC):
         self.complete(data)
         return self.build(data)
 
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        """Samples as tokens.
+
+        Args:
+            data: a completed ``config.data``.
+            samples: as ``load(...).sample`` returns them.
+
+        Returns:
+            Int[M, L].
+
+        Raises:
+            ValueError: a sample does not fit; unless overridden, for all.
+        """
+        raise ValueError(f"samples of {self.title} cannot be encoded; give tokens Int[M, L]")
+
     # -- commands
 
     @abstractmethod

@@ -89,4 +89,16 @@ TIME_BINS = Option(
     "of the bound by time, with a noise sample in each per held-out sample; null is 20",
     least=1,
 )
+LIKELIHOOD = Option(
+    "likelihood",
+    "-log p under the sampler that reveals tokens by entropy, margin, max-probability, "
+    "most-uncertain, left-to-right or [a,list,of,positions]; of a student, plan; see "
+    "docs/likelihood.md; null leaves it out",
+)
+
+ORDERS = Option(
+    "orders",
+    "orders of the tokens, of whose mean likelihood -log is a tighter bound; null leaves it out",
+    least=1,
+)
 """Options of ``evaluate``, for kinds of data whose models of tokens ``measure_model`` measures."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_facts,
     some_held_out,
 )
+from discrete_diffusion.evaluation.likelihood import check_paths, measure_paths, num_path_passes
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import plot_model
@@ -105,19 +106,22 @@ class ModelEvaluation(Evaluation):
         plot_model(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
 
 
-def num_passes(request: EvaluateRequest) -> int:
-    """Number of times that the network sees each held-out sample in ``measure_model``, at most."""
+def num_passes(request: EvaluateRequest, length: int) -> int:
+    """Number of times that the network sees each held-out sample of ``length`` tokens in
+    ``measure_model``, at most."""
     bound_draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
     time_bins = TIME_BINS if request.time_bins is None else request.time_bins
-    return int(bound_draws + time_bins + len(MASKED_SHARES))
+    passes = int(bound_draws + time_bins + len(MASKED_SHARES))
+    return passes + num_path_passes(request, length)
 
 
 def measure_model(
     request: EvaluateRequest, model: Model, data: TokenDataset, split: str
 ) -> ModelScores:
-    """Measure a model as ``request`` says: ``bound_draws``, ``time_bins``, ``seed``."""
+    """Measure a model as ``request`` says: ``bound_draws``, ``time_bins``, ``likelihood``,
+    ``orders``, ``seed``."""
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
-    return score_model(
+    scores = score_model(
         model,
         data,
         split,
@@ -125,6 +129,7 @@ def measure_model(
         time_bins=TIME_BINS if request.time_bins is None else request.time_bins,
         seed=request.seed,
     )
+    return replace(scores, paths=measure_paths(request, model, data, split))
 
 
 def evaluate_token_model(
@@ -135,6 +140,7 @@ def evaluate_token_model(
     """A model of tokens on the split that its checkpoint held out, or on other data, and
     ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without it the model
     by itself."""
+    check_paths(request, trained.algorithm)
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
     if report is None:

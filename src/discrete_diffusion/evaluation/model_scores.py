@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundBySize, blind_bounds, sample_bounds
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
+from discrete_diffusion.evaluation.likelihood import PathScores
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import BoundEstimate
@@ -22,8 +23,8 @@ _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 @dataclass(frozen=True)
 class ModelScores:
     """Measurements of a model on a split. ``by_size``: the bound by size; ``baselines``: the blind
-    and uniform bounds; ``further``: the bound in
-    further units."""
+    and uniform bounds; ``further``: the bound in further units; ``paths``: what was measured along
+    paths of samplers."""
 
     bound: BoundEstimate
     by_size: BoundBySize
@@ -31,6 +32,7 @@ class ModelScores:
     baselines: dict[str, float]
     by_time: BoundByTime
     calibration: Calibration
+    paths: PathScores = field(default_factory=PathScores)
 
     def as_dict(self) -> dict[str, Any]:
         """Scores by name; ``calibration_error_GROUP`` is the mean over masked shares."""
@@ -47,6 +49,7 @@ class ModelScores:
             "calibration": self.calibration.as_dict(),
             "nelbo_by_size": self.by_size.as_dict(),
             "nelbo_by_t": self.by_time.as_dict(),
+            **self.paths.as_dict(),
         }
 
 

@@ -15,6 +15,7 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_facts,
     some_held_out,
 )
+from discrete_diffusion.evaluation.likelihood import check_paths
 from discrete_diffusion.evaluation.model_evaluation import (
     ModelEvaluation,
     measure_model,
@@ -76,6 +77,7 @@ def sample_and_measure(
     follows is stopped. ``also``: measures something else of the model while processes share the
     work, which they do once. ``structure``: of the samples; the bound is of the model itself."""
     structure = structure or Structure(None)
+    check_paths(request, trained.algorithm)
     data, split = some_held_out(request, measured.data, measured.split), measured.split
     with trained.sharing() as shard:
         model = trained.on(shard)
@@ -115,7 +117,8 @@ def _drawn(
         if not logged:
             seconds = time.perf_counter() - start
             drawing = seconds / len(rows) * sets.num * len(sets.seeds)
-            measuring = seconds / float(output.nfe.sum()) * num_passes(request) * num_held_out
+            passes = num_passes(request, model.algorithm.layout.length) * num_held_out
+            measuring = seconds / float(output.nfe.sum()) * passes
             logger.info(
                 "about %.0f s to draw the samples and %.0f s to measure the model",
                 *(drawing, measuring),

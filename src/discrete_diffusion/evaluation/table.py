@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from discrete_diffusion.evaluation.bound import BoundBySize
 from discrete_diffusion.evaluation.intervals import error_text
+from discrete_diffusion.evaluation.likelihood import BoundByOrders, OrderLikelihood
 from discrete_diffusion.evaluation.model_scores import ModelScores
 from discrete_diffusion.types import BoundEstimate
 
@@ -53,7 +54,43 @@ class TableSection:
 def model_sections(scores: ModelScores) -> list[TableSection]:
     """The bound and the calibration errors; the bound by size, if samples differ in size."""
     several = len(scores.by_size.estimates) > 1
-    return [_model_section(scores), *([_by_size_section(scores.by_size)] if several else [])]
+    by_size = [_by_size_section(scores.by_size)] if several else []
+    by_orders = [] if scores.paths.orders is None else [_by_orders_section(scores.paths.orders)]
+    return [_model_section(scores), *by_size, *by_orders]
+
+
+def _by_orders_section(by_orders: BoundByOrders) -> TableSection:
+    rows = []
+    for num, bound in by_orders.bounds.items():
+        _, value, error = bound.headline
+        gain, of_gain = by_orders.below[num]
+        below = f"{gain:.3f} ± {of_gain:.3f}" if num > 1 else ""
+        rows.append(TableRow(str(num), f"{value:.3f} ± {error:.3f}", below))
+    return TableSection(
+        "the bound by number of orders",
+        tuple(rows),
+        heads=("orders", f"nelbo_{by_orders.quantity}", "below one order"),
+    )
+
+
+def _likelihood_rows(found: OrderLikelihood) -> list[TableRow]:
+    nll = found.nll
+    rows = [
+        TableRow(
+            f"nll_{nll.quantity}_{found.name}",
+            f"{nll.per_sample:.3f} ± {nll.standard_error:.3f}",
+            meaning=f"-log p of the sequence under {found.sampler}, nats (± standard error)",
+        )
+    ]
+    if nll.unordered is not None:
+        rows.append(
+            TableRow(
+                f"nelbo_unordered_{found.name}",
+                f"{nll.unordered:.3f} ± {nll.unordered_standard_error:.3f}",
+                meaning="the bound on -log p of the unordered sample that follows, nats",
+            )
+        )
+    return rows
 
 
 def _by_size_section(by_size: BoundBySize) -> TableSection:
@@ -95,6 +132,7 @@ def _model_section(scores: ModelScores) -> TableSection:
         "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
         "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
     }
+    rows += [] if scores.paths.likelihood is None else _likelihood_rows(scores.paths.likelihood)
     rows += [
         TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()
     ]

@@ -41,6 +41,8 @@ class Draft:
     ``frames``: the states to keep, the first one included, or None. ``ancestors``: Int[B], of
         particles, or None.
     ``calls``: those of the network as a command shows them; ``begin_call`` counts one.
+    ``known``: Int[B, L] clean tokens, of a likelihood: what ``TokenSampler.sample_at`` would sample
+        it reads here, and adds the log of its probability to ``log_weights``; None: it samples.
     """
 
     algorithm: TokenAlgorithm
@@ -59,6 +61,7 @@ class Draft:
     frames: list[Tensor] | None = None
     calls: progress.Calls = field(default_factory=progress.Calls)
     ancestors: Tensor | None = None
+    known: Tensor | None = None
 
     @classmethod
     def start(

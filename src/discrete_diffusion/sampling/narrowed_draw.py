@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import neg_inf, pick, prob_of, uniform_draws
+from discrete_diffusion.categorical import neg_inf, pick, uniform_draws
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.narrowing import Narrowing
 
@@ -64,7 +64,7 @@ class NarrowedDraw:
             if narrowing.probes:
                 log_kept += self._probed(rows, position, shaped, ~refused & ~dead)
             draft.log_weights[rows[~refused]] += log_kept[~refused]
-            draft.probs[rows, position] = prob_of(tokens, shaped)
+            draft.probs[rows, position] = log_prob_at(tokens, shaped).exp()
             draft.num_forced[rows] += refused & ~counted
             counted = refused[refused]
             support = support[refused].scatter(-1, tokens[refused].unsqueeze(-1), False)

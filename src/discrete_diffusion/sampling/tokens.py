@@ -12,12 +12,12 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import (
+    log_prob_at,
     log_softmax_on,
     mask_logits,
     neg_inf,
     nucleus,
     pick,
-    prob_of,
     temper,
     uniform_draws,
 )
@@ -197,13 +197,18 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def sample_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
         """Sample the tokens at N positions from their D, which is tempered, narrowed and cut here.
 
-        The draft gets them with their weights and probabilities.
+        The draft gets them with their weights and probabilities; of tokens that are known
+        (``Draft.known``) the log of their probabilities.
 
         Args:
             draft: the samples so far.
             where: Bool[B, L], the N positions.
             log_d0: Float[N, V], the network's log D there, row by row.
         """
+        if draft.known is not None:
+            known = draft.known[where]
+            draft.write(where, known, log_prob_at(known, self.shaped(log_d0, None)[0]))
+            return
         u = self.uniform(draft, where)
         if draft.narrowing is not None:
             NarrowedDraw(draft, draft.narrowing, self.shaped).at(where, log_d0, u)
@@ -213,7 +218,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         log_d0, log_kept = self.shaped(log_d0, support)
         tokens = pick(log_d0, u)
         draft.write(where, tokens, log_kept)
-        draft.probs[where] = prob_of(tokens, log_d0)
+        draft.probs[where] = log_prob_at(tokens, log_d0).exp()
 
     def uniform(self, draft: Draft, where: Tensor) -> Tensor:
         """Uniform random numbers for N positions, of the draft's generator.

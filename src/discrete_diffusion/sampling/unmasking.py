@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -45,15 +45,20 @@ SCORES: dict[str, Callable[[Tensor, Tensor | None, torch.Generator], Tensor]] = 
     "confidence": _drawn_log_prob,
     "margin": _margin,
     "entropy": lambda log_d0, tokens, generator: -entropy_of(log_d0),
+    "max-probability": lambda log_d0, tokens, generator: log_d0.amax(dim=-1),
+    "most-uncertain": lambda log_d0, tokens, generator: entropy_of(log_d0),
+    "left-to-right": lambda log_d0, tokens, generator: torch.zeros_like(log_d0[:, 0]),
     "random": lambda log_d0, tokens, generator: uniform_draws(
         tuple(log_d0.shape[:1]), generator, log_d0.device
     ),
 }
 """Which position to reveal first: the highest score, Float[N], of D at N masked positions, log_d0
 Float[N, V], the tokens Int[N] sampled from it (None unless the score is one of ``READ_TOKENS``) and
-a generator."""
+a generator. Of equal scores the first position."""
 READ_TOKENS = ("confidence",)
 """Scores that read the tokens sampled, not the distributions alone."""
+ONE_PATH = tuple(name for name in SCORES if name not in (*READ_TOKENS, "random"))
+"""Scores by which what is visible decides what comes next: one path leads to each sample."""
 
 
 @dataclass(kw_only=True)
@@ -71,8 +76,8 @@ class Unmasking(TokenSampler):
     """
 
     absorbing_only = True
-    order: str = field(init=False)
-    """The score, one of ``SCORES``."""
+    order: str | Sequence[int] = field(init=False)
+    """The score, one of ``SCORES``; or all positions, the first to reveal first."""
 
     groups_in_turn: bool = False
 
@@ -94,6 +99,15 @@ class Unmasking(TokenSampler):
         the block. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
         how many the block had at first. ``steps``: of the request, or None.
         """
+
+    def score(
+        self, log_d0: Tensor, tokens: Tensor | None, here: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Float[N]: scores of the N MASKs ``here`` Bool[R, L]; other arguments as ``SCORES``."""
+        if isinstance(self.order, str):
+            return SCORES[self.order](log_d0, tokens, generator)
+        turn = torch.tensor(self.order, device=here.device).argsort()
+        return -turn.expand(here.shape)[here]
 
     def run(self, draft: Draft) -> None:
         parts, group = draft.blocks, draft.algorithm.layout.group
@@ -124,7 +138,7 @@ class Unmasking(TokenSampler):
                 sample_categorical(log_d0, draft.generator) if self.order in READ_TOKENS else None
             )
             score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
-            score[here] = SCORES[self.order](log_d0, tokens, draft.generator).double()
+            score[here] = self.score(log_d0, tokens, here, draft.generator).double()
             order = score.argsort(dim=1, descending=True, stable=True)
             number = self.number(wide_d0, here, order, num[rows], draft.steps)
             chosen = (order.argsort(dim=1) < number) & here
@@ -209,17 +223,19 @@ class EntropyBounded(Unmasking):
     have on each other, which is what sampling them independently loses in this call. The first is
     always revealed: budget 0 is one token per call, exact where D is, unless tokens are certain.
 
-    ``order``: ``random``, every order equally likely, as in training; or, as published,
-    ``entropy``, least first, ``margin`` or ``confidence``. Deviation: ``random`` is the default,
+    ``order``: ``random``, every order equally likely, as in training; as published, ``entropy``,
+    least first, ``margin`` or ``confidence``; ``max-probability``, ``most-uncertain`` (of the most
+    entropy), ``left-to-right``; or a list of all positions. Deviation: ``random`` is the default,
     because the others keep less of the distribution of a trained network.
 
-    Raises ``ValueError`` for a negative budget, an unknown order, or if ``steps`` is given.
+    Raises ``ValueError`` for a negative budget, an unknown order, one that is not a list of all
+    positions, or if ``steps`` is given.
     """
 
     name = "entropy-bounded"
 
     budget: float = 1.2
-    order: str = "random"
+    order: str | Sequence[int] = "random"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -227,13 +243,22 @@ class EntropyBounded(Unmasking):
             raise ValueError(
                 f"sampling.budget={self.budget}: expected nats per call, a finite number >= 0"
             )
-        check_name("sampling.order", self.order, SCORES)
+        if isinstance(self.order, str):
+            check_name("sampling.order", self.order, SCORES)
+        else:
+            self.order = [*self.order]
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
         if steps is not None:
             raise ValueError(
                 "entropy-bounded sampling chooses its own number of calls; leave steps unset and "
                 "set sampling.budget"
+            )
+        length = algorithm.layout.length
+        if not isinstance(self.order, str) and sorted(self.order) != [*range(length)]:
+            raise ValueError(
+                f"order={[*self.order]}: expected every position from 0 to {length - 1} "
+                f"once, or one of {', '.join(SCORES)}"
             )
         super().check(algorithm, steps)
 

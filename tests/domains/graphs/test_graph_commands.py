@@ -136,9 +136,13 @@ def test_evaluate_a_checkpoint(run, capsys):
             "out=other",
             f"reference={run}/samples.jsonl",
             "kernel=emd",
+            "likelihood=margin",
+            "orders=3",
         ]
     )
     metrics = read("other/metrics.json")
+    assert metrics["nelbo_by_orders"]["orders"] == [1, 2, 3]
+    assert "nll_ordered_random_margin" in metrics
     assert (metrics["kernel"], metrics["num_held_out_available"]) == ("emd", 6)
 
 

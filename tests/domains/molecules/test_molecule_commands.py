@@ -157,8 +157,9 @@ def test_scaffolds_that_cannot_be_completed_are_named(run, capsys, text, error):
 
 def test_a_model_is_evaluated(run):
     words = ["num_samples=20", "seeds=2", "bound_draws=1", "time_bins=2"]
-    main(["evaluate", f"checkpoint={run}", *words, "out=e"])
+    main(["evaluate", f"checkpoint={run}", *words, "likelihood=entropy", "orders=2", "out=e"])
     metrics = read("e/metrics.json")
+    assert {"nelbo_unordered_entropy", "nelbo_unordered_2_orders"} <= set(metrics)
     assert {"valid", "valid_corrected", "nspdk_mmd_corrected", "valid_training"} <= set(metrics)
     assert len(metrics["per_seed"]["valid"]) == 2
     assert metrics["valid_training"] == 1

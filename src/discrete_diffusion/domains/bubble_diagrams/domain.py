@@ -11,10 +11,11 @@ from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import CO
 from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, vocabulary_named
 from discrete_diffusion.domains.domain import Domain, SubCommand
-from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -151,6 +152,8 @@ _EVALUATE = (
         of_files=True,
     ),
     TIME_BINS,
+    LIKELIHOOD,
+    ORDERS,
     Option(
         "n_max",
         "files: rooms a plan may have; with a checkpoint, what it was trained for counts",
@@ -223,13 +226,8 @@ class BubbleDiagrams(Domain):
         *("trajectory.gif", "trajectory.png"),
     )
     quick = {
-        "num_held_out": 200,
-        "num_samples": 200,
-        "seeds": 1,
-        "floor_draws": 5,
-        "verdicts": 50,
-        "bound_draws": 1,
-        "time_bins": 5,
+        **{"num_held_out": 200, "num_samples": 200, "seeds": 1, "floor_draws": 5},
+        **{"verdicts": 50, "bound_draws": 1, "time_bins": 5},
     }
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
@@ -264,6 +262,11 @@ class BubbleDiagrams(Domain):
         from discrete_diffusion.domains.bubble_diagrams.work import build_test_plans
 
         return build_test_plans(data, self.graph(data))
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.bubble_diagrams.work import encode
+
+        return encode(samples, self.graph(data)).x0
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.work import AdjacencyReport, DiagramReport

@@ -14,6 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.completion.given_file import com
 from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files, evaluate_model
 from discrete_diffusion.domains.bubble_diagrams.report import AdjacencyReport, DiagramReport
 from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
+from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 
 __all__ = [
     "AdjacencyReport",
@@ -24,6 +25,7 @@ __all__ = [
     "build_test_plans",
     "chosen_by_brief",
     "complete_file",
+    "encode",
     "evaluate_brief",
     "evaluate_files",
     "evaluate_model",

@@ -10,10 +10,11 @@ from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SubCommand
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.structures import STRUCTURES
-from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -89,6 +90,8 @@ _EVALUATE = (
         of_files=True,
     ),
     TIME_BINS,
+    LIKELIHOOD,
+    ORDERS,
     Option(
         "skip_invalid",
         "files: true leaves out graphs that cannot be read, and counts them",
@@ -155,6 +158,11 @@ class Graphs(Domain):
         from discrete_diffusion.domains.graphs.work import build_test_graphs
 
         return build_test_graphs(data, self.graph(data))
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.graphs.work import encode_graphs
+
+        return encode_graphs(samples, self.graph(data)).x0
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.graphs.work import GraphReport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from discrete_diffusion.data.graph_tokens import encode_graphs
 from discrete_diffusion.domains.graphs.build import build_dataset, build_test_graphs, largest_graph
 from discrete_diffusion.domains.graphs.evaluation import evaluate_files, evaluate_model
 from discrete_diffusion.domains.graphs.libraries import check_installed
@@ -17,6 +18,7 @@ __all__ = [
     "build_test_graphs",
     "check_installed",
     "complete_graphs",
+    "encode_graphs",
     "evaluate_files",
     "evaluate_model",
     "largest_graph",

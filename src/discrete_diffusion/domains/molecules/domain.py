@@ -9,10 +9,11 @@ from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SubCommand
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
-from discrete_diffusion.domains.option import DATA, TIME_BINS, Option
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -67,6 +68,8 @@ _EVALUATE = (
     ),
     Option("seeds", "sampling seeds seed, seed + 1, ...; null is 1", least=1),
     TIME_BINS,
+    LIKELIHOOD,
+    ORDERS,
     Option(
         "charges",
         "files: of reference and training, kept: N+ is another type than N | ignored: it is N",
@@ -123,6 +126,11 @@ class Molecules(Domain):
         from discrete_diffusion.domains.molecules.work import build_molecules
 
         return build_molecules(data, self.graph(data))
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.molecules.work import encode
+
+        return encode(samples, self.graph(data)).x0
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.molecules.work import MoleculeReport

@@ -5,6 +5,7 @@ from __future__ import annotations
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.molecules.build import build_molecules, complete_molecules
 from discrete_diffusion.domains.molecules.evaluation import evaluate_files, evaluate_model
+from discrete_diffusion.domains.molecules.molecule import encode
 from discrete_diffusion.domains.molecules.report import MoleculeReport
 from discrete_diffusion.domains.molecules.sampling import complete_file, sample_molecules
 
@@ -14,6 +15,7 @@ __all__ = [
     "build_molecules",
     "complete_file",
     "complete_molecules",
+    "encode",
     "evaluate_files",
     "evaluate_model",
     "sample_molecules",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import DATA, TIME_BINS
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
@@ -27,7 +29,7 @@ class Text(Domain):
     data_files = ("path", "train_path", "val_path", "test_path")
     streamed_file = "samples.txt"
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
-    evaluate_options = (DATA, TIME_BINS)
+    evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS)
     fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
 
     def complete(self, data: DictConfig) -> None:
@@ -44,6 +46,11 @@ class Text(Domain):
         from discrete_diffusion.domains.text.work import build_test_text
 
         return build_test_text(data)
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        from discrete_diffusion.domains.text.work import encode_texts
+
+        return encode_texts(data, samples)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.text.work import TextReport

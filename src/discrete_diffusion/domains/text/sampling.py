@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import sample_fresh
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.types import SampleOutput
 
 NUM_SAMPLES = 64
 """If ``num_samples`` does not say."""
+
+
+def encode_texts(data: Mapping[str, Any], texts: Sequence[str]) -> Tensor:
+    """Int[M, L]: texts of at most a window each, shorter ones with PAD behind them.
+
+    Raises ``ValueError``, naming the text, for a longer one, an unknown character and, of bytes,
+    for what ``decode`` puts in the place of bytes that are no text."""
+    vocabulary, length = vocabulary_of(data), int(data["length"])
+    tokens = torch.full((len(texts), length), vocabulary.pad_id)
+    for k, text in enumerate(texts):
+        if vocabulary.characters is None and "\ufffd" in text:
+            raise ValueError(
+                f"samples[{k}] holds U+FFFD, which stands for bytes that are no UTF-8; give tokens "
+                "Int[M, L]"
+            )
+        ids = torch.from_numpy(vocabulary.encode(TextSource(f"samples[{k}]", text)))
+        if len(ids) > length:
+            raise ValueError(
+                f"samples[{k}] has {len(ids):,} {data['tokens']}, more than data.length={length}; "
+                "cut it into windows"
+            )
+        tokens[k, : len(ids)] = ids
+    return tokens
 
 
 def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:

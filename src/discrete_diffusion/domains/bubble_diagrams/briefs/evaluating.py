@@ -48,7 +48,7 @@ FLOOR_DRAWS = 20
 GAMMA = 1.0
 """If ``gamma`` does not say."""
 
-_ELSEWHERE = ("seeds", "verdicts", "bound_draws", "time_bins")
+_ELSEWHERE = ("seeds", "verdicts", "bound_draws", "time_bins", "likelihood", "orders")
 """Keys that say how samples without a brief, and the model itself, are measured."""
 
 _OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")

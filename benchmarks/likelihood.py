@@ -1,0 +1,102 @@
+"""-log p of held-out diagrams under samplers of the model in the box, and its bound by orders.
+
+    python benchmarks/likelihood.py [--num 80] [--orders 16] [--threads 1]
+
+Writes ``benchmarks/results/likelihood.json`` and its section of the docs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import torch
+
+from discrete_diffusion import load
+from discrete_diffusion.domains import domain_of
+from discrete_diffusion.evaluation.held_out import held_out_rows
+from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.evaluation.likelihood import bound_of_orders, numbers_up_to
+from discrete_diffusion.evaluation.requests import EvaluateRequest
+from discrete_diffusion.sampling.likelihood import (
+    order_draws,
+    order_log_probs,
+    random_order_log_probs,
+)
+from discrete_diffusion.sampling.unmasking import ONE_PATH
+from record import Page, Record, Sections, markdown_table, publish, typed
+
+SEED = 0
+
+
+def measure(num: int, orders: int) -> dict[str, Any]:
+    """By quantity: mean, standard error, and how much less than the bound of one order, paired."""
+    model = load("plans-small")
+    config = model.sample.checkpoint.config.data
+    data = domain_of(config).data_set(config)
+    examples = data.splits["test"]
+    batch = examples[held_out_rows(EvaluateRequest(num_held_out=num), len(examples))].batch()
+    start = time.process_time()
+    log_p = torch.stack(
+        [
+            random_order_log_probs(model, batch, order_draws(batch.real, k, (SEED,)))
+            for k in range(orders)
+        ]
+    )
+    seconds = {"orders": time.process_time() - start}
+    found = {f"{n} orders": bound_of_orders(log_p, n) for n in numbers_up_to(orders)}
+    one = found.pop("1 orders")
+    values = {"1 order": one, **found}
+    for order in ONE_PATH:
+        start = time.process_time()
+        values[order] = -order_log_probs(model, batch, order)
+        seconds[order] = time.process_time() - start
+    return {
+        "num": num,
+        "tokens": float(batch.real.sum(dim=1).double().mean()),
+        "seconds": seconds,
+        "rows": {
+            name: {
+                "mean": float(value.mean()),
+                "error": standard_error(value),
+                "below": float((one - value).mean()),
+                "below_error": standard_error(one - value),
+            }
+            for name, value in values.items()
+        },
+    }
+
+
+def sections(record: Record) -> Sections:
+    found, rows = record.results, []
+    for name, row in found["rows"].items():
+        below = f"{row['below']:.3f} ± {row['below_error']:.3f}"
+        what = f"bound, {name}" if "order" in name else f"-log p, `{name}`"
+        of_one = "" if name == "1 order" else below
+        rows.append((what, f"{row['mean']:.3f} ± {row['error']:.3f}", of_one))
+    head = ("", "nats per diagram", "below one order")
+    seconds = found["seconds"]
+    own = max(value for name, value in seconds.items() if name != "orders")
+    about = (
+        f"`{record.command}`, {record.hardware}: {found['num']} held-out diagrams of "
+        f"{found['tokens']:.1f} tokens; {seconds['orders']:.0f} CPU-seconds for the orders, at "
+        f"most {own:.0f} for each sampler. ± is a standard error over diagrams; differences are "
+        "paired."
+    )
+    return {(Page.LIKELIHOOD, "likelihood"): f"{about}\n\n{markdown_table(head, rows)}"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--num", type=int, default=80, help="held-out diagrams")
+    parser.add_argument("--orders", type=int, default=16)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    results = measure(given.num, given.orders)
+    publish("likelihood", command=typed(), seed=SEED, results=results)
+
+
+if __name__ == "__main__":
+    main()
