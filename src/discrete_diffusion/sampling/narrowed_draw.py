@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import neg_inf, pick, uniform_draws
+from discrete_diffusion.categorical import log_prob_at, neg_inf, pick, uniform_draws
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.narrowing import Narrowing
 
