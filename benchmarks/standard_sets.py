@@ -120,7 +120,7 @@ _CONNECTED = Column("connected", "connected, %", 100, 1)
 
 STANDARDS: dict[str, Standard] = {
     "qm9": Standard(
-        "DiGress protocol: heavy atoms alone, no correction, largest fragments; 10,000 samples",
+        "DiGress protocol: heavy atoms alone, no correction, largest fragments",
         (_VALID, _RELAXED, _UNIQUE, _FCD, _NSPDK),
         {
             "training set, as published": {
@@ -151,8 +151,8 @@ STANDARDS: dict[str, Standard] = {
         student_calls=8,
     ),
     "zinc": Standard(
-        f"GDSS protocol without correction, but {MOLECULES['zinc']:,} samples, which makes FCD "
-        "larger than 10,000 would",
+        "GDSS protocol without correction, but fewer samples, which makes FCD larger than 10,000 "
+        "would",
         (_VALID, _UNIQUE, _FCD, _NSPDK),
         {
             "plain masked diffusion (of the SID paper)": {"valid": 8.96, "fcd": 25.0},
@@ -284,16 +284,21 @@ def calls_table(standard: Standard, results: Mapping[str, Any]) -> str:
         for each in (*found["by_calls"], found):
             measured = each["evaluation"]
             calls = f"{measured['network_calls_per_sample']:,.0f}"
-            num = f"{measured['num_samples'] * len(measured['seeds']):,}"
             cells = [_ours(measured, column) for column in standard.columns]
             network = f"{name}, {each['student']}" if "student" in each else name
-            rows.append([network, _sampler(measured["sampling"]), calls, num, *cells])
+            rows.append(
+                [network, _sampler(measured["sampling"]), calls, _num_samples(measured), *cells]
+            )
             if "exact_posterior" in each:
                 of_trees = True
                 rows[-1].append(f"{100 * each['exact_posterior']:.0f}")
     heads = ["", "sampler", "calls", "samples", *(column.head for column in standard.columns)]
     heads += ["exact posterior, trees, %"] if of_trees else []
     return markdown_table(heads, rows, left=2)
+
+
+def _num_samples(measured: Mapping[str, Any]) -> str:
+    return f"{measured['num_samples'] * len(measured['seeds']):,}"
 
 
 def _sampler(settings: Mapping[str, Any]) -> str:
@@ -339,8 +344,8 @@ def facts(record: Record, standard: Standard) -> str:
             f"* {name}: {trained['parameters']:,} parameters, {trained['steps']:,} steps, "
             f"{trained['cpu_seconds'] / 60:.0f} CPU-minutes of training and its validations; "
             f"{measured['nelbo_unordered']:.2f} nats per unordered graph (blind "
-            f"{measured['nelbo_blind']:.2f}); {measured['network_calls_per_sample']:.0f} network "
-            "calls a sample"
+            f"{measured['nelbo_blind']:.2f}); {_num_samples(measured)} samples of "
+            f"{measured['network_calls_per_sample']:,.0f} network calls"
         )
     return "\n".join(lines)
 
