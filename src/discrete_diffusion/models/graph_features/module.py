@@ -32,7 +32,7 @@ class AddedLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
-            weight = self.weight.expand(len(x), -1, -1)  # matmul would copy x to put places first
+            weight = self.weight.expand(x.shape[0], -1, -1)  # matmul would copy x first
             return torch.bmm(weight, x.to(weight.dtype)).mT
 
 
