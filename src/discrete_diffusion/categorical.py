@@ -83,7 +83,7 @@ def pick(log_probs: Tensor, u: Tensor) -> Tensor:
 
 
 def log_prob_at(ids: Tensor, log_probs: Tensor) -> Tensor:
-    """Float64[N]: the log-probability of one id of each row, ids Int[N], log_probs Float[N, V]."""
+    """Float64[...]: the log-probability of ids Int[...], log_probs Float[..., V]."""
     return log_probs.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double()
 
 

@@ -67,6 +67,18 @@ class Batch:
         """
         return self._each(lambda value: value.pin_memory())
 
+    def rows(self, rows: Tensor) -> Batch:
+        """Some samples of the batch.
+
+        Args:
+            rows: Int[K] or Bool[B], which.
+
+        Returns:
+            A new batch, on the device of this one.
+        """
+        rows = rows.to(self.x0.device)
+        return self._each(lambda value: value[rows])
+
     def _each(self, change: Callable[[Any], Any]) -> Batch:
         changed = {
             f.name: change(value)

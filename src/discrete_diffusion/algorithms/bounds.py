@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from discrete_diffusion.algorithms.jump_bound import jump_bound
-from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.categorical import log_prob_at, neg_inf
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
@@ -80,9 +80,7 @@ class _Terms(NamedTuple):
     def of(cls, log_d0: Tensor, noised: _Noised) -> _Terms:
         process, xt, x0, t, real = noised
         log_alpha, stays = process.log_alpha(t).double().expand(xt.shape), xt == x0
-        log_d_z, log_d_x = (
-            log_d0.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double() for ids in (xt, x0)
-        )
+        log_d_z, log_d_x = (log_prob_at(ids, log_d0) for ids in (xt, x0))
         log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
         rise_z = _softplus(log_alpha + log_d_z - log_b_z)
         rise_x = _softplus(log_alpha + log_d_x - log_b_x)

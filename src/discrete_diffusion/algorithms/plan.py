@@ -47,7 +47,7 @@ def plan_calls(
     length, device = train.x0.shape[1], algorithm.layout.support.device
     num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
     some = torch.randperm(len(train), generator=generator, device=generator.device)[:num]
-    examples = _rows(train, some.to(train.x0.device))
+    examples = train.rows(some)
     num_cuts = min(length, max(MOST_CUTS, 2 * calls))
     cuts = torch.linspace(0, length, num_cuts + 1).round().long()
     moves = min(4 * length, MOST_MOVES)  # each position twice either way
@@ -133,7 +133,7 @@ def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
     assert isinstance(process, Absorbing)
     total = torch.zeros(layout.length, dtype=torch.float64)
     for rows in torch.arange(len(batch)).split(_AT_ONCE):
-        part = _rows(batch, rows).to(layout.support.device)
+        part = batch.rows(rows).to(layout.support.device)
         hidden = part.real & ~shown.to(part.real.device)
         x_t = part.x0.masked_fill(hidden, layout.mask_id)
         t = process.time_of_masked(hidden, part.real)
@@ -141,8 +141,3 @@ def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
         log_d0 = log_softmax_on(logits, layout.support)
         total += algorithm.cross_entropy(log_d0, part).double().sum(dim=0).cpu()
     return total / len(batch)
-
-
-def _rows(batch: Batch, rows: Tensor) -> Batch:
-    conditions = {name: value[rows] for name, value in batch.conditions.items()}
-    return Batch(batch.x0[rows], batch.real[rows], conditions=conditions)

@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.draws import sample_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.categorical import log_prob_at, log_softmax_on
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import MeasurementSettings, uncertain_positions
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
@@ -148,7 +148,7 @@ def _measure(
     weights = algorithm.log_prediction(xt, t, batch.real, conditions)
     log_d0 = log_softmax_on(weights, algorithm.layout.support)
     log_p = process.posterior_log_probs(xt, log_d0, t, torch.zeros_like(t))
-    nll = -log_p.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1).double()
+    nll = -log_prob_at(batch.x0, log_p)
     uncertain = uncertain_positions(process, xt, batch.real)
     terms = general_bound(process, xt, batch.x0, weights, t, batch.real)
     groups = _groups(algorithm)

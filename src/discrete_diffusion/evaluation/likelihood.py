@@ -21,7 +21,6 @@ from discrete_diffusion.sampling.likelihood import (
     order_log_probs,
     order_sampler,
     random_order_log_probs,
-    rows_of,
 )
 from discrete_diffusion.types import BoundEstimate
 
@@ -234,7 +233,7 @@ def _measured(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tens
     shares, found = torch.arange(len(forms.examples)).split(_SHARE), []
 
     def of(batch: Batch, draws: Tensor, rows: Tensor) -> Tensor:
-        scored = score(rows_of(batch, rows).to(model.device), draws[rows]).cpu()
+        scored = score(batch.rows(rows).to(model.device), draws[rows]).cpu()
         measuring.advance(model.shard.world_size)
         return scored
 

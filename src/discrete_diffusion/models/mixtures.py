@@ -114,9 +114,8 @@ class GraphMixture(BDDenoiserBackbone):
         of ``BDDenoiserBackbone.forward``."""
         denoiser, t = self.denoiser, corrupted_share(sigma)
         tokens, packing = self.read(x_t, packing)
-        features = denoiser.features(tokens, t, packing, condition, keep=keep)
-        node_logits, edge_logits = denoiser.head(*features)
-        nodes, edges, _ = features
+        nodes, edges, revealed = denoiser.features(tokens, t, packing, condition, keep=keep)
+        node_logits, edge_logits = denoiser.head(nodes, edges, revealed)
         logits = self.write(
             denoiser.node_components(node_logits, nodes, component),
             denoiser.edge_components(edge_logits, edges, component),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -113,7 +113,7 @@ def order_log_probs(algorithm: TokenAlgorithm, batch: Batch, order: Order) -> Te
     sampler = order_sampler(algorithm, order)
 
     def score(rows: Tensor) -> Tensor:
-        some = rows_of(batch, rows)
+        some = batch.rows(rows)
         if sampler is None:
             return _own_log_prob(algorithm, some)
         return path_log_prob(sampler, algorithm, some)
@@ -130,7 +130,7 @@ def random_order_log_probs(algorithm: TokenAlgorithm, batch: Batch, u: Tensor) -
 
     def score(rows: Tensor) -> Tensor:
         sampler = _AtTimes(u=u[rows].to(batch.x0.device))
-        return path_log_prob(sampler, algorithm, rows_of(batch, rows))
+        return path_log_prob(sampler, algorithm, batch.rows(rows))
 
     return _measured(algorithm, batch, score)
 
@@ -182,7 +182,7 @@ def _own_log_prob(algorithm: TokenAlgorithm, batch: Batch) -> Tensor:
     generator, found = make_generator(0, device=batch.x0.device), batch.x0.new_zeros(len(batch))
     found = found.double()
     for part, filled in _parts(algorithm.layout, batch.x0):
-        output = algorithm.loss(rows_of(batch, filled), generator, algorithm.evaluation_draw)
+        output = algorithm.loss(batch.rows(filled), generator, algorithm.evaluation_draw)
         found[part] = -output.nelbo[: len(part)].double()
     return found
 
@@ -244,17 +244,3 @@ def _measured(algorithm: TokenAlgorithm, batch: Batch, score: Callable[[Tensor],
             return torch.cat([score(part) for part in rows])
     finally:
         torch.set_num_threads(threads)
-
-
-def rows_of(batch: Batch, rows: Tensor) -> Batch:
-    """Some samples of a batch."""
-    rows = rows.to(batch.x0.device)
-    conditions = {name: value[rows] for name, value in batch.conditions.items()}
-    orders = None if batch.log_num_orders is None else batch.log_num_orders[rows]
-    return replace(
-        batch,
-        x0=batch.x0[rows],
-        real=batch.real[rows],
-        log_num_orders=orders,
-        conditions=conditions,
-    )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import log_prob_at
 from discrete_diffusion.sampling.calls import time_of_masked_share
 
 
@@ -134,5 +135,5 @@ def _from_noise(
     t = torch.ones(len(x), dtype=torch.float64, device=x.device)
     batches = list(zip(*(part.split(batch_size) for part in (x, t, distinct)), strict=True))
     log_d0 = torch.cat([algorithm.denoise(*batch) for batch in batches])[which]
-    log_p = log_d0.gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1).double()
+    log_p = log_prob_at(tokens.clamp(min=0), log_d0)
     return KnownLogProb(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct), len(batches))
