@@ -97,6 +97,9 @@ MOLECULES = {"qm9": 10_000, "zinc": 2_000}
 """Recipes on molecules, and the samples that are measured."""
 
 
+_ROUGH_BOUND = ("bound_draws=1", "time_bins=2")
+"""Options of ``evaluate`` where tens of thousands are held out."""
+
 _VALID = Column("valid", "valid, %", 100, 1)
 _RELAXED = Column("valid_relaxed", "relaxed, %", 100, 1)
 _UNIQUE = Column("unique", "unique, %", 100, 1)
@@ -139,7 +142,7 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 500 steps": {"valid": 99.3, "valid_relaxed": 99.4, "unique": 96.3, "fcd": 0.12},
         },
         (_VALID, _RELAXED, _UNIQUE),
-        (f"num_samples={MOLECULES['qm9']}",),
+        (f"num_samples={MOLECULES['qm9']}", *_ROUGH_BOUND),
         structures=("connected",),
         samplers=(
             "sampling=first-hitting",
@@ -161,7 +164,7 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 500 steps": {"valid": 99.22, "fcd": 1.43, "nspdk_mmd": 0.0008},
         },
         (_VALID, _RELAXED, _UNIQUE),
-        (f"num_samples={MOLECULES['zinc']}",),
+        (f"num_samples={MOLECULES['zinc']}", *_ROUGH_BOUND),
         structures=("connected",),
     ),
     "planar": Standard(
@@ -404,7 +407,8 @@ def measure_student(
             *("callbacks.num_samples=0", "eval.num_samples=0"),
         ],
     )
-    measured = evaluate_run(student, *_replaced(options, standard.curve_options), *_ROUGH_BOUND)
+    chosen = (*standard.curve_options, _SAMPLES_ALONE)
+    measured = evaluate_run(student, *_replaced(options, chosen))
     return {"student": f"student after {_STUDENT_STEPS:,} steps", "evaluation": measured}
 
 
@@ -420,20 +424,19 @@ def _replaced(options: Sequence[str], by: Sequence[str]) -> list[str]:
 def narrowed_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Names and words of the evaluations of narrowed samples."""
     for structure in standard.structures:
-        words = [*options, f"structure={structure}", *standard.narrowed_by, *_ROUGH_BOUND]
-        yield f"narrowed_{structure}", words
+        chosen = [f"structure={structure}", *standard.narrowed_by, _SAMPLES_ALONE]
+        yield f"narrowed_{structure}", _replaced(options, chosen)
 
 
 def sampler_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Names and words of the evaluations by each of the ``samplers``."""
     for sampler in standard.samplers:
-        chosen = [*standard.curve_options, *sampler.split(), *_ROUGH_BOUND]
+        chosen = [*standard.curve_options, *sampler.split(), _SAMPLES_ALONE]
         yield re.sub(r"\W+", "_", sampler), _replaced(options, chosen)
 
 
-_ROUGH_BOUND = ("bound_draws=1", "time_bins=2")
-"""Options of ``evaluate`` for rows whose bound is that of another row. Held-out graphs stay all:
-distances are to them."""
+_SAMPLES_ALONE = "bound_draws=0"
+"""Option of ``evaluate`` for rows whose bound is that of another row."""
 
 
 def measure_controls(recipe: str, file: Path, folder: Path, config: DictConfig) -> dict[str, Any]:

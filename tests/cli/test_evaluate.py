@@ -135,6 +135,18 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     assert "| rooms | nelbo_unordered | held-out samples | per token |" in table
 
 
+def test_samples_alone_are_measured_without_draws(plans_model):
+    main(["evaluate", f"checkpoint={plans_model}", *QUICK, "bound_draws=0", "out=alone"])
+    main(["evaluate", f"checkpoint={plans_model}", *QUICK, "out=both"])
+    alone, both = metrics("alone"), metrics("both")
+    assert not [name for name in alone if name.startswith(("nelbo", "calibration"))]
+    assert {k: both[k] for k in alone if "seconds" not in k} == {
+        k: v for k, v in alone.items() if "seconds" not in k
+    }
+    assert "bound_draws=0" in Path("alone/table.md").read_text()
+    assert not {path.name for path in Path("alone").iterdir()} & set(MODEL_PICTURES)
+
+
 def test_samples_are_kept_if_the_measuring_is_stopped(plans_model, monkeypatch, capsys):
     stop_when_measuring(monkeypatch)
     said = stopped(capsys, "evaluate", f"checkpoint={plans_model}", *PLAIN)
@@ -494,6 +506,9 @@ def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     for key, value in (("codes", "coarse"), ("unit", "metres"), ("threshold", 3)):
         error = sentence(**{key: value})
         assert error.startswith(f"{key}={value} is for the files of reference=FILE")
+    error = sentence(bound_draws=0, likelihood="entropy")
+    assert "bound_draws=0" in error
+    assert "likelihood=entropy" in error
     error = sentence(reference="plans.jsonl", split="val")
     assert "leave it out with reference=FILE" in error
     Path("plans.jsonl").unlink()

@@ -40,6 +40,10 @@ def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> Samp
 
 def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> EvaluateRequest:
     """The same of measuring a model."""
+    if request.bound_draws == 0 and "time_bins" not in domain.options("evaluate"):
+        raise ValueError(
+            f"bound_draws=0 (samples alone) does not go with {domain.title}; bound_draws=1 is least"
+        )
     return _with_options(domain, request, path, "evaluate")
 
 

@@ -120,7 +120,13 @@ class PathScores:
 
 
 def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
-    """Raise ``ValueError`` for a ``likelihood`` or ``orders`` that the model does not have."""
+    """Raise ``ValueError`` for a ``likelihood`` or ``orders`` that the model does not have, or that
+    ``bound_draws=0`` leaves no place for."""
+    for name in ("likelihood", "orders"):
+        if request.bound_draws == 0 and (value := request.get(name)) is not None:
+            raise ValueError(
+                f"bound_draws=0 measures samples alone, {name}={value} the model; leave one out"
+            )
     if (order := request.get("likelihood")) is not None:
         order_sampler(algorithm, order)
     if request.get("orders") is not None:

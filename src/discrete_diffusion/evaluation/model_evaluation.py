@@ -74,13 +74,14 @@ class MeasuredSamples:
 class ModelEvaluation(Evaluation):
     """``facts``: how all was measured. ``reference``: what it was measured on, in words.
     ``absorbing``: tokens are masked, not changed. ``group_titles``: what token groups are called.
-    ``samples``: None where none were measured. ``measured_on``: what ``reference`` names, where
+    ``scores``: None where samples alone were measured. ``samples``: None where none were.
+    ``measured_on``: what ``reference`` names, where
     nothing else says how it is read.
     """
 
     facts: dict[str, Any]
     reference: str
-    scores: ModelScores
+    scores: ModelScores | None
     absorbing: bool = True
     group_titles: Mapping[str, str] = field(default_factory=dict)
     samples: MeasuredSamples | None = None
@@ -88,7 +89,8 @@ class ModelEvaluation(Evaluation):
 
     def metrics(self) -> dict[str, Any]:
         of_samples = {} if self.samples is None else self.samples.as_dict()
-        return {**self.facts, **of_samples, **self.scores.as_dict()}
+        of_model = {} if self.scores is None else self.scores.as_dict()
+        return {**self.facts, **of_samples, **of_model}
 
     def sections(self) -> list[TableSection]:
         of_samples = [] if self.samples is None else [self.samples.section()]
@@ -103,12 +105,15 @@ class ModelEvaluation(Evaluation):
             self.samples.report.save(self.samples.tokens, folder)
 
     def plot(self, folder: Path) -> None:
-        plot_model(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
+        if self.scores is not None:
+            plot_model(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
 
 
 def num_passes(request: EvaluateRequest, length: int) -> int:
     """Number of times that the network sees each held-out sample of ``length`` tokens in
     ``measure_model``, at most."""
+    if request.bound_draws == 0:
+        return 0
     bound_draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
     time_bins = TIME_BINS if request.time_bins is None else request.time_bins
     passes = int(bound_draws + time_bins + len(MASKED_SHARES))
@@ -117,9 +122,11 @@ def num_passes(request: EvaluateRequest, length: int) -> int:
 
 def measure_model(
     request: EvaluateRequest, model: Model, data: TokenDataset, split: str
-) -> ModelScores:
+) -> ModelScores | None:
     """Measure a model as ``request`` says: ``bound_draws``, ``time_bins``, ``likelihood``,
-    ``orders``, ``seed``."""
+    ``orders``, ``seed``; None for ``bound_draws=0``."""
+    if request.bound_draws == 0:
+        return None
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     scores = score_model(
         model,
@@ -141,6 +148,9 @@ def evaluate_token_model(
     ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without it the model
     by itself."""
     check_paths(request, trained.algorithm)
+    if report is None and request.bound_draws == 0:
+        name = trained.data_config.name
+        raise ValueError(f"bound_draws=0: no metrics of samples exist for data={name}; leave it out")
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
     if report is None:

@@ -79,7 +79,8 @@ class EvaluateRequest(Request):
 
     ``samples``: the files; none for a model. ``split``: of the model's data, None for the first of
     test and val that is not empty. ``num_held_out``, ``bound_draws``: held-out samples, and noise
-    draws for each; None for all, and the default. ``quick``: fewer of all that is None, as
+    draws for each; None for all, and the default; no draws: samples alone are measured, where the
+    kind of data can. ``quick``: fewer of all that is None, as
     ``Domain.quick`` says, for an answer within a minute. ``ema``: the averaged weights, for the
     record. ``out``: where samples are written as soon as they are there; None: nowhere.
     """
@@ -94,8 +95,8 @@ class EvaluateRequest(Request):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("num_held_out", "bound_draws"):
-            self._check_count(name, least=1)
+        self._check_count("num_held_out", least=1)
+        self._check_count("bound_draws", least=0)
 
 
 def _plain(value: Any) -> Any:

@@ -51,8 +51,10 @@ class TableSection:
         return self.heads[: max(filled, default=1) + 1]
 
 
-def model_sections(scores: ModelScores) -> list[TableSection]:
+def model_sections(scores: ModelScores | None) -> list[TableSection]:
     """The bound and the calibration errors; the bound by size, if samples differ in size."""
+    if scores is None:
+        return []
     several = len(scores.by_size.estimates) > 1
     by_size = [_by_size_section(scores.by_size)] if several else []
     by_orders = [] if scores.paths.orders is None else [_by_orders_section(scores.paths.orders)]
@@ -150,8 +152,10 @@ def _model_section(scores: ModelScores) -> TableSection:
     return TableSection("the model on held-out data", tuple(rows))
 
 
-def model_notes(scores: ModelScores) -> list[str]:
+def model_notes(scores: ModelScores | None) -> list[str]:
     """Notes on what the numbers of ``model_sections`` are, in sentences."""
+    if scores is None:
+        return ["bound_draws=0: the samples alone were measured, not the model on held-out data."]
     num = scores.bound.num_samples
     return [f"± of the bound is its standard error over {num:,} held-out samples."]
 
