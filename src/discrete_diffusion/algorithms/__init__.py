@@ -61,6 +61,7 @@ _BUILT_IN = {
     ),
     "meld": _lazy("meld:MELD", "absorbing", learns_schedule=True),
     "distill": _lazy("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
+    "reward": _lazy("reward:RewardTuning", "absorbing", has_teacher=True, has_reward=True),
     "masked-features": _lazy(
         "masked_features:MaskedFeatures",
         "absorbing",

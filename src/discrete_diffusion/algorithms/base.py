@@ -86,7 +86,9 @@ class Algorithm(nn.Module, ABC):
     learns_schedule: ClassVar[bool] = False
     """True if ``loss`` has the gradient of a learned schedule."""
     has_teacher: ClassVar[bool] = False
-    """True if it starts from another model, ``init.checkpoint``, and imitates it."""
+    """True if it starts from another model, ``init.checkpoint``, and stays near it."""
+    has_reward: ClassVar[bool] = False
+    """True if it maximises a reward of samples, ``algo.reward``: training sets its ``score``."""
     bound: str | None = None
     """The quantity that its NELBO bounds, unless the data decides it (``Dataset.bound``)."""
     backbone: nn.Module

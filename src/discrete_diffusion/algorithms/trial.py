@@ -54,7 +54,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         prepared = algorithm.drop_conditions(algorithm.prepared(batch), generator)
         algorithm.apply_backbone = watched  # type: ignore[method-assign]
         try:
-            algorithm.loss(prepared, generator)
+            algorithm.loss(prepared, generator, algorithm.evaluation_draw)
         finally:
             del algorithm.apply_backbone
         if asked and isinstance(algorithm, TokenAlgorithm):

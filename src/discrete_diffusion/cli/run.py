@@ -16,6 +16,7 @@ from discrete_diffusion.cli.measurements import with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.domains.rewards import reward_of
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.models.compiling import check_compiler
@@ -192,6 +193,8 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     config, shortened = with_measurements(
         config, num_train=len(data.splits["train"]), num_held_out=len(data.splits["val"])
     )
+    if algorithm.has_reward:
+        algorithm.score = reward_of(config)
     algorithm.fit(data.splits["train"].batch())
     if config.get("check_backbone", True):
         _try_backbone(algorithm, data, config)

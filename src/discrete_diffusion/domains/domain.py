@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 GRAPH_FEATURES = ("reach", "resistance", "walks", "cycles")
 """All features of a revealed graph, in the order in which networks have them: what a kind of data
 whose edges are more than pairs sets as its ``graph_features``."""
+
+SampleScore = Callable[[list[Any]], Sequence[float | None]]
+"""Function of samples, one score for each; None where nothing is known of a sample."""
 
 
 @dataclass(frozen=True)
@@ -294,6 +297,44 @@ class Domain(ABC):
             ValueError: a sample does not fit; unless overridden, for all.
         """
         raise ValueError(f"samples of {self.title} cannot be encoded; give tokens Int[M, L]")
+
+    def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
+        """Samples of tokens, as ``load(...).sample`` returns them.
+
+        Args:
+            data: a completed ``config.data``.
+            tokens: Int[M, L], on the CPU.
+
+        Returns:
+            M samples; unless overridden, rows of tokens.
+        """
+        return list(tokens)
+
+    def rewards(self, data: Mapping[str, Any]) -> Mapping[str, SampleScore]:
+        """Scores of samples that ``algo=reward`` can raise.
+
+        Args:
+            data: a completed ``config.data``.
+
+        Returns:
+            By name; unless overridden none.
+        """
+        return {}
+
+    def reward_of_file(self, path: str, data: Mapping[str, Any]) -> SampleScore | None:
+        """Score that a file describes, such as a brief.
+
+        Args:
+            path: what ``reward=`` names, if no reward is called so.
+            data: a completed ``config.data``.
+
+        Returns:
+            The score; None if it is no such file.
+
+        Raises:
+            ValueError: the file cannot be read, or says what no sample meets.
+        """
+        return None
 
     # -- commands
 

@@ -10,7 +10,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMM
 from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
 from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, vocabulary_named
-from discrete_diffusion.domains.domain import Domain, SubCommand
+from discrete_diffusion.domains.domain import Domain, SampleScore, SubCommand
 from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
 
 if TYPE_CHECKING:
@@ -267,6 +267,23 @@ class BubbleDiagrams(Domain):
         from discrete_diffusion.domains.bubble_diagrams.work import encode
 
         return encode(samples, self.graph(data)).x0
+
+    def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
+        from discrete_diffusion.domains.bubble_diagrams.work import decode
+
+        return decode(tokens, self.graph(data))
+
+    def rewards(self, data: Mapping[str, Any]) -> Mapping[str, SampleScore]:
+        from discrete_diffusion.domains.bubble_diagrams.work import diagram_rewards
+
+        return diagram_rewards(self.graph(data))
+
+    def reward_of_file(self, path: str, data: Mapping[str, Any]) -> SampleScore | None:
+        """How a brief is met."""
+        from discrete_diffusion.domains.bubble_diagrams.work import brief_reward
+
+        is_brief = path.endswith((".yaml", ".yml", ".json"))
+        return brief_reward(path, self.graph(data)) if is_brief else None
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.work import AdjacencyReport, DiagramReport

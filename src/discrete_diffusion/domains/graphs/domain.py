@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SubCommand
+from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SampleScore, SubCommand
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.structures import STRUCTURES
 from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
@@ -163,6 +163,16 @@ class Graphs(Domain):
         from discrete_diffusion.domains.graphs.work import encode_graphs
 
         return encode_graphs(samples, self.graph(data)).x0
+
+    def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
+        from discrete_diffusion.domains.graphs.work import decode_graphs
+
+        return decode_graphs(tokens, self.graph(data))
+
+    def rewards(self, data: Mapping[str, Any]) -> Mapping[str, SampleScore]:
+        from discrete_diffusion.domains.graphs.work import graph_rewards
+
+        return graph_rewards(data.get("kind"))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.graphs.work import GraphReport

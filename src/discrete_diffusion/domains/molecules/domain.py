@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SubCommand
+from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SampleScore, SubCommand
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
@@ -131,6 +131,16 @@ class Molecules(Domain):
         from discrete_diffusion.domains.molecules.work import encode
 
         return encode(samples, self.graph(data)).x0
+
+    def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
+        from discrete_diffusion.domains.molecules.work import decode
+
+        return decode(tokens, self.graph(data))
+
+    def rewards(self, data: Mapping[str, Any]) -> Mapping[str, SampleScore]:
+        from discrete_diffusion.domains.molecules.work import molecule_rewards
+
+        return molecule_rewards()
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.molecules.work import MoleculeReport

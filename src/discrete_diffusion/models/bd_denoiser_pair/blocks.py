@@ -44,20 +44,23 @@ class TriangleProducts(nn.Module):
 
         ``real``: Bool[B, N], the nodes k that count; None: all.
         """
+        sums = []
+        for k, triangle in enumerate(self.triangles):
+            a, b = self._factor(z, 0, k), self._factor(z, 1, k)  # (B, P, N, N) each
+            if real is not None:
+                b = b * real[:, None, :, None]  # a node that is not there is in no sum
+            sums.append((a if triangle == "outgoing" else a.mT) @ b)  # a_ik, or a'_ki as (i, k)
+        together = torch.cat(sums, dim=1).flatten(2).mT  # (B, N N, W), W = P per direction
+        return self.out(self.norm(together)) * self.gate(z).sigmoid()
+
+    def _factor(self, z: Tensor, which: int, triangle: int) -> Tensor:
+        """a (0) or b (1) of a direction, channels first as its products read them: (B, P, N, N)."""
+        parts = (2, 2, len(self.triangles), self.d_pair)  # map or gate, a or b, direction, width
+        weight = self.factors.weight.unflatten(0, parts)[:, which, triangle].flatten(0, 1)
+        bias = self.factors.bias.unflatten(0, parts)[:, which, triangle].flatten()
+        factor = torch.baddbmm(bias[:, None], weight.expand(z.shape[0], -1, -1), z.mT)
         n = round(z.shape[1] ** 0.5)
-        factors = F.glu(self.factors(z), dim=-1)  # (B, N N, 2 W), W = P per direction
-        a, b = rearrange(factors, "b (i j) (two w) -> two b w i j", two=2, i=n).unbind(0)
-        if real is not None:
-            b = b * real[:, None, :, None]  # a node that is not there is in no sum
-        a = torch.cat(  # (B, W, N, N): a_ik, and a'_ki as (i, k)
-            [
-                part if name == "outgoing" else part.transpose(-1, -2)
-                for name, part in zip(self.triangles, a.split(self.d_pair, dim=1), strict=True)
-            ],
-            dim=1,
-        )
-        sums = rearrange(a @ b, "b w i j -> b (i j) w")
-        return self.out(self.norm(sums)) * self.gate(z).sigmoid()
+        return F.glu(factor, dim=1).unflatten(-1, (n, n))
 
 
 class PairBlock(nn.Module):

@@ -45,12 +45,18 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
             f"buildable={buildable} does not go with brief=, which rejects diagrams without "
             "a plan; take buildable=true"
         )
+    brief = check_brief(_requested_brief(request.brief), vocab, f"brief={request.brief}")
+    return replace(brief, buildable=brief.buildable or bool(buildable))
+
+
+def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:
+    """The brief itself; ``ValueError`` for one that no diagram meets. ``shown``: where it is
+    from."""
     words = vocabulary_of_graph(vocab)
-    brief = _requested_brief(request.brief)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
-        raise ValueError(verdict(found, brief, vocab.n_max, words, f"brief={request.brief}"))
-    return replace(brief, buildable=brief.buildable or bool(buildable))
+        raise ValueError(verdict(found, brief, vocab.n_max, words, shown))
+    return brief
 
 
 def _requested_brief(given: str | GivenObjects) -> Brief:

@@ -40,7 +40,7 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     measured = DiagramSet.of(diagrams)
     num_relations = int(measured.num_relations.sum())
     num_pairs = int((measured.num_rooms * (measured.num_rooms - 1) // 2).sum())
-    flags = _flags(measured)
+    flags = property_flags(measured)
     return {
         **{name: float(flag.mean()) for name, flag in flags.items()},
         "edges_per_diagram": num_relations / len(measured),
@@ -48,7 +48,7 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     }
 
 
-def _flags(measured: DiagramSet) -> dict[str, Flags]:
+def property_flags(measured: DiagramSet) -> dict[str, Flags]:
     """Flags Bool[M] by name."""
     if not measured.vocabulary.has_directions:
         return {"connected": measured.connected}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
@@ -45,6 +46,18 @@ VALIDITY: dict[str, Callable[[TypedGraph], bool]] = {
 
 KINDS = (*VALIDITY, "community", "ego")
 """The last two say how distances are measured; every graph is valid."""
+
+
+def graph_rewards(kind: str | None) -> dict[str, Callable[[list[TypedGraph]], list[bool]]]:
+    """Scores of graphs by name, 1 or 0: ``connected``, and ``valid`` of kinds in ``VALIDITY``."""
+    checks = {"connected": is_connected}
+    if str(kind) in VALIDITY:
+        checks["valid"] = VALIDITY[str(kind)]
+    return {name: partial(_each, check) for name, check in checks.items()}
+
+
+def _each(check: Callable[[TypedGraph], bool], graphs: list[TypedGraph]) -> list[bool]:
+    return [check(graph) for graph in graphs]
 
 
 def novelty_shares(

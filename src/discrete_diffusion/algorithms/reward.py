@@ -1,0 +1,271 @@
+"""Reward tuning: a trained masked diffusion model that samples what a reward prefers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Self, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.mdlm import MDLM
+from discrete_diffusion.categorical import log_prob_at, sample_categorical, uniform_draws
+from discrete_diffusion.config.values import check_whole_number, is_number
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.types import Batch, LossOutput
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Samples with the paths by which first-hitting drew them.
+
+    ``batch``: the samples. ``order``: Int[B, L], real positions as they were revealed, then the
+    others; ``times``: Float64[B, L], the network's time at each of these calls. ``log_ratio``:
+    Float64[B], log p(x0 | order) less that of the teacher, nats; ``nll``: Float64[B], -log p.
+    """
+
+    batch: Batch
+    order: Tensor
+    times: Tensor
+    log_ratio: Tensor
+    nll: Tensor
+
+
+class RewardTuning(MDLM):
+    """Policy gradient on the paths of first-hitting sampling, with the teacher as an anchor.
+
+        J = E[ r(x0) - beta log p(x0 | order) / p_teacher(x0 | order) ],   x0 ~ p(. | order)
+
+    where ``order`` is the order in which first-hitting reveals the positions, whose law does not
+    depend on the network. With a teacher whose D is exact, J is largest for the tilted law
+
+        p(x0) exp(r(x0) / beta) / Z.
+
+    Every training step samples groups of ``group_size``, of the sizes and conditions of a batch,
+    and raises the log-probability of each path by its advantage, its value in J less the mean value
+    of the others of its group (leave-one-out, so that the gradient has no bias). Of the calls of a
+    path, ``path_calls`` are trained, one from each equal part of it. Under the tilted law all
+    advantages are 0, so the gradient is 0 without noise.
+
+    Training starts from the weights of a teacher (``init.checkpoint``). It has no dropout: what is
+    tuned is the sampler, which has none. Held-out bounds are those of ``MDLM``, on data.
+
+    Sources: groups in the place of a critic, GRPO (Shao et al., arXiv 2402.03300); leave-one-out
+    means, RLOO (Ahmadian et al., arXiv 2402.14740).
+    Deviations: advantages are not divided by their standard deviation, which would move the
+    optimum; KL is part of the value, which makes its gradient exact.
+
+    Args:
+        backbone: the network, that of the teacher.
+        process: an absorbing process.
+        reward: name of the reward; training hands its function over, see ``score``.
+        beta: price of a nat of KL divergence from the teacher, in units of the reward.
+        group_size: samples of a group, a divisor of the batch size.
+        path_calls: calls of a path that are trained in a step.
+        **options: those of ``MDLM``.
+
+    Raises:
+        ValueError: ``beta`` is not above 0, or a number is no whole number, of a group above 1.
+    """
+
+    name = "reward"
+    has_teacher = True
+    has_reward = True
+    score: Callable[[Tensor], Tensor]
+    """Reward of samples Int[B, L]: Float[B]."""
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        reward: str | None = None,
+        beta: float = 0.1,
+        group_size: int = 8,
+        path_calls: int = 8,
+        draw: str = "forced_mask",
+        **options: Unpack[AlgorithmOptions],
+    ) -> None:
+        super().__init__(backbone, process, draw=draw, **options)
+        if not (is_number(beta) and beta > 0):
+            raise ValueError(f"algo.beta={beta}: expected a number above 0")
+        check_whole_number("algo.group_size", group_size, least=2)
+        check_whole_number("algo.path_calls", path_calls, least=1)
+        self.reward, self.beta = reward, beta
+        self.group_size, self.path_calls = group_size, path_calls
+        self.teacher = deepcopy(backbone).requires_grad_(False)
+        self._seen: list[Tensor] = []  # per step, the mean reward and log ratio
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters of the network alone, without its teacher."""
+        return sum(parameter.numel() for parameter in self.backbone.parameters())
+
+    def train(self, mode: bool = True) -> Self:
+        """Leave both networks in eval mode, in which samples are drawn.
+
+        Args:
+            mode: of all else.
+
+        Returns:
+            The algorithm itself.
+        """
+        super().train(mode)
+        self.backbone.eval()
+        self.teacher.eval()
+        return self
+
+    def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
+        """Keep the weights that the network starts from as the teacher.
+
+        Args:
+            train: the training split.
+            generator: source of randomness.
+        """
+        self.teacher.load_state_dict(self.backbone.state_dict())
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        """Policy-gradient loss of fresh samples; with a ``draw`` the bound of ``MDLM`` on data.
+
+        Args:
+            batch: clean data, of which sizes and conditions are taken, and with ``draw`` all.
+            generator: source of the noise.
+            draw: one of ``MASK_DRAWS``; None: the loss that training minimises.
+
+        Returns:
+            A loss whose gradient is an unbiased estimate of that of -J / L, and -log p of the
+            samples along their paths.
+        """
+        if draw is not None:
+            return super().loss(batch, generator, draw)
+        paths = self.sample_paths(self.grouped(batch), generator)
+        reward = self.score(paths.batch.x0).to(paths.log_ratio)
+        self._seen.append(torch.stack([reward.mean(), paths.log_ratio.mean()]))
+        advantage = self.advantages(reward - self.beta * paths.log_ratio)
+        value = advantage * self.path_log_prob(paths, generator)
+        loss = -value.mean().float() / self.layout.length
+        return self.output(paths.nll, paths.batch, loss)
+
+    def statistics(self) -> dict[str, float]:
+        """Means over the steps since the last call.
+
+        Returns:
+            ``reward``, and ``kl_to_teacher`` in nats; nothing before the first step.
+        """
+        found = super().statistics()
+        if self._seen:
+            reward, log_ratio = torch.stack(self._seen).mean(dim=0).tolist()
+            found |= {"reward": reward, "kl_to_teacher": log_ratio}
+        self._seen = []
+        return found
+
+    def grouped(self, batch: Batch) -> Batch:
+        """The first rows of a batch, each as often as a group has samples.
+
+        Args:
+            batch: B rows.
+
+        Returns:
+            B rows, groups one after the other.
+
+        Raises:
+            ValueError: ``group_size`` does not divide B.
+        """
+        groups, rest = divmod(len(batch), self.group_size)
+        if rest:
+            raise ValueError(
+                f"algo.group_size={self.group_size} does not divide the batch of {len(batch)}; set "
+                "data.batch_size to a multiple of it"
+            )
+        rows = torch.arange(groups, device=batch.x0.device).repeat_interleave(self.group_size)
+        conditions = {k: v for k, v in batch.conditions.items() if k != "packing"}  # of all rows
+        return replace(batch, conditions=conditions).rows(rows)
+
+    def advantages(self, values: Tensor) -> Tensor:
+        """Each value less the mean of the others of its group.
+
+        Args:
+            values: Float[B], groups one after the other.
+
+        Returns:
+            Float[B].
+        """
+        groups = values.view(-1, self.group_size)
+        others = (groups.sum(dim=1, keepdim=True) - groups) / (self.group_size - 1)
+        return (groups - others).flatten()
+
+    @torch.no_grad()
+    def sample_paths(self, batch: Batch, generator: torch.Generator) -> Paths:
+        """Sample by first-hitting, one token a call, along paths that are kept.
+
+        Args:
+            batch: data of which sizes, given positions and conditions are taken.
+            generator: source of randomness.
+
+        Returns:
+            Samples and their paths.
+        """
+        real = batch.real
+        u = uniform_draws(tuple(real.shape), generator, real.device)
+        times = self.process.unmask_times(1 - u)
+        times, order = times.masked_fill(~real, -1).sort(dim=1, descending=True, stable=True)
+        x = batch.x0.masked_fill(real, self.layout.mask_id)
+        size = real.sum(dim=1)
+        nll = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+        log_ratio = torch.zeros_like(nll)
+        for call in range(int(size.max())):
+            rows = (size > call).nonzero().squeeze(1)
+            at, t = order[rows, call], times[rows, call]
+            log_p = self._log_d0(batch, rows, x[rows], t, at)
+            tokens = sample_categorical(log_p, generator)
+            with self._as_teacher():
+                log_q = self._log_d0(batch, rows, x[rows], t, at)
+            x[rows, at] = tokens
+            nll[rows] -= log_prob_at(tokens, log_p)
+            log_ratio[rows] += log_prob_at(tokens, log_p) - log_prob_at(tokens, log_q)
+        return Paths(replace(batch, x0=x, log_num_orders=None), order, times, log_ratio, nll)
+
+    def path_log_prob(self, paths: Paths, generator: torch.Generator) -> Tensor:
+        """Unbiased estimate of log p(x0 | order) from some calls of each path, with its gradient.
+
+        Args:
+            paths: the samples.
+            generator: source of randomness: which calls.
+
+        Returns:
+            Float64[B], nats.
+        """
+        size = paths.batch.real.sum(dim=1, keepdim=True)  # (B, 1)
+        num = min(self.path_calls, int(size.max()))
+        u = uniform_draws((len(size), num), generator, size.device)
+        part = torch.arange(num, device=size.device)
+        call = ((part + u) * size / num).long().minimum(size - 1)  # (B, K), one in each part
+        rows = torch.arange(len(size), device=size.device).repeat_interleave(num)
+        call = call.flatten()
+        rank = paths.order.argsort(dim=1)[rows]  # (B K, L): when a position is revealed
+        later = (rank >= call.unsqueeze(1)) & paths.batch.real[rows]
+        x_t = paths.batch.x0[rows].masked_fill(later, self.layout.mask_id)
+        at, t = paths.order[rows, call], paths.times[rows, call]
+        log_p = self._log_d0(paths.batch, rows, x_t, t, at)
+        found = log_prob_at(paths.batch.x0[rows, at], log_p).view(-1, num)
+        return found.sum(dim=1) * size.squeeze(1) / num
+
+    def _log_d0(self, batch: Batch, rows: Tensor, x_t: Tensor, t: Tensor, at: Tensor) -> Tensor:
+        """log D at one position ``at`` Int[R] of each of ``rows``: Float[R, V]."""
+        some = batch.rows(rows)
+        log_d0 = self.denoise(x_t, t, some.real, some.conditions)
+        return log_d0[torch.arange(len(rows), device=at.device), at]
+
+    @contextmanager
+    def _as_teacher(self) -> Iterator[None]:
+        """Context in which the teacher is the network."""
+        own = self.backbone
+        self.backbone = self.teacher
+        try:
+            yield
+        finally:
+            self.backbone = own

@@ -1,0 +1,38 @@
+"""Rewards of bubble diagrams: properties, floor plans, briefs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.domains.bubble_diagrams.briefs.asked import BriefPredicate, check_brief
+from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.metrics.structure import property_flags
+from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import EFFORT
+from discrete_diffusion.domains.bubble_diagrams.plans.rejection import Buildable
+from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
+from discrete_diffusion.runtime.shards import Shard
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.domain import SampleScore
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+
+
+def diagram_rewards(vocab: VocabConfig) -> dict[str, SampleScore]:
+    """``buildable``, where relations have directions, and every property of ``property_flags``: 1 or 0."""
+    words = vocabulary_of_graph(vocab)
+
+    def of_property(name: str) -> SampleScore:
+        return lambda diagrams: property_flags(DiagramSet(diagrams, words))[name].tolist()
+
+    example = DiagramSet([BubbleDiagram((0,), ())], words)
+    found = {name: of_property(name) for name in property_flags(example)}
+    if words.has_directions:
+        found["buildable"] = Buildable(EFFORT, Shard())
+    return found
+
+
+def brief_reward(path: str, vocab: VocabConfig) -> SampleScore:
+    """1 for a diagram that meets the brief of a file; ``ValueError`` for one that none meets."""
+    return BriefPredicate(check_brief(read_brief(path), vocab, f"reward={path}"), Shard())

@@ -1,0 +1,74 @@
+"""Rewards by name: scores of finished samples, which ``algo=reward`` raises.
+
+A kind of data has its own (``Domain.rewards``). Two ways to add one, for samples as
+``load(...).sample`` returns them:
+
+    @register_reward("short")
+    def short(samples):
+        return [-len(sample) for sample in samples]
+
+in a module that ``plugins=`` names, or as an entry point of the group
+``discrete_diffusion.rewards``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.plugins import Registry
+from discrete_diffusion.domains import domain_of
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.domains.domain import SampleScore
+
+REWARDS: Registry[SampleScore] = Registry("reward", "discrete_diffusion.rewards", {})
+register_reward = REWARDS.register
+
+
+def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
+    """The reward that ``algo.reward`` names.
+
+    Args:
+        config: of ``train``, completed.
+
+    Returns:
+        Function of samples Int[B, L] on any device; their scores, Float64[B] on the CPU. A sample
+        of which nothing is known, such as a plan that the solver gave up, scores 0.
+
+    Raises:
+        ValueError: none is named, or it is unknown; the message lists those that the data has.
+    """
+    name, domain = config.algo.get("reward"), domain_of(config.data)
+    own = domain.rewards(config.data)
+    known = [*own, *REWARDS.names()]
+    if name is None:
+        raise ValueError(
+            f"algo=reward needs reward=NAME, for {domain.title} one of {', '.join(known)}, or one "
+            "of your own (register_reward)"
+        )
+    score = own.get(name) or REWARDS.builders.get(name) or domain.reward_of_file(name, config.data)
+    if score is None:
+        raise ValueError(unknown_name("reward", name, known))
+    return _Scored(score, lambda tokens: domain.decode(config.data, tokens))
+
+
+class _Scored:
+    """A score of samples as one of tokens."""
+
+    def __init__(
+        self, score: Callable[[list[Any]], Sequence[float | None]], decode: Callable[[Any], Any]
+    ) -> None:
+        self.score, self.decode = score, decode
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        import torch
+
+        found = self.score(self.decode(tokens.cpu()))
+        if len(found) != len(tokens):
+            raise ValueError(f"the reward gave {len(found)} scores for {len(tokens)} samples")
+        return torch.tensor([float(each or 0) for each in found], dtype=torch.float64)

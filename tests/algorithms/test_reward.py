@@ -1,0 +1,213 @@
+"""Reward tuning on a world small enough to enumerate: its gradient, its optimum, its paths."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.reward import RewardTuning
+from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.noise_schedules import LogLinear, PerGroup
+from discrete_diffusion.types import Batch
+from toy_world import FULL, LEGAL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
+
+BETA = 0.5
+
+
+class Table(nn.Module):
+    """A row of logits for every position of every state of three tokens: any D whatever."""
+
+    def __init__(self, logits: Tensor | None = None) -> None:
+        super().__init__()
+        shape = (VOCAB_SIZE**LENGTH, LENGTH, VOCAB_SIZE)
+        self.logits = nn.Parameter(torch.zeros(shape) if logits is None else logits.float())
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        return self.logits[number(x_t)]
+
+
+def number(x: Tensor) -> Tensor:
+    return (x * VOCAB_SIZE ** torch.arange(LENGTH)).sum(dim=-1)
+
+
+@dataclass
+class World:
+    """All samples of a size, Int[K, 3], and a probability of each."""
+
+    real: Tensor
+    samples: Tensor
+    prob: Tensor
+
+    @classmethod
+    def random(cls, real: Tensor, seed: int) -> World:
+        legal = [ids if kept else (PAD,) for ids, kept in zip(LEGAL, real.tolist(), strict=True)]
+        samples = torch.tensor(list(itertools.product(*legal)))
+        weights = torch.rand(len(samples), generator=make_generator(seed), dtype=torch.float64)
+        return cls(real, samples, (weights + 0.05) / (weights + 0.05).sum())
+
+    def tilted(self) -> World:
+        weights = self.prob * (reward(self.samples) / BETA).exp()
+        return World(self.real, self.samples, weights / weights.sum())
+
+
+def reward(x0: Tensor) -> Tensor:
+    return ((x0[:, 0] + x0[:, 1]) % 3 == 0).double() + 0.25 * (x0[:, 1] == 1)
+
+
+def exact(worlds: list[World]) -> Table:
+    """The network whose D is that of the worlds, by summing over all samples."""
+    table = torch.full((VOCAB_SIZE**LENGTH, LENGTH, VOCAB_SIZE), 1e-12, dtype=torch.float64)
+    for world in worlds:
+        for hidden in itertools.product((False, True), repeat=LENGTH):
+            masked = torch.tensor(hidden) & world.real
+            for x, p in zip(world.samples, world.prob, strict=True):
+                state = number(x.masked_fill(masked, MASK))
+                table[state, torch.arange(LENGTH), x] += p
+    return Table(table.log())
+
+
+def tuning(student: nn.Module, teacher: nn.Module, schedule=None, **options) -> RewardTuning:
+    process = Absorbing(toy_layout(), schedule or LogLinear())
+    found = RewardTuning(student, process, reward="any", beta=BETA, **options)
+    found.teacher.load_state_dict(teacher.state_dict())
+    found.score = reward
+    return found
+
+
+def batch_of(worlds: list[World], num: int) -> Batch:
+    x0 = torch.stack([world.samples[0] for world in worlds]).repeat(num, 1)
+    return Batch(x0, x0 != PAD)
+
+
+def worlds_of_both_sizes() -> list[World]:
+    return [World.random(FULL, 1), World.random(PADDED, 2)]
+
+
+def path_log_probs(network: Table, world: World) -> Tensor:
+    """log p(x | order) of every order and sample of a world: Float64[O, K]."""
+    layout, found = toy_layout(), []
+    positions = world.real.nonzero().flatten().tolist()
+    for order in itertools.permutations(positions):
+        x_t, total = world.samples.masked_fill(world.real, MASK), 0.0
+        for position in order:
+            log_d0 = log_softmax_on(network(x_t).double(), layout.support)[:, position]
+            token = world.samples[:, position]
+            total = total + log_d0.gather(1, token.unsqueeze(1)).squeeze(1)
+            x_t = x_t.clone()
+            x_t[:, position] = token
+        found.append(total)
+    return torch.stack(found)
+
+
+def value(network: Table, teacher: Table, world: World) -> Tensor:
+    log_p, log_q = path_log_probs(network, world), path_log_probs(teacher, world).detach()
+    return (log_p.exp() * (reward(world.samples) - BETA * (log_p - log_q))).sum(dim=1).mean()
+
+
+def test_under_the_tilted_law_every_advantage_and_the_gradient_are_zero():
+    worlds = worlds_of_both_sizes()
+    tuned, teacher = exact([world.tilted() for world in worlds]), exact(worlds)
+    schedule = PerGroup(toy_layout(), exponents={"node": 2.0, "edge": 1.0})
+    algorithm = tuning(tuned, teacher, schedule)
+    batch = batch_of(worlds, 64)
+    loss = algorithm.loss(batch, make_generator(0)).loss
+    loss.backward()
+    assert abs(float(loss.detach())) < 1e-5
+    assert float(tuned.logits.grad.abs().max()) < 1e-5
+    assert teacher.logits.grad is None
+    stays = tuning(teacher, teacher)  # and without a tilt it is not
+    stays.loss(batch, make_generator(0)).loss.backward()
+    assert float(teacher.logits.grad.abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("path_calls", [1, 2, 8])
+def test_the_gradient_is_that_of_the_value_on_average(path_calls):
+    worlds = worlds_of_both_sizes()
+    generator = make_generator(3)
+    shape = Table().logits.shape
+    student, teacher = (Table(torch.randn(shape, generator=generator)) for _ in range(2))
+    algorithm = tuning(student, teacher, path_calls=path_calls)
+    expected = sum(value(student, teacher, world) for world in worlds) / len(worlds)
+    [truth] = torch.autograd.grad(-expected / LENGTH, student.logits)
+    directions = torch.stack([truth, torch.randn(shape, generator=generator)]).flatten(1)
+    found = []
+    for _ in range(100):
+        loss = algorithm.loss(batch_of(worlds, 64), generator).loss
+        [gradient] = torch.autograd.grad(loss, student.logits)
+        found.append(directions @ gradient.flatten())
+    mean, error = torch.stack(found).mean(dim=0), torch.stack(found).std(dim=0) / 10
+    assert bool(((mean - directions @ truth.flatten()).abs() < 4 * error).all())
+    assert float(mean[0]) > 10 * float(error[0])  # it is seen at all
+
+
+def test_training_reaches_the_tilted_law():
+    worlds = worlds_of_both_sizes()
+    student, teacher = exact(worlds), exact(worlds)
+    algorithm = tuning(student, teacher)
+    optimizer = torch.optim.Adam(student.parameters(), lr=0.03)
+    generator = make_generator(4)
+    for _ in range(400):
+        optimizer.zero_grad()
+        algorithm.loss(batch_of(worlds, 32), generator).loss.backward()
+        optimizer.step()
+    for world in worlds:
+        law = path_log_probs(student, world).exp().mean(dim=0)
+        off = 0.5 * (law - world.tilted().prob).abs().sum()
+        assert float(off.detach()) < 0.03
+        assert float(0.5 * (world.prob - world.tilted().prob).abs().sum()) > 0.15
+    found = algorithm.statistics()
+    assert found["kl_to_teacher"] > 0.05
+    assert found.keys() == {"reward", "kl_to_teacher"}
+    assert algorithm.statistics() == {}
+
+
+def test_paths_are_those_of_first_hitting():
+    worlds = worlds_of_both_sizes()
+    student = Table(torch.randn(Table().logits.shape, generator=make_generator(5)))
+    algorithm = tuning(student, student)
+    batch = batch_of(worlds, 8000)
+    paths = algorithm.sample_paths(batch, make_generator(6))
+    assert torch.equal(paths.batch.real, batch.real)
+    for world in worlds:
+        rows = (batch.real == world.real).all(dim=1)
+        law = path_log_probs(student, world).exp().mean(dim=0)
+        counts = (number(paths.batch.x0[rows]).unsqueeze(1) == number(world.samples)).sum(dim=0)
+        error = (law * (1 - law) / int(rows.sum())).sqrt()
+        assert int(counts.sum()) == int(rows.sum())
+        assert bool(((counts / counts.sum() - law).abs() < 4.5 * error + 1e-9).all())
+    assert bool((paths.times.diff(dim=1) <= 0).all())
+    assert float(paths.log_ratio.abs().max()) < 1e-6
+
+
+def test_a_draw_gives_the_bound_on_data():
+    worlds = worlds_of_both_sizes()
+    algorithm = tuning(exact(worlds), exact(worlds))
+    batch = batch_of(worlds, 4)
+    output = algorithm.loss(batch, make_generator(0), algorithm.evaluation_draw)
+    assert output.nelbo.shape == (8,)
+    assert bool((output.nelbo > 0).all())
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"beta": 0}, "algo.beta=0"),
+        ({"group_size": 1}, "algo.group_size"),
+        ({"path_calls": 0}, "algo.path_calls"),
+    ],
+)
+def test_what_is_refused(options, named):
+    layout = toy_layout()
+    with pytest.raises(ValueError, match=named):
+        RewardTuning(Table(), Absorbing(layout, LogLinear()), **options)
+
+
+def test_a_batch_holds_whole_groups():
+    algorithm = tuning(Table(), Table(), group_size=3)
+    with pytest.raises(ValueError, match=r"data\.batch_size"):
+        algorithm.loss(batch_of(worlds_of_both_sizes(), 2), make_generator(0))
