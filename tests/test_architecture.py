@@ -48,7 +48,7 @@ without docstrings."""
 LOCAL = 79
 """Imports within functions at most: where start-up needs them, or a library is heavy."""
 
-CONTRACT = {"", "domain", "cell_measurement", "option", "request_checks"}
+CONTRACT = {"", "domain", "cell_measurement", "option", "request_checks", "sub_command"}
 """Modules of ``domains`` that know no kind of data."""
 
 

@@ -23,7 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import CO
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model, impossible_plans
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cached_plans
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
-from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.domains.sub_command import SubCommand
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime.progress import shown
 

@@ -109,7 +109,7 @@ def test_processes_and_schedules_are_shown_with_what_fits_them(capsys, monkeypat
     print_listing()
     lines = capsys.readouterr().out.splitlines()
     rows = {words[0]: words[1:] for line in reversed(lines) if (words := line.split())}
-    assert rows["absorbing"][:9] == [
+    assert rows["absorbing"][:10] == [
         "ar,",
         "bd3lm,",
         "d3pm,",
@@ -117,6 +117,7 @@ def test_processes_and_schedules_are_shown_with_what_fits_them(capsys, monkeypat
         "matrix,",
         "mdlm,",
         "meld,",
+        "reward,",
         "sedd",
         "any",
     ]

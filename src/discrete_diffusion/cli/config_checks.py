@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
+from discrete_diffusion.algorithms import ALGORITHMS
 from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.building.backbones import check_sizes
 from discrete_diffusion.cli.compose import check_counts
@@ -13,7 +14,7 @@ from discrete_diffusion.cli.devices import check_strategy
 from discrete_diffusion.cli.precision import check_trainer_precision
 from discrete_diffusion.config.files import check_exists
 from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.config.values import is_number
+from discrete_diffusion.config.values import check_divides, is_number
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
@@ -49,6 +50,7 @@ def check_values(config: DictConfig) -> None:
         option.check(OmegaConf.select(config, f"eval.{name}"), f"eval.{name}")
     check_states(config)
     check_sizes(config)
+    _check_reward(config)
 
 
 def check_training_values(config: DictConfig) -> None:
@@ -75,6 +77,24 @@ def check_training_values(config: DictConfig) -> None:
     check_exists("resume", config.resume, "checkpoint")
     for key in domain_of(config.data).data_files:
         check_exists(f"data.{key}", config.data.get(key))
+
+
+def _check_reward(config: DictConfig) -> None:
+    """What an algorithm needs that tunes a trained model by a reward."""
+    algo = config.algo
+    if not getattr(ALGORITHMS.entry(algo.name), "has_reward", False):
+        return
+    if algo.get("reward") is None:
+        raise ValueError(
+            f"algo={algo.name} needs reward=NAME, a score of the samples, such as reward=valid"
+        )
+    if config.resume is None and OmegaConf.select(config, "init.checkpoint") is None:
+        raise ValueError(
+            f"algo={algo.name} tunes a trained model; give init.checkpoint=MODEL, its checkpoint "
+            "or run folder"
+        )
+    size = config.data.batch_size
+    check_divides(algo.group_size, size, f"data.batch_size={size}", key="algo.group_size")
 
 
 def _check_interval(value: Any) -> None:

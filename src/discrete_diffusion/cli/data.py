@@ -13,7 +13,7 @@ from discrete_diffusion.cli.output_folder import claimed_file, claimed_folder
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import refuse_taken
 from discrete_diffusion.domains import available_domains, get_domain
-from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.domains.sub_command import SubCommand
 
 
 class _Parser(argparse.ArgumentParser):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.building.algorithm import build_algorithm
+from discrete_diffusion.building.rewards import reward_of
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import checkpoint_info
 from discrete_diffusion.cli.measurements import with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains import build_data, domain_of
-from discrete_diffusion.domains.rewards import reward_of
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.models.compiling import check_compiler
@@ -186,15 +186,15 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     if config.compile:
         check_compiler(torch.device("cuda" if on_gpu else "cpu"))
     torch.manual_seed(config.seed)
-    algorithm = build_algorithm(config)
+    algorithm: Any = build_algorithm(config)
     sampler = build_sampler(config)
     check_sampler(sampler, algorithm)
+    if algorithm.has_reward:
+        algorithm.score = reward_of(config)
     data = build_data(config)
     config, shortened = with_measurements(
         config, num_train=len(data.splits["train"]), num_held_out=len(data.splits["val"])
     )
-    if algorithm.has_reward:
-        algorithm.score = reward_of(config)
     algorithm.fit(data.splits["train"].batch())
     if config.get("check_backbone", True):
         _try_backbone(algorithm, data, config)

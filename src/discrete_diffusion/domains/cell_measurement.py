@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
+
+SampleScore = Callable[[list[Any]], Sequence[float | None]]
+"""Function of samples, one score for each; None where nothing is known of a sample."""
 
 
 class CellMeasurement(ABC):

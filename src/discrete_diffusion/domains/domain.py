@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from discrete_diffusion.config.naming import check_name
@@ -15,8 +13,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
     from discrete_diffusion.domains.option import Option
+    from discrete_diffusion.domains.sub_command import SubCommand
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -26,29 +25,6 @@ if TYPE_CHECKING:
 GRAPH_FEATURES = ("reach", "resistance", "walks", "cycles")
 """All features of a revealed graph, in the order in which networks have them: what a kind of data
 whose edges are more than pairs sets as its ``graph_features``."""
-
-SampleScore = Callable[[list[Any]], Sequence[float | None]]
-"""Function of samples, one score for each; None where nothing is known of a sample."""
-
-
-@dataclass(frozen=True)
-class SubCommand:
-    """A sub-command of ``discrete-diffusion data``; the docstring of ``run`` is its help.
-
-    Args:
-        usage: its arguments and what it does, a line.
-        add_options: adds options to its parser.
-        run: does the work, with what was parsed, and ``load``, which opens a checkpoint as
-            ``discrete_diffusion.load`` does.
-        writes_file: the option that names the file it writes, which no other command writes then.
-        writes_folder: the option that names the folder it writes, likewise.
-    """
-
-    usage: str
-    add_options: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], None]
-    writes_file: str = ""
-    writes_folder: str = ""
 
 
 class Domain(ABC):
@@ -110,14 +86,8 @@ class Domain(ABC):
         Returns:
             The options that mean something for this kind of data.
         """
-        options = {
-            "sample": self.sample_options,
-            "evaluate": self.evaluate_options,
-            "train": self.train_options,
-        }
-        return {option.name: option for option in options[command]}
-
-    # -- config
+        options: tuple[Option, ...] = getattr(self, f"{command}_options")
+        return {option.name: option for option in options}
 
     def state(self, data: Mapping[str, Any]) -> str:
         """State of its samples; of a data set without a name, the first state.
@@ -235,8 +205,6 @@ class Domain(ABC):
         names = {"node_types": graph.node_types, "edge_types": graph.edge_types}
         return {"n_max": graph.n_max, **{key: list(types) for key, types in names.items()}}
 
-    # -- data
-
     @abstractmethod
     def build(self, data: DictConfig) -> Dataset:
         """The data set of a completed config.
@@ -310,33 +278,22 @@ class Domain(ABC):
         """
         return list(tokens)
 
-    def rewards(self, data: Mapping[str, Any]) -> Mapping[str, SampleScore]:
+    def rewards(
+        self, data: Mapping[str, Any], file: str | None = None
+    ) -> Mapping[str, SampleScore]:
         """Scores of samples that ``algo=reward`` can raise.
 
         Args:
             data: a completed ``config.data``.
+            file: name of a file that may describe one more score, such as a brief, or None.
 
         Returns:
-            By name; unless overridden none.
-        """
-        return {}
-
-    def reward_of_file(self, path: str, data: Mapping[str, Any]) -> SampleScore | None:
-        """Score that a file describes, such as a brief.
-
-        Args:
-            path: what ``reward=`` names, if no reward is called so.
-            data: a completed ``config.data``.
-
-        Returns:
-            The score; None if it is no such file.
+            By name, that of a file by its path; unless overridden none.
 
         Raises:
             ValueError: the file cannot be read, or says what no sample meets.
         """
-        return None
-
-    # -- commands
+        return {}
 
     @abstractmethod
     def report(self, data: Any, split: str, config: DictConfig) -> Report:

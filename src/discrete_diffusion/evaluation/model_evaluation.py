@@ -150,7 +150,9 @@ def evaluate_token_model(
     check_paths(request, trained.algorithm)
     if report is None and request.bound_draws == 0:
         name = trained.data_config.name
-        raise ValueError(f"bound_draws=0: no metrics of samples exist for data={name}; leave it out")
+        raise ValueError(
+            f"bound_draws=0: no metrics of samples exist for data={name}; leave it out"
+        )
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
     if report is None:

@@ -10,15 +10,16 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMM
 from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
 from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, vocabulary_named
-from discrete_diffusion.domains.domain import Domain, SampleScore, SubCommand
+from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
+from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -273,17 +274,12 @@ class BubbleDiagrams(Domain):
 
         return decode(tokens, self.graph(data))
 
-    def rewards(self, data: Mapping[str, Any]) -> Mapping[str, SampleScore]:
+    def rewards(
+        self, data: Mapping[str, Any], file: str | None = None
+    ) -> Mapping[str, SampleScore]:
         from discrete_diffusion.domains.bubble_diagrams.work import diagram_rewards
 
-        return diagram_rewards(self.graph(data))
-
-    def reward_of_file(self, path: str, data: Mapping[str, Any]) -> SampleScore | None:
-        """How a brief is met."""
-        from discrete_diffusion.domains.bubble_diagrams.work import brief_reward
-
-        is_brief = path.endswith((".yaml", ".yml", ".json"))
-        return brief_reward(path, self.graph(data)) if is_brief else None
+        return diagram_rewards(self.graph(data), file)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         from discrete_diffusion.domains.bubble_diagrams.work import AdjacencyReport, DiagramReport

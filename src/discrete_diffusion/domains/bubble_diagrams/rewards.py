@@ -15,12 +15,15 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_
 from discrete_diffusion.runtime.shards import Shard
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.domain import SampleScore
+    from discrete_diffusion.domains.cell_measurement import SampleScore
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
 
-def diagram_rewards(vocab: VocabConfig) -> dict[str, SampleScore]:
-    """``buildable``, where relations have directions, and every property of ``property_flags``: 1 or 0."""
+def diagram_rewards(vocab: VocabConfig, file: str | None = None) -> dict[str, SampleScore]:
+    """Every property of ``property_flags``, 1 or 0, and ``buildable`` where relations have
+    directions. ``file``: of a brief, if its name ends so; 1 for a diagram that meets it.
+
+    Raises ``ValueError`` for a brief that no diagram meets."""
     words = vocabulary_of_graph(vocab)
 
     def of_property(name: str) -> SampleScore:
@@ -30,9 +33,7 @@ def diagram_rewards(vocab: VocabConfig) -> dict[str, SampleScore]:
     found = {name: of_property(name) for name in property_flags(example)}
     if words.has_directions:
         found["buildable"] = Buildable(EFFORT, Shard())
+    if file is not None and file.endswith((".yaml", ".yml", ".json")):
+        brief = check_brief(read_brief(file), vocab, f"reward={file}")
+        found[file] = BriefPredicate(brief, Shard())
     return found
-
-
-def brief_reward(path: str, vocab: VocabConfig) -> SampleScore:
-    """1 for a diagram that meets the brief of a file; ``ValueError`` for one that none meets."""
-    return BriefPredicate(check_brief(read_brief(path), vocab, f"reward={path}"), Shard())

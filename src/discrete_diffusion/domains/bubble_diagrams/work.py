@@ -13,7 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.comparing import DiagramCells
 from discrete_diffusion.domains.bubble_diagrams.completion.given_file import complete_file
 from discrete_diffusion.domains.bubble_diagrams.evaluation import evaluate_files, evaluate_model
 from discrete_diffusion.domains.bubble_diagrams.report import AdjacencyReport, DiagramReport
-from discrete_diffusion.domains.bubble_diagrams.rewards import brief_reward, diagram_rewards
+from discrete_diffusion.domains.bubble_diagrams.rewards import diagram_rewards
 from discrete_diffusion.domains.bubble_diagrams.sampling import sample_diagrams
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode, encode
 
@@ -22,7 +22,6 @@ __all__ = [
     "DiagramCells",
     "DiagramReport",
     "answer_brief",
-    "brief_reward",
     "build_dataset",
     "build_test_plans",
     "chosen_by_brief",

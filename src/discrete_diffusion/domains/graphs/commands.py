@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain, SampleScore, SubCommand
+from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
+from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -137,7 +138,9 @@ class Molecules(Domain):
 
         return decode(tokens, self.graph(data))
 
-    def rewards(self, data: Mapping[str, Any]) -> Mapping[str, SampleScore]:
+    def rewards(
+        self, data: Mapping[str, Any], file: str | None = None
+    ) -> Mapping[str, SampleScore]:
         from discrete_diffusion.domains.molecules.work import molecule_rewards
 
         return molecule_rewards()

@@ -9,7 +9,7 @@ from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import Molecule
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.domain import SampleScore
+    from discrete_diffusion.domains.cell_measurement import SampleScore
 
 
 def molecule_rewards() -> dict[str, SampleScore]:

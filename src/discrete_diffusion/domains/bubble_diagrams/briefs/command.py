@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, VOCABULARIES
-from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.domains.sub_command import SubCommand
 
 _N_MAX = 8
 """As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""

@@ -11,7 +11,7 @@ import argparse
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from discrete_diffusion.domains.bubble_diagrams.plans.command import realise_options
-from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.domains.sub_command import SubCommand
 
 _N_MAX = 8
 """As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""

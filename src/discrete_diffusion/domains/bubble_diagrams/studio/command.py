@@ -9,7 +9,7 @@ import webbrowser
 from importlib.util import find_spec
 
 from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL, url
-from discrete_diffusion.domains.domain import SubCommand
+from discrete_diffusion.domains.sub_command import SubCommand
 from discrete_diffusion.hub.published import boxed_model
 
 _MOST_CONNECTIONS = 256

@@ -50,7 +50,7 @@ KINDS = (*VALIDITY, "community", "ego")
 
 def graph_rewards(kind: str | None) -> dict[str, Callable[[list[TypedGraph]], list[bool]]]:
     """Scores of graphs by name, 1 or 0: ``connected``, and ``valid`` of kinds in ``VALIDITY``."""
-    checks = {"connected": is_connected}
+    checks: dict[str, Callable[[TypedGraph], bool]] = {"connected": is_connected}
     if str(kind) in VALIDITY:
         checks["valid"] = VALIDITY[str(kind)]
     return {name: partial(_each, check) for name, check in checks.items()}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.domains.domain import SampleScore
+    from discrete_diffusion.domains.cell_measurement import SampleScore
 
 REWARDS: Registry[SampleScore] = Registry("reward", "discrete_diffusion.rewards", {})
 register_reward = REWARDS.register
@@ -41,20 +41,13 @@ def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
         of which nothing is known, such as a plan that the solver gave up, scores 0.
 
     Raises:
-        ValueError: none is named, or it is unknown; the message lists those that the data has.
+        ValueError: it is unknown; the message has the closest name.
     """
     name, domain = config.algo.get("reward"), domain_of(config.data)
-    own = domain.rewards(config.data)
-    known = [*own, *REWARDS.names()]
-    if name is None:
-        raise ValueError(
-            f"algo=reward needs reward=NAME, for {domain.title} one of {', '.join(known)}, or one "
-            "of your own (register_reward)"
-        )
-    score = own.get(name) or REWARDS.builders.get(name) or domain.reward_of_file(name, config.data)
-    if score is None:
-        raise ValueError(unknown_name("reward", name, known))
-    return _Scored(score, lambda tokens: domain.decode(config.data, tokens))
+    known = {**REWARDS.all(), **domain.rewards(config.data, name)}
+    if name not in known:
+        raise ValueError(unknown_name("reward", str(name), known))
+    return _Scored(known[name], lambda tokens: domain.decode(config.data, tokens))
 
 
 class _Scored:
