@@ -1,0 +1,188 @@
+"""Options of the commands that only bubble diagrams have."""
+
+from __future__ import annotations
+
+from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
+
+BUILDABLE = (False, True, "narrowing", "lookahead")
+"""Values that ``buildable`` may have."""
+
+_OF_BRIEFS = (
+    Option(
+        "brief",
+        "a file that says what every diagram must have, see docs/briefs.md",
+        is_file=True,
+    ),
+    Option(
+        "method",
+        "with brief: rejection draws until enough meet it, particles steer towards it; null takes "
+        "rejection where that finds one a second",
+        words=("rejection", "particles"),
+    ),
+    Option("particles", "with brief: how many; null is 512, or twice num_samples", least=4),
+)
+SAMPLE = (
+    Option(
+        "num_rooms",
+        "rooms of every diagram, or several numbers to draw as often as in the training data among "
+        "them, num_rooms=[5,6,7]; null draws all that the training data has",
+        least=1,
+        listed=True,
+        without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
+    ),
+    *_OF_BRIEFS,
+    Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),
+    Option(
+        "completions",
+        "of each partial diagram; null is 4",
+        least=1,
+        with_given=True,
+        instead_of="num_samples",
+    ),
+    Option(
+        "max_arrangements",
+        "ways to arrange a partial diagram's rooms that are kept at each step; null is as many as "
+        "60 scoring calls per completion allow",
+        least=1,
+        with_given=True,
+    ),
+    Option(
+        "codes",
+        "what integer room codes of given diagrams mean, rplan | housegan | houseganpp | coarse; "
+        "null recognises it",
+        with_given=True,
+    ),
+    Option(
+        "buildable",
+        "all diagrams have a floor plan: true rejects others, narrowing draws no circle of "
+        "relations and rejects the rest, lookahead draws only what still has a plan; see "
+        'docs/floor_plans.md. Needs pip install "discrete-diffusion[plans]"',
+        words=BUILDABLE,
+    ),
+    Option(
+        "tries",
+        "samples drawn for each requested one, at most, with buildable=true or narrowing, null is "
+        "50; with brief, null is 2,000, or 200 with given",
+        least=1,
+    ),
+    Option(
+        "realise",
+        "true: also a floor plan in metres of every sample, plans.jsonl and floor_plans.svg, with "
+        "areas as in the training data; plans realise takes areas and outlines of your own",
+        default=False,
+        written=True,
+    ),
+    Option(
+        "trajectory",
+        "the first N samples are shown coming out of the noise: trajectory.gif, .png",
+        default=0,
+        least=0,
+        most=36,  # more could not be distinguished
+        written=True,
+    ),
+)
+EVALUATE = (
+    DATA,
+    *_OF_BRIEFS,
+    Option(
+        "tries",
+        "with brief: samples that method=rejection draws for each requested one, at most; null is "
+        "2,000",
+        least=1,
+    ),
+    Option(
+        "rejection_calls",
+        "with brief: network calls that plain rejection may take beside particles; null is as many "
+        "as particles took, 0 leaves it out",
+        least=0,
+    ),
+    Option(
+        "gamma",
+        "with brief: the power of the look-ahead in soft guidance, which is measured beside the "
+        "method; null is 1, 0 is the model itself",
+    ),
+    Option(
+        "reference",
+        "real plans to compare with; null takes the data that the checkpoint held out, or without "
+        "a checkpoint 2,000 plans that the embedded generator draws with plan_seed=271828182, on "
+        "which no recipe trains",
+        is_file=True,
+        of_files=True,
+    ),
+    Option(
+        "training",
+        "plans trained on, for novelty; null takes those of the checkpoint",
+        is_file=True,
+        of_files=True,
+    ),
+    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1),
+    Option(
+        "floor_draws",
+        "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
+        least=0,
+        of_files=True,
+    ),
+    Option(
+        "verdicts",
+        "samples in all, and real plans, of which a solver decides whether they can be built; "
+        "null is 200, of plans past 8 rooms, which take seconds each, 40; 0 leaves it out. Needs "
+        'pip install "discrete-diffusion[plans]"',
+        least=0,
+        of_files=True,
+    ),
+    TIME_BINS,
+    LIKELIHOOD,
+    ORDERS,
+    Option(
+        "n_max",
+        "files: rooms a plan may have; with a checkpoint, what it was trained for counts",
+        default=8,
+        least=1,
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "skip_invalid",
+        "files: true leaves out plans that cannot be read, and counts them",
+        default=False,
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "codes",
+        "files: what integer room codes mean, rplan | housegan | houseganpp | coarse; null "
+        "recognises it",
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "names",
+        "files: a file of your own names of rooms, each with its room type, see docs/plans.md",
+        is_file=True,
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "unit",
+        "files: of boxes, pixels (of a 256 x 256 plan) | metres | centimetres | millimetres | "
+        "feet | inches",
+        default="pixels",
+        of_files=True,
+        reading=True,
+    ),
+    Option(
+        "threshold",
+        "files: boxes closer than this (in their own unit) are related; null is 9 pixels, in that "
+        "unit",
+        of_files=True,
+        reading=True,
+    ),
+)
+TRAIN = (
+    Option(
+        "verdicts",
+        "samples of which a solver decides whether they can be built, if OR-Tools is there (the "
+        "extra plans); null is a fifth of eval.num_samples",
+        least=0,
+    ),
+)
