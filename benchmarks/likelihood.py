@@ -1,14 +1,18 @@
-"""-log p of held-out diagrams under samplers of the model in the box, and its bound by orders.
+"""-log p of held-out samples under samplers of a model, and its bound by orders.
 
-    python benchmarks/likelihood.py [--num 80] [--orders 16] [--threads 1]
+    python benchmarks/likelihood.py [--num 80] [--orders 16] [--samplers NAME ...] [--threads 1]
+        [--model CHECKPOINT --name NAME]
 
-Writes ``benchmarks/results/likelihood.json`` and its section of the docs.
+Of the model in the box, or of a checkpoint, such as one that ``standard_sets.py --keep`` kept.
+Writes ``benchmarks/results/likelihood.json``, or ``likelihood_NAME.json``, and its section of the
+docs.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,9 +34,9 @@ from record import Page, Record, Sections, markdown_table, publish, typed
 SEED = 0
 
 
-def measure(num: int, orders: int) -> dict[str, Any]:
+def measure(checkpoint: str, num: int, orders: int, samplers: Sequence[str]) -> dict[str, Any]:
     """By quantity: mean, standard error, and how much less than the bound of one order, paired."""
-    model = load("plans-small")
+    model = load(checkpoint)
     config = model.sample.checkpoint.config.data
     data = domain_of(config).data_set(config)
     examples = data.splits["test"]
@@ -48,12 +52,13 @@ def measure(num: int, orders: int) -> dict[str, Any]:
     found = {f"{n} orders": bound_of_orders(log_p, n) for n in numbers_up_to(orders)}
     one = found.pop("1 orders")
     values = {"1 order": one, **found}
-    for order in ONE_PATH:
+    for order in samplers:
         start = time.process_time()
         values[order] = -order_log_probs(model, batch, order)
         seconds[order] = time.process_time() - start
     return {
-        "num": num,
+        "num": len(batch),
+        "of": domain_of(config).title,
         "tokens": float(batch.real.sum(dim=1).double().mean()),
         "seconds": seconds,
         "rows": {
@@ -75,27 +80,31 @@ def sections(record: Record) -> Sections:
         what = f"bound, {name}" if "order" in name else f"-log p, `{name}`"
         of_one = "" if name == "1 order" else below
         rows.append((what, f"{row['mean']:.3f} ± {row['error']:.3f}", of_one))
-    head = ("", "nats per diagram", "below one order")
+    of = found.get("of", "diagrams")
+    head = ("", "nats per sample", "below one order")
     seconds = found["seconds"]
     own = max(value for name, value in seconds.items() if name != "orders")
     about = (
-        f"`{record.command}`, {record.hardware}: {found['num']} held-out diagrams of "
+        f"`{record.command}`, {record.hardware}: {found['num']} held-out {of} of "
         f"{found['tokens']:.1f} tokens; {seconds['orders']:.0f} CPU-seconds for the orders, at "
-        f"most {own:.0f} for each sampler. ± is a standard error over diagrams; differences are "
-        "paired."
+        f"most {own:.0f} for each sampler. ± is a standard error over {of}; differences are paired."
     )
-    return {(Page.LIKELIHOOD, "likelihood"): f"{about}\n\n{markdown_table(head, rows)}"}
+    return {(Page.LIKELIHOOD, record.name): f"{about}\n\n{markdown_table(head, rows)}"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--num", type=int, default=80, help="held-out diagrams")
+    parser.add_argument("--num", type=int, default=80, help="held-out samples")
     parser.add_argument("--orders", type=int, default=16)
+    parser.add_argument("--samplers", nargs="+", default=ONE_PATH, choices=ONE_PATH)
+    parser.add_argument("--model", default="plans-small")
+    parser.add_argument("--name", help="of the results of another model")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    results = measure(given.num, given.orders)
-    publish("likelihood", command=typed(), seed=SEED, results=results)
+    results = measure(given.model, given.num, given.orders, given.samplers)
+    name = f"likelihood_{given.name}" if given.name else "likelihood"
+    publish(name, command=typed(), seed=SEED, results=results)
 
 
 if __name__ == "__main__":
