@@ -154,8 +154,8 @@ def _kept_defaults(
 
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """The overrides as Hydra takes them: ``+model.key=value`` of ``train`` may name a key that is
-    there already; ``sample`` and ``evaluate`` get ``++`` before
+    """The overrides as Hydra takes them: those of ``train`` as in ``_open_keys_of_training``;
+    ``sample`` and ``evaluate`` get ``++`` before
     ``data.key=value`` and, unless a sampler is named, before ``sampling.key=value``, as only the
     checkpoint knows these keys.
 
@@ -163,7 +163,7 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
     ``+key=value``, which nothing would read.
     """
     if config_name == "train":
-        return [f"+{word}" if word.startswith("+model.") else word for word in overrides]
+        return _open_keys_of_training(overrides)
     if config_name not in COMMANDS:
         return [*overrides]
     for word in overrides:
@@ -183,6 +183,18 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
     named = any(word.lstrip("+").startswith("sampling=") for word in overrides)
     opened = ("data.",) if named else ("data.", "sampling.")
     return [f"++{word}" if word.startswith(opened) else word for word in overrides]
+
+
+def _open_keys_of_training(overrides: Sequence[str]) -> list[str]:
+    """``+model.key=value`` may name a key that is there already; ``optim.decay_steps`` is in no
+    YAML; ``optim._target_=package.Class`` chooses ``optim=own``, unless another one is chosen, and
+    takes any key."""
+    words = [f"+{word}" if word.startswith("+model.") else word for word in overrides]
+    own = any(word.lstrip("+").startswith("optim._target_=") for word in words)
+    opened = "optim." if own else "optim.decay_steps="
+    words = [f"++{word}" if word.startswith(opened) else word for word in words]
+    chosen = any(word.startswith("optim=") for word in words)
+    return ["optim=own", *words] if own and not chosen else words
 
 
 def group_overrides(
