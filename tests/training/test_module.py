@@ -10,7 +10,6 @@ from toy_training import ToyData, fit, make_module
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.training import EMA
-from discrete_diffusion.training.module import lr_factor
 from toy_world import ToyWorld
 
 
@@ -22,24 +21,6 @@ class NoReport:
 
     def plot(self, samples, path):
         pass
-
-
-def test_learning_rate_warms_up_then_stays_or_falls():
-    cosine = [lr_factor(s, schedule="cosine", warmup_steps=10, num_steps=110) for s in range(111)]
-    assert cosine[0] == pytest.approx(0.1)
-    assert cosine[9] == cosine[10] == 1.0
-    assert cosine[60] == pytest.approx(0.5)
-    assert cosine[110] == pytest.approx(0.0)
-    assert lr_factor(50, schedule="constant", warmup_steps=10, num_steps=110) == 1.0
-    with pytest.raises(ValueError, match="did you mean 'cosine'"):
-        make_module(lr_schedule="cosin")
-    with pytest.raises(ValueError, match="lr=0"):
-        make_module(lr=0)
-
-
-def test_a_run_without_an_end_has_no_cosine_along_it(tmp_path):
-    with pytest.raises(ValueError, match=r"set trainer\.max_steps .* optim\.lr_schedule=constant"):
-        fit(make_module(lr_schedule="cosine"), tmp_path, steps=-1)
 
 
 def test_training_lowers_the_bound(tmp_path):

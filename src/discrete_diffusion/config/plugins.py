@@ -153,8 +153,8 @@ def imported_object(key: str, path: Any) -> Callable[..., Any]:
             remedy = f"; is {missing.partition('.')[0]} installed, or a module in this folder?"
         raise ValueError(f"{key}={path} cannot be imported: {_reason(error)}{remedy}") from error
     if not callable(known := getattr(found, name, None)):
-        classes = [each for each, value in vars(found).items() if isinstance(value, type)]
-        raise ValueError(f"{key}: {unknown_name(f'class of {module}', name, classes)}")
+        names = [each for each in vars(found) if callable(getattr(found, each)) and each[0] != "_"]
+        raise ValueError(f"{key}: {unknown_name(f'class of {module}', name, names)}")
     return known  # type: ignore[no-any-return]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_whole_number, is_number
+from discrete_diffusion.config.values import check_whole_number, is_a, is_number
 
 LR_SCHEDULES = ("constant", "cosine", "linear", "wsd")
 
@@ -29,8 +30,11 @@ def check_learning_rate(
             f"optim.decay_steps={decay_steps} is of optim.lr_schedule=wsd, not of {lr_schedule}; "
             "leave it out"
         )
-    if not _is_share(decay_steps):
-        check_whole_number("optim.decay_steps", decay_steps, least=1)
+    if not _is_share(decay_steps) and not (is_a(Integral, decay_steps) and decay_steps > 0):
+        raise ValueError(
+            f"optim.decay_steps={decay_steps}: expected a whole number of steps, at least 1, or a "
+            "share of the run between 0 and 1"
+        )
 
 
 def check_length(schedule: str, num_steps: int | None) -> None:
