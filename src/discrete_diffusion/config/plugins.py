@@ -155,7 +155,7 @@ def imported_object(key: str, path: Any) -> Callable[..., Any]:
     if not callable(known := getattr(found, name, None)):
         names = [each for each in vars(found) if callable(getattr(found, each)) and each[0] != "_"]
         raise ValueError(f"{key}: {unknown_name(f'class of {module}', name, names)}")
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def _look_in_this_folder() -> None:
