@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 from toy_training import ToyData, fit, make_module
 
 from discrete_diffusion.categorical import make_generator
@@ -144,6 +145,13 @@ def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
     assert ema._average_model.module.algorithm.backbone.index.tolist() == [7, 11, 13]
     with pytest.raises(ValueError, match=r"ema decay=1\.0"):
         EMA(decay=1.0)
+
+
+@pytest.mark.parametrize("strategy", [FSDPStrategy, ModelParallelStrategy])
+def test_ema_refuses_weights_of_which_a_process_has_a_part(strategy):
+    trainer = SimpleNamespace(strategy=strategy())
+    with pytest.raises(ValueError, match=rf"{strategy.__name__} .* whole ones; .*DDPStrategy"):
+        EMA().setup(trainer, make_module(), "fit")
 
 
 def test_samples_at_validation_come_from_averaged_weights(tmp_path):
