@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,8 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.cli import compose, config_dir
-from discrete_diffusion.cli.compose import compose_plainly
+from discrete_diffusion.cli.compose import compose_plainly, with_open_keys
+from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.lightning_setup import build_trainer
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.domains import available_domains, complete_data, domain_of, get_domain
@@ -76,6 +78,10 @@ def test_every_choice_composes_and_builds(group, name, tmp_path):
     check_sampler(build_sampler(config), algorithm)
     assert config.data.name in domain_of(config.data).data_sets
     report = SimpleNamespace(headlines=())
+    if group == "logger" and name in ("trackio", "wandb") and find_spec(name) is None:
+        with pytest.raises(ValueError, match=f"logger={name} .* pip install {name}"):
+            check_training_values(config)
+        return
     if name == "fsdp" and not torch.cuda.is_available():
         with pytest.raises(ValueError, match="trainer=ddp"):
             build_trainer(config, tmp_path, None, report, signals=StopSignals())
@@ -183,6 +189,23 @@ def test_a_users_own_folder_of_configs(tmp_path):
     assert compose("train", ["experiment=mine"], user_config_dir=tmp_path).seed == 77
     with pytest.raises(HydraException, match="mine"):
         compose("train", ["experiment=mine"])
+
+
+def test_a_class_of_ones_own_takes_any_key_and_no_default_of_adamw():
+    target, words = "optim._target_=torch.optim.SGD", ["optim.momentum=0.9", "optim.lr=0.1"]
+    own = {"_target_": "torch.optim.SGD", "lr": 0.1, "momentum": 0.9}
+    kept = {key: compose("train").optim[key] for key in ("lr_schedule", "warmup_steps")}
+    for chosen in ([target, *words], ["optim=own", target, *words], [*words, f"++{target}"]):
+        config = compose("train", chosen)
+        assert {**config.optim, "max_skipped_steps": 5} == {**own, **kept, "max_skipped_steps": 5}
+    assert compose("train", ["experiment=demo", target]).optim.warmup_steps == 50
+    assert compose("train", ["optim=adamw", target]).optim.betas == [0.9, 0.999]
+    assert with_open_keys("compare", [target, "optim.x=1"]) == [
+        *("optim=own", f"++{target}", "++optim.x=1")
+    ]
+    assert compose("train", ["optim.decay_steps=0.1"]).optim.decay_steps == 0.1
+    with pytest.raises(HydraException, match="momentum"):
+        compose("train", ["optim.momentum=0.9"])
 
 
 def test_values_of_a_fitting_kind_pass():

@@ -34,7 +34,8 @@ def settled(*overrides: str) -> dict:
         (["trainer=ddp", "trainer.devices=two"], "trainer.devices=two: "),
         (["trainer.devices=[1]"], r"trainer.devices=\[1\]: .*, as in CUDA_VISIBLE_DEVICES=1"),
         (["trainer=fsdp", "trainer.accelerator=cpu"], "fsdp is for GPUs; take trainer=ddp"),
-        (["trainer=fsdp"], "callbacks.ema_decay=null, or take trainer=ddp"),
+        (["trainer=fsdp"], "each process has a part; set callbacks.ema_decay=null, or .*ddp"),
+        (["trainer=fsdp", "callbacks.ema_decay=null", "optim=muon"], "take optim=adamw, or .*ddp"),
         (
             ["trainer=fsdp", "callbacks.ema_decay=null", "+trainer.gradient_clip_algorithm=value"],
             "leave out trainer.gradient_clip_algorithm=value",

@@ -20,6 +20,8 @@ REFUSED = {
     "train optim.lr=0": ["optim.lr=0"],
     "train optim.lrr=1": ["lrr", "'lr'"],
     "train optim.lr_schedule=cosin": ["optim.lr_schedule", "'cosine'"],
+    "train optim.decay_steps=3": ["optim.decay_steps=3", "optim.lr_schedule=wsd"],
+    "train optim.lr_schedule=wsd optim.decay_steps=1.5": ["optim.decay_steps=1.5", "share"],
     "train optim.weight_decay=-1": ["optim.weight_decay=-1"],
     "train optm.lr=1": ["optm", "'optim'"],
     "train trainr.max_steps=3": ["trainr", "'trainer'"],

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 from toy_training import ToyData, fit, make_module
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.training import EMA
-from discrete_diffusion.training.module import lr_factor
 from toy_world import ToyWorld
 
 
@@ -22,24 +22,6 @@ class NoReport:
 
     def plot(self, samples, path):
         pass
-
-
-def test_learning_rate_warms_up_then_stays_or_falls():
-    cosine = [lr_factor(s, schedule="cosine", warmup_steps=10, num_steps=110) for s in range(111)]
-    assert cosine[0] == pytest.approx(0.1)
-    assert cosine[9] == cosine[10] == 1.0
-    assert cosine[60] == pytest.approx(0.5)
-    assert cosine[110] == pytest.approx(0.0)
-    assert lr_factor(50, schedule="constant", warmup_steps=10, num_steps=110) == 1.0
-    with pytest.raises(ValueError, match="did you mean 'cosine'"):
-        make_module(lr_schedule="cosin")
-    with pytest.raises(ValueError, match="lr=0"):
-        make_module(lr=0)
-
-
-def test_a_run_without_an_end_has_no_cosine_along_it(tmp_path):
-    with pytest.raises(ValueError, match=r"set trainer\.max_steps .* optim\.lr_schedule=constant"):
-        fit(make_module(lr_schedule="cosine"), tmp_path, steps=-1)
 
 
 def test_training_lowers_the_bound(tmp_path):
@@ -163,6 +145,13 @@ def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
     assert ema._average_model.module.algorithm.backbone.index.tolist() == [7, 11, 13]
     with pytest.raises(ValueError, match=r"ema decay=1\.0"):
         EMA(decay=1.0)
+
+
+@pytest.mark.parametrize("strategy", [FSDPStrategy, ModelParallelStrategy])
+def test_ema_refuses_weights_of_which_a_process_has_a_part(strategy):
+    trainer = SimpleNamespace(strategy=strategy())
+    with pytest.raises(ValueError, match=rf"{strategy.__name__} .* whole ones; .*DDPStrategy"):
+        EMA().setup(trainer, make_module(), "fit")
 
 
 def test_samples_at_validation_come_from_averaged_weights(tmp_path):

@@ -37,6 +37,10 @@ def huge_gradient(loss, weight):
 pytestmark = pytest.mark.filterwarnings(  # of a first step that a GradScaler skips
     "ignore:Detected call of `lr_scheduler.step:UserWarning"
 )
+OTHERS = (
+    {"_target_": "discrete_diffusion.training.MuonAdamW"},
+    {"_target_": "torch.optim.SGD", "momentum": 0.9},
+)
 FAILURES = (infinite_loss, lost_gradient, huge_gradient)
 
 
@@ -118,6 +122,20 @@ def test_a_skipped_step_changes_nothing(tmp_path, how, options):
     assert module.skipped_steps.total == 4
     assert trainer.callback_metrics["train/skipped_steps"] == 4
     assert trainer.callback_metrics["val/nelbo"].isfinite()
+
+
+@pytest.mark.parametrize("optimizer", OTHERS, ids=["muon", "sgd"])
+@pytest.mark.parametrize("options", [{}, {"gradient_clip_val": 0.1, "precision": "bf16-mixed"}])
+def test_an_optimiser_that_is_not_fused_skips_it_too(tmp_path, optimizer, options):
+    ema = EMA(decay=0.9)
+    watch, module = Watch(ema), failing((0, 2, 3), weight_decay=0.1, **optimizer)
+    train(module, tmp_path, steps=6, callbacks=[ema, watch], **options)
+    unchanged = {
+        step for step in range(3, 7) if torch.equal(watch.states[step], watch.states[step - 1])
+    }
+    assert unchanged == {3, 4}
+    assert all(state.isfinite().all() for state in watch.states.values())
+    assert module.skipped_steps.total == 3
 
 
 def test_a_later_batch_of_a_step_spoils_all_of_it(tmp_path):

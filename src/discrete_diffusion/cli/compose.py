@@ -155,15 +155,17 @@ def _kept_defaults(
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
     """The overrides as Hydra takes them: ``+model.key=value`` of ``train`` may name a key that is
-    there already; ``sample`` and ``evaluate`` get ``++`` before
-    ``data.key=value`` and, unless a sampler is named, before ``sampling.key=value``, as only the
-    checkpoint knows these keys.
+    there already; ``optim`` is opened as in ``_with_open_optimizer``; ``sample`` and ``evaluate``
+    get ``++`` before ``data.key=value`` and, unless a sampler is named, before
+    ``sampling.key=value``, as only the checkpoint knows these keys.
 
     Raises ``ValueError`` for ``data=`` and keys of ``train``, which the checkpoint decides, and for
     ``+key=value``, which nothing would read.
     """
     if config_name == "train":
-        return [f"+{word}" if word.startswith("+model.") else word for word in overrides]
+        overrides = [f"+{word}" if word.startswith("+model.") else word for word in overrides]
+    if config_name in ("train", "compare"):
+        return _with_open_optimizer(overrides)
     if config_name not in COMMANDS:
         return [*overrides]
     for word in overrides:
@@ -183,6 +185,16 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
     named = any(word.lstrip("+").startswith("sampling=") for word in overrides)
     opened = ("data.",) if named else ("data.", "sampling.")
     return [f"++{word}" if word.startswith(opened) else word for word in overrides]
+
+
+def _with_open_optimizer(overrides: Sequence[str]) -> list[str]:
+    """``optim._target_=package.Class`` chooses ``optim=own``, unless another one is chosen, and
+    takes any key; ``optim.decay_steps`` is in no YAML."""
+    own = any(word.lstrip("+").startswith("optim._target_=") for word in overrides)
+    opened = "optim." if own else "optim.decay_steps="
+    words = [f"++{word}" if word.startswith(opened) else word for word in overrides]
+    chosen = any(word.startswith("optim=") for word in words)
+    return ["optim=own", *words] if own and not chosen else words
 
 
 def group_overrides(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
@@ -12,8 +13,8 @@ from discrete_diffusion.building.backbones import check_sizes
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy
 from discrete_diffusion.cli.precision import check_trainer_precision
-from discrete_diffusion.config.files import check_exists
-from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.config.files import check_exists, plain
+from discrete_diffusion.config.plugins import LazyEntry, import_plugins
 from discrete_diffusion.config.values import check_divides, is_number
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.hub.published import check_model
@@ -22,6 +23,18 @@ from discrete_diffusion.training.learning_rate import check_learning_rate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+check_optimizer = LazyEntry("discrete_diffusion.training.optimizers:check_optimizer")
+
+_OF_LOGGERS = {
+    "lightning.pytorch.loggers.TensorBoardLogger": (
+        "tensorboard",
+        'pip install "discrete-diffusion[tensorboard]"',
+    ),
+    "lightning.pytorch.loggers.WandbLogger": ("wandb", "pip install wandb"),
+    "discrete_diffusion.training.TrackioLogger": ("trackio", "pip install trackio"),
+}
+"""Loggers -> the package that they need, and the command that brings it."""
 
 
 def check_values(config: DictConfig) -> None:
@@ -65,10 +78,9 @@ def check_training_values(config: DictConfig) -> None:
     )
     _check_interval(config.trainer.get("val_check_interval"))
     _check_at_least("trainer.gradient_clip_val", config.trainer.get("gradient_clip_val"), 0)
-    optim = config.optim
-    check_learning_rate(lr=optim.lr, lr_schedule=optim.lr_schedule, warmup_steps=optim.warmup_steps)
-    _check_at_least("optim.weight_decay", optim.weight_decay, 0)
+    _check_optim(plain(config.optim))
     check_counts(config, optim__max_skipped_steps=1)
+    _check_loggers(config.logger)
     decay = config.callbacks.ema_decay
     if decay is not None and not (is_number(decay) and 0 <= decay < 1):
         raise ValueError(f"callbacks.ema_decay={decay}: expected a number in [0, 1), or null")
@@ -95,6 +107,27 @@ def _check_reward(config: DictConfig) -> None:
         )
     size = config.data.batch_size
     check_divides(algo.group_size, size, f"data.batch_size={size}", key="algo.group_size")
+
+
+def _check_optim(options: dict[str, Any]) -> None:
+    """Check the section ``optim``; torch is imported where its optimiser is not plain AdamW."""
+    along = ("lr_schedule", "warmup_steps", "decay_steps")
+    check_learning_rate(lr=options["lr"], **{key: options.get(key) for key in along})
+    _check_at_least("optim.weight_decay", options.get("weight_decay"), 0)
+    of_optimizer = {
+        key: value for key, value in options.items() if key not in (*along, "max_skipped_steps")
+    }
+    if not of_optimizer.keys() <= {"lr", "betas", "weight_decay"}:
+        check_optimizer(of_optimizer)
+
+
+def _check_loggers(loggers: Any) -> None:
+    """``ValueError`` with what to type for a logger whose package is not installed."""
+    for name, options in (loggers or {}).items():
+        package, command = _OF_LOGGERS.get(options.get("_target_"), (None, ""))
+        found = None if package is None else find_spec(package)
+        if package is not None and (found is None or found.origin is None):
+            raise ValueError(f"logger={name} takes {package}, which is not installed: {command}")
 
 
 def _check_interval(value: Any) -> None:

@@ -35,8 +35,13 @@ def check_strategy(config: DictConfig) -> None:
         raise ValueError("trainer.strategy=fsdp is for GPUs; take trainer=ddp on the CPU")
     if config.callbacks.ema_decay is not None:
         raise ValueError(
-            "EMA is not supported with trainer.strategy=fsdp; set callbacks.ema_decay=null, or "
-            "take trainer=ddp"
+            "EMA is not supported with trainer.strategy=fsdp: it averages whole weights, of which "
+            "each process has a part; set callbacks.ema_decay=null, or take trainer=ddp"
+        )
+    if str(config.optim.get("_target_")).endswith(("MuonAdamW", ".Muon")):
+        raise ValueError(
+            "trainer.strategy=fsdp does not go with Muon, which moves whole matrices, of which "
+            "each process has a part; take optim=adamw, or trainer=ddp"
         )
     if options.get("gradient_clip_algorithm") == "value":
         raise ValueError(

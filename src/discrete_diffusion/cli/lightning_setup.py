@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +128,11 @@ def build_callbacks(
 def build_loggers(
     config: DictConfig, folder: Path, resumed: ResumePoint | None = None
 ) -> list[Logger]:
-    """The loggers of ``config.logger``, each a ``_target_`` with its arguments.
+    """The loggers of ``config.logger``, each a ``_target_`` with its arguments; those of services
+    call the run by its folder.
 
-    Those that can drop what a resumed run is about to repeat learn where it goes on.
+    Those that can drop what a resumed run is about to repeat, or go on with it, learn where it goes
+    on.
     """
     going_on: dict[str, dict[str, Any]] = {}
     if resumed is not None:
@@ -138,8 +141,25 @@ def build_loggers(
         going_on = {
             "discrete_diffusion.training.MetricsLog": {"first_step": step, "former_run": former},
             "lightning.pytorch.loggers.TensorBoardLogger": {"purge_step": step},
+            "discrete_diffusion.training.TrackioLogger": {"resume": "allow"},
         }
-    return [
-        instantiate(options, save_dir=str(folder), **going_on.get(options["_target_"], {}))
-        for options in (config.logger or {}).values()
-    ]
+    loggers = []
+    for options in (config.logger or {}).values():
+        given = {"save_dir": str(folder), **going_on.get(options["_target_"], {})}
+        if options.get("name", "") is None:
+            given["name"] = folder.name
+        loggers.append(instantiate(options, **given))
+    return loggers
+
+
+@contextmanager
+def finishing_loggers(trainer: Trainer) -> Iterator[None]:
+    """Finish the runs of services (wandb, trackio) at the end: the next one of this process is
+    another."""
+    try:
+        yield
+    finally:
+        for each in trainer.loggers:
+            finish = getattr(getattr(each, "experiment", None), "finish", None)
+            if callable(finish):
+                finish()

@@ -57,6 +57,7 @@ Every setting is a config value; key=value on the command line overrides it:
 
   algo.backbone=dit        another backbone        model=bd_base          a larger preset
   noise=cosine             another schedule        sampling=ancestral     another sampler
+  optim=muon               another optimiser       logger=[csv,wandb]     several loggers
   data=plans data.path=plans.jsonl                 your own plans
   data=text data.path=file.txt algo.backbone=dit   text, by characters or bytes
   algo=masked-features     rows of numbers: regions of a genome, hidden and predicted

@@ -109,7 +109,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
                 "%s without init.checkpoint=TEACHER learns from the data alone", config.algo.name
             )
         built.begin()
-    from discrete_diffusion.cli.lightning_setup import build_trainer  # slow: after all refusals
+    from discrete_diffusion.cli.lightning_setup import build_trainer, finishing_loggers  # slow
     from discrete_diffusion.training import RunCheckpoints
 
     trainer = build_trainer(
@@ -117,7 +117,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     )
     if trainer.is_global_zero:
         _begin(built, trainer, folder, resumed)
-    with all_processes(trainer, config.threads):
+    with all_processes(trainer, config.threads), finishing_loggers(trainer):
         try:
             built.fit(trainer, resumed)
             metrics = built.final_metrics(trainer, folder)
@@ -140,12 +140,15 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
 
 
 def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:
-    """Write ``config.yaml`` and log what is about to be trained, and on what."""
+    """Write ``config.yaml``, hand the config to the loggers, and log what is about to be trained,
+    and on what."""
     config = built.config
     if resumed is not None:
         announce(resumed, config, trainer, folder)
     with atomic_write(folder / "config.yaml") as unfinished:
         OmegaConf.save(config, unfinished, resolve=True)
+    for each in trainer.loggers:
+        each.log_hyperparams(plain(config))
     logger.info("data: %s", built.data.summary())
     logger.info(
         "%s with %s, %s parameters", config.algo.name, config.algo.backbone, f"{built.size:,}"

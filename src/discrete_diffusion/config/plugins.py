@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -119,8 +120,8 @@ def import_plugins(modules: Any) -> None:
     listed = isinstance(modules, Sequence) and not isinstance(modules, str)
     if not listed or not all(isinstance(name, str) for name in modules):
         raise ValueError(f"plugins={modules}: expected a list, as in plugins=[my_package.module]")
-    if modules and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    if modules:
+        _look_in_this_folder()
     for name in modules:
         try:
             import_module(name)
@@ -129,6 +130,37 @@ def import_plugins(modules: Any) -> None:
             if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
                 reason += "; name a module that is installed or lies in this folder, without .py"
             raise ValueError(f"plugins: {name} cannot be imported: {reason}") from error
+
+
+def imported_object(key: str, path: Any) -> Callable[..., Any]:
+    """The class or function that a ``key`` of a config names, ``package.module.Class``, also of a
+    module in the current folder. Only for what a person typed, as ``import_plugins``.
+
+    Raises ``ValueError`` naming the key, and the closest name if the module has none of that name.
+    """
+    module, _, name = str(path).rpartition(".")
+    if not module or not name.isidentifier():
+        shown = "null" if path is None else path
+        raise ValueError(f"{key}={shown}: expected package.Class, as in {key}=torch.optim.SGD")
+    if find_spec(module.partition(".")[0]) is None:
+        _look_in_this_folder()
+    try:
+        found = import_module(module)
+    except Exception as error:  # a user's code may raise anything
+        missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
+        remedy = ""
+        if missing and f"{module}.".startswith(f"{missing}."):
+            remedy = f"; is {missing.partition('.')[0]} installed, or a module in this folder?"
+        raise ValueError(f"{key}={path} cannot be imported: {_reason(error)}{remedy}") from error
+    if not callable(known := getattr(found, name, None)):
+        names = [each for each in vars(found) if callable(getattr(found, each)) and each[0] != "_"]
+        raise ValueError(f"{key}: {unknown_name(f'class of {module}', name, names)}")
+    return known
+
+
+def _look_in_this_folder() -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def load_plugins(

@@ -15,18 +15,22 @@ if TYPE_CHECKING:
     from discrete_diffusion.training.ema import EMA
     from discrete_diffusion.training.metrics_log import MetricsLog
     from discrete_diffusion.training.module import DiffusionModule
+    from discrete_diffusion.training.optimizers import MuonAdamW
     from discrete_diffusion.training.run_checkpoints import CheckpointFiles, RunCheckpoints
     from discrete_diffusion.training.sharding import ShardedPrecision, whole_weights
+    from discrete_diffusion.training.trackio_logger import TrackioLogger
 
 __all__ = [
     "EMA",
     "CheckpointFiles",
     "DiffusionModule",
     "MetricsLog",
+    "MuonAdamW",
     "RunCheckpoints",
     "SampleAtValidation",
     "ShardedPrecision",
     "TimeOfMeasuring",
+    "TrackioLogger",
     "TrainingProgress",
     "ValidationLine",
     "whole_weights",
@@ -37,10 +41,12 @@ _MODULES = {
     "DiffusionModule": "module",
     "EMA": "ema",
     "MetricsLog": "metrics_log",
+    "MuonAdamW": "optimizers",
     "RunCheckpoints": "run_checkpoints",
     "SampleAtValidation": "callbacks",
     "ShardedPrecision": "sharding",
     "TimeOfMeasuring": "callbacks",
+    "TrackioLogger": "trackio_logger",
     "TrainingProgress": "callbacks",
     "ValidationLine": "callbacks",
     "whole_weights": "sharding",

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import WeightAveraging
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -54,7 +55,8 @@ class EMA(WeightAveraging):
     After ``fit`` the module holds the average. Lightning's own puts it there at the end of
     training, before the last checkpoint is written, which then has lost the training weights.
 
-    Raises ``ValueError`` for a decay outside [0, 1).
+    Raises ``ValueError`` for a decay outside [0, 1), and under a strategy that gives each process
+    a part of the weights: the average is made of whole ones, before they are divided.
     """
 
     def __init__(self, *, decay: float = 0.9999) -> None:
@@ -65,6 +67,11 @@ class EMA(WeightAveraging):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Make the average where the module will be: it is moved there later."""
+        if isinstance(trainer.strategy, FSDPStrategy | ModelParallelStrategy):
+            raise ValueError(
+                f"{type(trainer.strategy).__name__} gives each process a part of the weights, and "
+                "EMA averages whole ones; leave EMA out, or take DDPStrategy"
+            )
         if stage == "fit":
             device = trainer.strategy.root_device
             self._average_model = MovingAverage(pl_module, device=device, decay=self.decay)

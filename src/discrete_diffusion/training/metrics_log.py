@@ -84,6 +84,9 @@ class MetricsLog(CSVLogger):
                 Path(writer.metrics_file_path).unlink(missing_ok=True)
         return self._experiment
 
+    def log_hyperparams(self, params: Any = None) -> None:
+        """Write nothing: the run folder has its ``config.yaml``."""
+
     def _rows_to_keep(self) -> tuple[list[str], list[dict[str, str]]]:
         """Header and rows of earlier steps; a line that a killed run left half-written goes."""
         if self.first_step is None or self.former_run is None:

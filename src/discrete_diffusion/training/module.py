@@ -12,7 +12,7 @@ from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from lightning.pytorch.utilities import GradClipAlgorithmType
 from torch import Tensor
-from torch.optim import AdamW, Optimizer
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from discrete_diffusion.algorithms.base import Algorithm
@@ -22,7 +22,12 @@ from discrete_diffusion.checkpoints.files import INFO_KEY
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundMeter
 from discrete_diffusion.models.compiling import compile_backbone
-from discrete_diffusion.training.learning_rate import check_learning_rate, lr_factor
+from discrete_diffusion.training.learning_rate import (
+    check_learning_rate,
+    check_length,
+    lr_factor,
+)
+from discrete_diffusion.training.optimizers import build_optimizer
 from discrete_diffusion.training.sharding import sharded, whole_weights
 from discrete_diffusion.training.skipped_steps import SkippedSteps
 from discrete_diffusion.types import Batch
@@ -33,7 +38,7 @@ _TRAIN_STREAM, _VALIDATION_STREAM = 0, 1
 
 
 class DiffusionModule(LightningModule):
-    """Trains any ``Algorithm`` with AdamW.
+    """Trains any ``Algorithm``.
 
     A step of W processes with A batches each has A W parts; part ``a W + rank`` is batch a of a
     rank, as in ``BatchStream``. The noise of a part is a function of (seed, step, part): two
@@ -46,8 +51,9 @@ class DiffusionModule(LightningModule):
     checkpoint, see ``checkpoints.checkpoint_info``. ``max_skipped_steps``: in a row, see
     ``SkippedSteps``. ``compiled``: by ``torch.compile``, once training starts.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end.
+    ``optimizer``: further options of ``build_optimizer``, AdamW's unless ``_target_`` says which.
 
-    Raises ``ValueError`` for a cosine learning rate without an end.
+    Raises ``ValueError`` for a learning rate that falls towards an end that there is not.
     """
 
     def __init__(
@@ -57,21 +63,25 @@ class DiffusionModule(LightningModule):
         bound: str,
         seed: int,
         lr: float,
-        betas: tuple[float, float] = (0.9, 0.999),
-        weight_decay: float = 0.0,
         lr_schedule: str = "cosine",
         warmup_steps: int = 0,
+        decay_steps: float | None = None,
         max_skipped_steps: int = 5,
         checkpoint_info: dict[str, Any] | None = None,
         compiled: bool = False,
+        **optimizer: Any,
     ) -> None:
         super().__init__()
-        check_learning_rate(lr=lr, lr_schedule=lr_schedule, warmup_steps=warmup_steps)
+        check_learning_rate(
+            lr=lr, lr_schedule=lr_schedule, warmup_steps=warmup_steps, decay_steps=decay_steps
+        )
         self.algorithm = algorithm
         self.bound, self.seed = bound, seed
-        self.lr, self.betas, self.weight_decay = lr, betas, weight_decay
+        self.lr, self.optimizer_options = lr, {"lr": lr, **optimizer}
         self.lr_schedule, self.warmup_steps = lr_schedule, warmup_steps
-        self._lr_factor = partial(lr_factor, schedule=lr_schedule, warmup_steps=warmup_steps)
+        self._lr_factor = partial(
+            lr_factor, schedule=lr_schedule, warmup_steps=warmup_steps, decay_steps=decay_steps
+        )
         self.checkpoint_info = checkpoint_info or {}
         self.compiled = compiled
         self.skipped_steps = SkippedSteps(max_skipped_steps)
@@ -91,7 +101,7 @@ class DiffusionModule(LightningModule):
 
     def on_train_start(self) -> None:
         """Put what is not trained into eval mode, of which Lightning would have warned any earlier,
-        and log how another length of a resumed run changes its cosine learning rate."""
+        and log how another length of a resumed run changes its learning rate."""
         self.algorithm.train()
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
@@ -99,9 +109,9 @@ class DiffusionModule(LightningModule):
         before, now = (self._lr_factor(self.global_step, num_steps=num) for num in (former, steps))
         if now != before:
             logger.info(
-                "the run was to take %d steps and is to take %d: the cosine learning rate goes on "
+                "the run was to take %d steps and is to take %d: the %s learning rate goes on "
                 "along the new length, here at %.3g of its peak instead of %.3g",
-                *(former, steps, now, before),
+                *(former, steps, self.lr_schedule, now, before),
             )
 
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
@@ -168,20 +178,11 @@ class DiffusionModule(LightningModule):
         self.log_dict(values, sync_dist=True)  # every process has reduced to the same numbers
 
     def configure_optimizers(self) -> Any:
-        optimizer = AdamW(
-            [p for p in self.algorithm.parameters() if p.requires_grad],
-            lr=self.lr,
-            betas=self.betas,
-            weight_decay=self.weight_decay,
-            fused=self.trainer.precision != "16-mixed",  # a fused step cannot unscale and clip
-        )
+        fused = self.trainer.precision != "16-mixed"  # a fused step cannot unscale and clip
+        optimizer = build_optimizer(self.algorithm, self.optimizer_options, fused=fused)
         num_steps = self.trainer.estimated_stepping_batches
         self.scheduled_steps = int(num_steps) if math.isfinite(num_steps) else None
-        if self.scheduled_steps is None and self.lr_schedule == "cosine":
-            raise ValueError(
-                "optim.lr_schedule=cosine needs a known length; set trainer.max_steps or "
-                "trainer.max_epochs, or take optim.lr_schedule=constant"
-            )
+        check_length(self.lr_schedule, self.scheduled_steps)
         end = self.scheduled_steps or 0
         scheduler = LambdaLR(optimizer, lambda step: self._lr_factor(step, num_steps=end))
         scheduling = {"scheduler": scheduler, "interval": "step"}

@@ -23,8 +23,9 @@ class SkippedSteps(Callback):
     weights, moments and averages stay what they were; buffers that a network updates in its forward
     pass do not. ``most_in_a_row`` of them, one after the other, end the run.
 
-    Steps are judged and counted on the device. The counts are read where the loss is logged, so a
-    run may go on for some steps more, which are all skipped. A float16 ``GradScaler`` overflows
+    Steps are judged and counted on the device; an optimiser that is not fused waits for that. The
+    counts are read where the loss is logged, so a run may go on for some steps more, which are all
+    skipped. A float16 ``GradScaler`` overflows
     until it has found its scale: such steps are skipped and not counted.
 
     Raises ``ValueError`` for a number below 1, and with what to try when that many were skipped.
@@ -72,7 +73,7 @@ class SkippedSteps(Callback):
         self.now = torch.maximum(failed, (longest >= self.most_in_a_row).float())
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         if scaler is None:
-            optimizer.found_inf = self.now  # type: ignore[attr-defined]  # heeded by a fused step
+            self._withhold(optimizer, self.now)
         else:
             for found in scaler._found_inf_per_device(optimizer).values():
                 torch.maximum(found, self.now, out=found)
@@ -83,6 +84,15 @@ class SkippedSteps(Callback):
         self._lost = None
         row = (row + 1) * failed
         self._counts = torch.stack([total + failed, row, longest.maximum(row)])
+
+    @staticmethod
+    def _withhold(optimizer: Optimizer, skipped: Tensor) -> None:
+        """Let an optimiser change nothing in this step if ``skipped`` is 1."""
+        if all(group.get("fused") for group in optimizer.param_groups):
+            optimizer.found_inf = skipped  # type: ignore[attr-defined]
+        elif skipped:  # waits for the device; no optimiser changes what has no gradient
+            for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+                parameter.grad = None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

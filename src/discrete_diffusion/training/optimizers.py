@@ -1,0 +1,146 @@
+"""Optimisers of a config: AdamW, Muon beside AdamW, or a class of one's own."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Optimizer
+
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import imported_object
+
+logger = logging.getLogger(__name__)
+
+_KEY = "optim._target_"
+
+
+class MuonAdamW(Optimizer):
+    """Muon for the matrices of hidden layers, AdamW for all other parameters.
+
+    Muon (Jordan et al. 2024) moves a matrix along the orthogonalised average of its gradients. It
+    takes the weights of linear layers, joint ones of ``nn.MultiheadAttention`` among them;
+    embeddings, heads, convolutions, tables and vectors are AdamW's. A step of Muon is as long as
+    one of AdamW (arXiv:2502.16982, section 2.2), so both share ``lr``.
+
+    ``betas``: of AdamW. ``momentum``: of Muon. ``weight_decay``: decoupled, of the matrices alone.
+    ``heads``: ends of the names of modules whose matrices are AdamW's.
+
+    Raises ``ValueError`` for a module without such matrices, and where torch has no Muon.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        lr: float,
+        betas: Sequence[float] = (0.9, 0.999),
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        heads: Sequence[str] = ("head",),
+    ) -> None:
+        if not hasattr(torch.optim, "Muon"):
+            raise ValueError(f"Muon takes torch 2.9 or later, this is {torch.__version__}")
+        matrices, others = _divide(module, tuple(heads))
+        if not matrices:
+            raise ValueError(
+                "Muon takes matrices of linear layers between embeddings and heads, of which this "
+                "network has none to train; take optim=adamw"
+            )
+        options: Any = {"weight_decay": weight_decay, "momentum": momentum}
+        muon = torch.optim.Muon(matrices, lr=lr, adjust_lr_fn="match_rms_adamw", **options)
+        self._parts: list[Optimizer] = [muon]
+        if others:
+            first, second = betas
+            self._parts.append(AdamW(others, lr=lr, betas=(first, second), weight_decay=0.0))
+        super().__init__([group for part in self._parts for group in part.param_groups], {})
+        self._share()
+
+    def _share(self) -> None:
+        """Let the parts work on the groups and the state of the whole."""
+        for part, group in zip(self._parts, self.param_groups, strict=True):
+            part.param_groups, part.state = [group], self.state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for part in self._parts:
+            part.step()
+        return loss
+
+
+def _divide(
+    module: nn.Module, heads: tuple[str, ...]
+) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Parameters to train: matrices of hidden layers, and others."""
+    hidden, elsewhere = set(), set()
+    for name, layer in module.named_modules():
+        weight = getattr(layer, "weight", None)
+        if isinstance(layer, nn.MultiheadAttention) and layer.in_proj_weight is not None:
+            hidden.add(layer.in_proj_weight)
+        if isinstance(layer, nn.Linear) and not any(n.endswith(heads) for n in name.split(".")):
+            hidden.add(layer.weight)
+        elif isinstance(weight, nn.Parameter):
+            elsewhere.add(weight)  # of an embedding or a head, which a hidden layer may share
+    trained = [p for p in module.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p in hidden - elsewhere]
+    return matrices, [p for p in trained if p not in hidden - elsewhere]
+
+
+def build_optimizer(
+    module: nn.Module, options: Mapping[str, Any], *, fused: bool = False
+) -> Optimizer:
+    """The optimiser of those parameters of a module that are trained.
+
+    ``options``: ``_target_``, its class or a function that makes it, AdamW if absent, and its
+    keyword arguments. One whose first parameter is called ``module`` gets the whole module, any
+    other the parameters. ``fused``: for AdamW, where nobody chose a class.
+
+    Raises the errors of ``check_optimizer``.
+    """
+    build, keywords = _settled(options)
+    if "_target_" not in options:
+        keywords = {"fused": fused, **keywords}
+    trained = [p for p in module.parameters() if p.requires_grad]
+    optimizer: Optimizer = build(module if _takes_module(build) else trained, **keywords)
+    if isinstance(optimizer, MuonAdamW):
+        sizes = [sum(p.numel() for p in group["params"]) for group in optimizer.param_groups]
+        logger.info("Muon trains %s parameters, AdamW %s", *(f"{n:,}" for n in (*sizes, 0)[:2]))
+    return optimizer
+
+
+def check_optimizer(options: Mapping[str, Any]) -> None:
+    """``ValueError`` for ``options`` of ``build_optimizer`` from which no optimiser can be made: a
+    class that is not there, arguments that it does not take."""
+    build, keywords = _settled(options)
+    name, trial = options.get("_target_", "torch.optim.AdamW"), nn.Linear(2, 2)
+    if _takes_module(build) and build is not MuonAdamW:
+        return  # it may look for parts that only the real one has
+    try:
+        found = build(trial if build is MuonAdamW else list(trial.parameters()), **keywords)
+    except Exception as error:  # a user's class may raise anything
+        raise ValueError(f"{_KEY}={name} refuses its settings: {error}") from error
+    if not isinstance(found, Optimizer):
+        raise ValueError(f"{_KEY}={name}: expected an optimiser, got {type(found).__name__}")
+
+
+def _takes_module(build: Callable[..., Any]) -> bool:
+    return next(iter(inspect.signature(build).parameters), None) == "module"
+
+
+def _settled(options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The class or function that makes an optimiser, and its arguments."""
+    keywords = {key: value for key, value in options.items() if key != "_target_"}
+    if "_target_" not in options:
+        build, keywords = AdamW, {"weight_decay": 0.0, **keywords}
+    else:
+        build = imported_object(_KEY, options["_target_"])
+    check_options("optim", build.__name__, build, keywords, given=1)
+    return build, keywords

@@ -1,0 +1,124 @@
+"""Loggers of services: on this machine alone, with the config, one run of theirs per run."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from discrete_diffusion.cli import config_checks, main
+from fake_packages import forget_imports
+
+WANDB = """
+import os
+import sys
+from types import ModuleType
+
+run, RUNS = None, []
+
+class Run:
+    def __init__(self, options):
+        self.options, self.mode = options, os.environ["WANDB_MODE"]
+        self.id, self.name, self.config, self.rows, self.ended = "1", "a", self, [], False
+
+    def update(self, params, allow_val_change):
+        self.params = params
+
+    def define_metric(self, *names, **options):
+        pass
+
+    def log(self, metrics):
+        self.rows.append(metrics)
+
+    def finish(self):
+        global run
+        run, self.ended = None, True
+
+def init(**options):
+    global run
+    run = Run(options)
+    RUNS.append(run)
+    return run
+
+for name, member in {"sdk": "", "sdk.lib": "RunDisabled", "wandb_run": "Run"}.items():
+    module = sys.modules[f"wandb.{name}"] = ModuleType(f"wandb.{name}")
+    setattr(module, member, Run if member == "Run" else type("RunDisabled", (), {}))
+"""
+TRACKIO = """
+RUNS = []
+
+class Run:
+    def __init__(self, project, options):
+        self.project, self.options, self.rows, self.ended = project, options, [], False
+
+    def log(self, metrics, step):
+        self.rows.append((step, metrics))
+
+    def finish(self):
+        self.ended = True
+
+def init(project, **options):
+    RUNS.append(Run(project, options))
+    return RUNS[-1]
+"""
+SHORT = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "eval.num_samples=2"]
+
+
+@pytest.fixture
+def services(tmp_path, monkeypatch):
+    """Both packages, as far as a run calls them."""
+    site = tmp_path / "site"
+    site.mkdir()
+    for name, code in (("wandb", WANDB), ("trackio", TRACKIO)):
+        (site / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr("lightning.pytorch.loggers.wandb._WANDB_AVAILABLE", True)
+    monkeypatch.setenv("WANDB_MODE", "online")  # as someone's shell may say
+    yield lambda name: sys.modules[name].RUNS
+    forget_imports(site)
+    for name in [name for name in sys.modules if name.startswith("wandb.")]:
+        del sys.modules[name]
+
+
+def test_several_at_once_have_config_and_numbers_and_send_nothing(tmp_path, services):
+    words = ["logger=[csv,wandb,trackio]", "optim=muon", "optim.lr_schedule=wsd"]
+    words += ["optim.decay_steps=1", "optim.warmup_steps=0"]
+    main([*SHORT, *words, "hydra.run.dir=first"])
+    main([*SHORT, *words, "hydra.run.dir=first", "resume=first", "trainer.max_steps=3"])
+    assert (tmp_path / "first" / "logs" / "metrics.csv").is_file()
+    rows_of = {}
+    for name in ("wandb", "trackio"):
+        first, resumed = services(name)  # no run is gone on with by mistake
+        assert first.ended
+        assert resumed.ended
+        rows_of[name] = first.rows
+        options = first.options
+        assert options["name"] == "first"
+    (wandb, _), (trackio, resumed) = services("wandb"), services("trackio")
+    assert wandb.mode == "dryrun"
+    assert wandb.options["dir"] == str(tmp_path / "first")
+    assert wandb.options["project"] == trackio.project == "discrete-diffusion"
+    assert wandb.params["optim"]["decay_steps"] == trackio.options["config"]["optim"]["decay_steps"]
+    assert not {"space_id", "server_url"} & set(trackio.options)
+    assert "resume" not in trackio.options
+    assert resumed.options["resume"] == "allow"
+    rows = [{"trainer/global_step": step, **row} for step, row in trackio.rows]
+    assert rows == wandb.rows
+    assert {"train/loss", "val/nelbo", "lr-MuonAdamW/pg1"} <= {key for row in rows for key in row}
+
+
+@pytest.mark.parametrize("spec", [None, ModuleSpec("wandb", None)], ids=["none", "folder"])
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("wandb", "pip install wandb"),
+        ("trackio", "pip install trackio"),
+        ("tensorboard", 'pip install "discrete-diffusion[tensorboard]"'),
+    ],
+)
+def test_a_missing_package_is_named_with_its_command(failure, monkeypatch, spec, name, command):
+    """Before data is read; a folder of runs of that name is no package."""
+    monkeypatch.setattr(config_checks, "find_spec", lambda package: spec)
+    error = failure(*SHORT, f"logger=[csv,{name}]", "data.num_plans=10", "hydra.run.dir=run")
+    assert f"logger={name} takes {name}, which is not installed: {command}" in error
