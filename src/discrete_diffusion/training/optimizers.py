@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from discrete_diffusion.config.options import check_options
@@ -69,7 +69,7 @@ class MuonAdamW(Optimizer):
         super().load_state_dict(state_dict)
         self._share()
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None if closure is None else torch.enable_grad()(closure)()
         for part in self._parts:
             part.step()
@@ -80,7 +80,8 @@ def _divide(
     module: nn.Module, heads: tuple[str, ...]
 ) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Parameters to train: matrices of hidden layers, and others."""
-    hidden, elsewhere = set(), set()
+    hidden: set[Tensor] = set()
+    elsewhere: set[Tensor] = set()
     for name, layer in module.named_modules():
         weight = getattr(layer, "weight", None)
         if isinstance(layer, nn.MultiheadAttention) and layer.in_proj_weight is not None:
@@ -138,6 +139,7 @@ def _takes_module(build: Callable[..., Any]) -> bool:
 def _settled(options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The class or function that makes an optimiser, and its arguments."""
     keywords = {key: value for key, value in options.items() if key != "_target_"}
+    build: Callable[..., Any]
     if "_target_" not in options:
         build, keywords = AdamW, {"weight_decay": 0.0, **keywords}
     else:

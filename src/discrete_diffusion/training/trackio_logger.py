@@ -38,7 +38,7 @@ class TrackioLogger(Logger):
         return self._run
 
     @rank_zero_only
-    def log_hyperparams(self, params: Mapping[str, Any], *_: Any, **__: Any) -> None:
+    def log_hyperparams(self, params: Any, *_: Any, **__: Any) -> None:
         self._options["config"] = dict(params)
         _ = self.experiment
 
