@@ -38,7 +38,7 @@ from discrete_diffusion.evaluation.comparison import (
     Baseline,
     ComparedModel,
     Comparison,
-    PairedDifference,
+    Estimate,
 )
 from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
 from record import Figures, Page, Record, Sections, publish
@@ -140,18 +140,18 @@ class RecordedComparison(Comparison):
 
     found: Mapping[tuple[str, ...], Row] = field(default_factory=dict)
 
-    def value(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+    def value(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         return self._recorded(model, measure) if measure in model.values else None
 
-    def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+    def difference(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         of = "difference" if measure == "nelbo" else f"{measure}_difference"
         return self._recorded(model, of) if measure in model.values else None
 
-    def _recorded(self, model: ComparedModel | Baseline, name: str) -> PairedDifference | None:
+    def _recorded(self, model: ComparedModel | Baseline, name: str) -> Estimate | None:
         row = self.found[_key(vars(model))]
         if row[name] is None:
             return None
-        return PairedDifference(row[name], row[f"{name}_standard_error"], over_seeds=None)
+        return Estimate(row[name], row[f"{name}_standard_error"], over_seeds=None)
 
 
 def _key(of: Row) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from omegaconf import OmegaConf
 
@@ -272,6 +273,37 @@ def test_no_share_of_samples_is_shown_without_an_error(share, seeds):
 def test_a_measured_error_of_0_is_that_of_a_share():
     metrics = {"num_summaries": [40.0], "exact_match": [1.0], "exact_match_standard_error": [0.0]}
     column = next(c for c in DialogueCells().columns if c.name == "exact_match")
-    assert model("ar", bounds(1), metrics=metrics).standard_error(column) == share_error(1.0, 40)
     seeds = {name: value * 2 for name, value in metrics.items()}
-    assert model("ar", bounds(2), metrics=seeds).standard_error(column) == share_error(1.0, 80)
+    for found, num in ((metrics, 40), (seeds, 80)):
+        one = model("ar", bounds(num // 40), metrics=found).estimate(column)
+        assert one.standard_error == one.over_samples == share_error(1.0, num)
+
+
+def test_a_share_of_fresh_samples_has_the_error_of_those_of_all_seeds():
+    metrics = {"num_samples": [400.0] * 3, "valid": [0.90, 0.91, 0.89]}
+    column = next(c for c in TokenCells(DiagramReport).columns if c.name == "valid")
+    alike = model("mdlm", bounds(3), metrics=metrics)
+    found = alike.estimate(column)
+    assert found.over_samples == share_error(0.9, 1200)
+    assert found.over_seeds == 0  # 400 samples explain a spread of 1 %
+    assert found.standard_error == found.over_samples
+    errors = alike.errors(column)
+    expected = scipy.stats.binomtest(1080, 1200).proportion_ci(0.95, "wilson")
+    assert (errors["valid_low"], errors["valid_high"]) == pytest.approx(tuple(expected))
+    apart = model("mdlm", bounds(3), metrics={**metrics, "valid": [0.80, 0.90, 1.00]})
+    found = apart.estimate(column)
+    assert found.over_samples == share_error(0.9, 1200)
+    assert found.standard_error == pytest.approx(0.1 / math.sqrt(3))
+    errors = apart.errors(column)
+    assert errors["valid_standard_error"] == found.standard_error
+    assert errors["valid_error_over_seeds"] == found.over_seeds
+    assert errors["valid_high"] - errors["valid_low"] > 0.2
+
+
+def test_a_measured_error_and_that_over_seeds_add_up():
+    metrics = {"exact_match": [0.5, 0.7], "exact_match_standard_error": [0.03, 0.04]}
+    column = next(c for c in DialogueCells().columns if c.name == "exact_match")
+    found = model("ar", bounds(2), metrics=metrics).estimate(column)
+    assert found.over_samples == pytest.approx(math.sqrt((0.03**2 + 0.04**2) / 2))
+    assert found.over_seeds == pytest.approx(0.1)
+    assert found.standard_error == math.hypot(found.over_samples, found.over_seeds)

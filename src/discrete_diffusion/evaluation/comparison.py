@@ -12,31 +12,34 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.intervals import share_error, standard_error
+from discrete_diffusion.evaluation.intervals import share_error, share_interval, standard_error
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
 @dataclass(frozen=True)
-class PairedDifference:
-    """Mean of a difference, and the standard error of that mean.
+class Estimate:
+    """A mean, or a mean difference, and its standard error.
 
-    ``over_samples``: the part from which samples were held out; ``over_seeds``: the part from the
-    training seeds, None with one seed. ``standard_error``: both together.
+    ``over_samples``: the part from which samples were held out, or drawn, None if it is not known;
+    ``over_seeds``: the part from the training seeds, None with one seed. ``standard_error``: both
+    together.
     """
 
     mean: float
-    over_samples: float
+    over_samples: float | None
     over_seeds: float | None
 
     @property
     def standard_error(self) -> float:
-        """Standard error, sqrt(over_samples^2 + over_seeds^2)."""
-        return math.hypot(self.over_samples, self.over_seeds or 0.0)
+        """Standard error, sqrt(over_samples^2 + over_seeds^2); NaN if neither is known."""
+        if self.over_samples is None and self.over_seeds is None:
+            return math.nan
+        return math.hypot(self.over_samples or 0.0, self.over_seeds or 0.0)
 
 
-def paired_difference(values: Tensor, base: Tensor) -> PairedDifference:
+def paired_difference(values: Tensor, base: Tensor) -> Estimate:
     """The difference of two models on the same samples, trained with the same seeds.
 
     ``values``, ``base``: Float64[S, M], S training seeds, M held-out samples. With
@@ -52,7 +55,7 @@ def paired_difference(values: Tensor, base: Tensor) -> PairedDifference:
         )
     difference = values.double() - base.double()
     seeds = difference.mean(dim=1)
-    return PairedDifference(
+    return Estimate(
         mean=float(difference.mean()),
         over_samples=standard_error(difference.mean(dim=0)),
         over_seeds=standard_error(seeds) if len(seeds) > 1 else None,
@@ -79,8 +82,8 @@ class Column:
     decimals, of percent for shares.
 
     ``up``: whether more is better, None where neither is. ``share``: shown as percent;
-    ``of_samples``: a share of the samples, which has a binomial standard error; ``counted``: the
-    metric that says of how many a share is.
+    ``of_samples``: a share of fresh samples, which has Wilson's interval of those of all seeds;
+    ``counted``: the metric that says of how many a share is.
     """
 
     head: str
@@ -122,19 +125,51 @@ class ComparedModel:
         values = self.metrics.get(name)
         return sum(values) / len(values) if values else math.nan
 
-    def standard_error(self, column: Column) -> float:
-        """Standard error of the mean of a metric: over seeds, n - 1; with one seed the one measured
-        with it, as ``NAME_standard_error``, or that of a share of samples, ``share_error``; else
-        NaN. A share on which all agree has that of the samples of all seeds."""
+    def estimate(self, column: Column) -> Estimate:
+        """Mean of a metric over seeds, and its errors; NaN if it was not measured.
+
+        ``over_samples``: of a share of fresh samples that of those of all seeds, ``share_error``;
+        of other metrics the one measured with them, ``NAME_standard_error``, root mean square over
+        seeds, which have the same held-out samples. ``over_seeds``: s / sqrt(S), n - 1; of a share
+        of fresh samples what the seeds differ by beyond what their samples explain. A share on
+        which all agree has at least the error of so many samples.
+        """
         values, mean = self.metrics.get(column.name, ()), self.mean(column.name)
-        num = self.mean(column.counted) if column.share and 0 <= mean <= 1 else math.nan
-        if len(values) > 1:
-            found = torch.tensor(values, dtype=torch.float64)
-            return standard_error(found, num=num * len(values) if num > 0 else None)
-        measured = self.mean(f"{column.name}_standard_error")
-        if num > 0 and (measured == 0 or (math.isnan(measured) and column.of_samples)):
-            return share_error(mean, num)
-        return measured
+        over_seeds = standard_error(torch.tensor(values, dtype=torch.float64))
+        num = self._num_counted(column)
+        if num is not None and column.of_samples:
+            over_samples = share_error(mean, num)
+            beyond = math.sqrt(max(0.0, over_seeds**2 - over_samples**2))
+            return Estimate(mean, over_samples, beyond if len(values) > 1 else None)
+        measured = self.metrics.get(f"{column.name}_standard_error", ())
+        over_samples = math.hypot(*measured) / math.sqrt(len(measured)) if measured else math.nan
+        known = [error for error in (over_samples, over_seeds) if not math.isnan(error)]
+        if num is not None and known and not any(known):
+            over_samples = share_error(mean, num)
+        errors = (None if math.isnan(error) else error for error in (over_samples, over_seeds))
+        return Estimate(mean, *errors)
+
+    def _num_counted(self, column: Column) -> float | None:
+        """Samples of all seeds that a column is a share of; None of other columns."""
+        num, mean = sum(self.metrics.get(column.counted, ())), self.mean(column.name)
+        return num if column.share and 0 <= mean <= 1 and num > 0 else None
+
+    def errors(self, column: Column) -> dict[str, float | None]:
+        """Entries of ``results.json``: the errors of a metric, of a share of fresh samples its 95 %
+        interval too; {} without an error."""
+        found, name = self.estimate(column), column.name
+        if math.isnan(found.standard_error):
+            return {}
+        entries: dict[str, float | None] = {
+            f"{name}_standard_error": found.standard_error,
+            f"{name}_error_over_samples": found.over_samples,
+            f"{name}_error_over_seeds": found.over_seeds,
+        }
+        num = self._num_counted(column)
+        if num is not None and column.of_samples:
+            interval = share_interval(self.metrics[name], num)
+            entries |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+        return entries
 
 
 @dataclass(frozen=True)
@@ -211,7 +246,7 @@ class Comparison:
         """The model that differences of a measure are to: the first that has it."""
         return next(model for model in self.models if measure in model.values)
 
-    def value(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+    def value(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         """Mean of a measure with its standard error, over samples and seeds; None without it."""
         if measure not in model.values:
             return None
@@ -223,7 +258,7 @@ class Comparison:
         value = self.value(model, name)
         return model.mean(name) if value is None else value.mean
 
-    def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+    def difference(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         """Difference to ``reference``; None for that one, and without the measure."""
         base = self.reference(measure)
         if measure not in model.values or model is base:
@@ -246,6 +281,7 @@ class Comparison:
                 "quantity": model.quantity,
                 **self._numbers(model),
                 **{name: model.mean(name) for name in model.metrics},
+                **{k: v for column in self.columns for k, v in model.errors(column).items()},
             }
             for model in self.models
         ]

@@ -12,7 +12,7 @@ from discrete_diffusion.evaluation.comparison import (
     Column,
     ComparedModel,
     Comparison,
-    PairedDifference,
+    Estimate,
 )
 from discrete_diffusion.evaluation.intervals import error_text
 
@@ -81,7 +81,7 @@ def _measures(comparison: Comparison, model: ComparedModel | Baseline) -> list[s
     return texts
 
 
-def _paired(found: PairedDifference | None, digits: int, sign: str = "") -> str:
+def _paired(found: Estimate | None, digits: int, sign: str = "") -> str:
     return "" if found is None else with_error(found.mean, found.standard_error, digits, sign=sign)
 
 
@@ -89,7 +89,7 @@ def _mean(model: ComparedModel, column: Column) -> str:
     """Mean of a metric over seeds, with its error."""
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
-        error = model.standard_error(column)
+        error = model.estimate(column).standard_error
     text = _shown(scale * model.mean(column.name), column.digits)
     if text and column.share and math.isfinite(error):
         return f"{text} ± {error_text(scale * error, column.digits)}"
