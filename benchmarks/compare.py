@@ -40,7 +40,7 @@ from discrete_diffusion.evaluation.comparison import (
     Comparison,
     Estimate,
 )
-from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
+from discrete_diffusion.evaluation.comparison_table import comparison_table
 from record import Figures, Page, Record, Sections, publish
 
 QUIET = ("callbacks.num_samples=0", "logger=none")
@@ -117,12 +117,12 @@ def blind_note() -> str:
 
 def sections(record: Record) -> Sections:
     results = record.results
-    heads, rows = table_cells(_comparison(results), results["real_data"].get("metrics", {}))
+    table = comparison_table(_comparison(results), results["real_data"].get("metrics", {}))
     minutes = sum(cell["metrics"]["seconds_training"] for cell in results["cells"].values()) / 60
     notes = [*results["notes"], f"Training took {minutes:.0f} minutes in all."]
     listed = "\n".join(f"* {note}" for note in notes)
     shown = f"![Bounds and samples by algorithm](images/{record.name}.png)"
-    text = f"{markdown_table(heads, rows)}\n{listed}\n\n{shown}"
+    text = f"{table.markdown()}\n{listed}\n\n{shown}"
     name = record.name.replace("_", " ", 1)
     return {(_OF_OTHER_DATA.get(name, Page.ALGORITHMS), name): text}
 

@@ -23,9 +23,8 @@ from discrete_diffusion.evaluation.comparison import (
     paired_difference,
 )
 from discrete_diffusion.evaluation.comparison_table import (
+    comparison_table,
     counted,
-    markdown_table,
-    table_cells,
     table_notes,
     with_error,
 )
@@ -61,6 +60,12 @@ def compared(
 ) -> Comparison:
     by = by or TokenCells(DiagramReport)
     return Comparison(models, seeds, by.measures, by.columns, "test", 1, baselines)
+
+
+def shown(comparison: Comparison, real: dict[str, float]) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells."""
+    table = comparison_table(comparison, real)
+    return table.heads, [[*row] for row in table.rows]
 
 
 def test_one_seed_is_a_paired_t_statistic():
@@ -120,7 +125,7 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert rows[0]["difference"] is None
     assert rows[1]["difference"] == pytest.approx(float((other - first).mean()))
     assert rows[1]["valid"] == 0.5
-    heads, cells = table_cells(comparison, {"valid": 1.0, "relation_tv": 0.1, "network_calls": 9})
+    heads, cells = shown(comparison, {"valid": 1.0, "relation_tv": 0.1, "network_calls": 9})
     assert heads == [
         "algorithm",
         "backbone",
@@ -139,7 +144,7 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert "1 noise draw each" in notes
     assert "over held-out samples and seeds; of a difference too, paired by sample and se" in notes
     assert "ar cannot use bd-denoiser" in notes
-    assert markdown_table(heads, cells).count("\n") == 5
+    assert comparison_table(comparison, {"valid": 1.0}).markdown().count("\n") == 5
 
 
 def images(name: str, with_bound: bool, errors: torch.Tensor) -> ComparedModel:
@@ -166,7 +171,7 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     assert (rows[0]["nelbo"], rows[1]["difference"]) == (None, None)
     values = [m.values["nelbo"] for m in models[1:]]
     assert rows[2]["difference"] == paired_difference(values[1], values[0]).mean
-    heads, cells = table_cells(comparison, {})
+    heads, cells = shown(comparison, {})
     assert heads[2:6] == [
         "relative L2 of the mean of 8 samples ↓",
         "relative L2, difference to flow-matching ↓",
@@ -199,7 +204,7 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     assert comparison.mean(models[1], "rouge_l") == float(values[1]["rouge_l"].mean())
     assert comparison.mean(models[1], "slot_accuracy") == 0.5
     assert math.isnan(comparison.mean(models[1], "relative_l2"))
-    heads, cells = table_cells(comparison, {})
+    heads, cells = shown(comparison, {})
     assert heads[2:] == [
         "bound, nats per summary ↓",
         "bound, difference to latent-seq2seq ↓",
@@ -229,7 +234,7 @@ def test_models_without_a_measure_in_common_are_refused():
 def test_one_seed_has_the_error_of_a_share_of_samples():
     metrics = {"valid": [0.9], "mode_coverage": [0.5], "num_samples": [400]}
     comparison = compared(model("mdlm", bounds(1), metrics=metrics), seeds=(3,))
-    heads, cells = table_cells(comparison, {})
+    heads, cells = shown(comparison, {})
     assert not any("difference" in head for head in heads)  # to itself
     bound = comparison.models[0].values["nelbo"][0]
     error = float(bound.std()) / math.sqrt(40)
@@ -265,9 +270,9 @@ def test_no_share_of_samples_is_shown_without_an_error(share, seeds):
     metrics = {"num_samples": [4000.0] * seeds, "valid": [share] * seeds}
     values = {"nelbo": bounds(seeds)}
     found = compared(model("mdlm", bounds(seeds), values=values, metrics=metrics))
-    heads, cells = table_cells(replace(found, seeds=tuple(range(seeds))), {})
-    (shown,) = (cells[0][k] for k, head in enumerate(heads) if head.startswith("valid"))
-    assert float(shown.partition(" ± ")[2]) > 0
+    heads, cells = shown(replace(found, seeds=tuple(range(seeds))), {})
+    (text,) = (cells[0][k] for k, head in enumerate(heads) if head.startswith("valid"))
+    assert float(text.partition(" ± ")[2]) > 0
 
 
 def test_a_measured_error_of_0_is_that_of_a_share():

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.intervals import share_error, share_interval, standard_error
+from discrete_diffusion.evaluation.tails import DrawTail
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -37,6 +38,17 @@ class Estimate:
         if self.over_samples is None and self.over_seeds is None:
             return math.nan
         return math.hypot(self.over_samples or 0.0, self.over_seeds or 0.0)
+
+    def minus(self, other: Estimate) -> Estimate:
+        """The difference to another one that is not paired with it."""
+        over_samples = _both(self.over_samples, other.over_samples)
+        over_seeds = _both(self.over_seeds, other.over_seeds)
+        return Estimate(self.mean - other.mean, over_samples, over_seeds)
+
+
+def _both(one: float | None, other: float | None) -> float | None:
+    """Error of a difference; None if that of one part is not known."""
+    return None if one is None or other is None else math.hypot(one, other)
 
 
 def paired_difference(values: Tensor, base: Tensor) -> Estimate:
@@ -102,7 +114,8 @@ class ComparedModel:
     ``model``: its preset; ``instead_of``: the backbone that was requested, if that one cannot be
     used. ``quantity``: the unit of its bound, None without one. ``values``: by measure,
     Float64[S, M], numbers of M held-out samples; ``metrics``: by name, a number per seed.
-    ``config``, ``folder``: of the run with the first seed.
+    ``config``, ``folder``: of the run with the first seed. ``tail``: of the noise draws of its
+    bound, that of the heaviest of the seeds; None where they do not tell.
     """
 
     algorithm: str
@@ -115,6 +128,7 @@ class ComparedModel:
     metrics: Mapping[str, Sequence[float]]
     config: DictConfig
     folder: Path
+    tail: DrawTail | None = None
 
     @property
     def label(self) -> str:
@@ -193,6 +207,9 @@ def _bound_notes(comparison: Comparison) -> list[str]:
             f"No bound of {', '.join(without)}: it would be of the density of numbers, the bound "
             "here is of the probability of ids; the two do not compare."
         )
+    for name, model in zip(comparison.short_names(), comparison.models, strict=True):
+        if model.tail is not None and model.tail.is_doubtful:
+            notes.append(model.tail.warning(f"of {name}"))
     return notes
 
 
@@ -205,7 +222,8 @@ class Comparison:
     a ``split``.
 
     ``bound_draws``: noise draws of the bound per sample. ``measured``: by name, what the measures
-    are; ``columns``: the metrics of the table.
+    are; ``columns``: the metrics of the table. ``against``: the algorithm that differences of each
+    backbone are to; None takes the first model for all.
 
     Raises ``ValueError`` if their bounds are of different quantities, which never share a column,
     or nothing was measured of the samples of all of them.
@@ -218,6 +236,7 @@ class Comparison:
     split: str
     bound_draws: int
     baselines: tuple[Baseline, ...] = ()
+    against: str | None = None
 
     def __post_init__(self) -> None:
         found = {model.quantity for model in self.models if model.quantity is not None}
@@ -243,8 +262,24 @@ class Comparison:
         return short_names([(m.algorithm, m.backbone) for m in self.models], pattern)
 
     def reference(self, measure: str) -> ComparedModel:
-        """The model that differences of a measure are to: the first that has it."""
+        """The first model that has a measure."""
         return next(model for model in self.models if measure in model.values)
+
+    def base(self, model: ComparedModel | Baseline, name: str) -> ComparedModel | None:
+        """The model that the difference of a measure, or of a metric, is to: the first that has
+        it, or ``against`` with the same backbone, or with the one that it stands in for."""
+        having = [m for m in self.models if name in m.values or name in m.metrics]
+        own = [m for m in having if self.against in (None, m.algorithm)]
+        if self.against is None or isinstance(model, Baseline):
+            return own[0] if own else None
+        wanted = (model.backbone, model.instead_of)
+        own = [m for backbone in wanted for m in own if m.backbone == backbone]
+        return own[0] if own else None
+
+    def base_name(self, name: str) -> str:
+        """The algorithm that differences are to."""
+        having = (m.algorithm for m in self.models if name in m.values or name in m.metrics)
+        return self.against or next(having)
 
     def value(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         """Mean of a measure with its standard error, over samples and seeds; None without it."""
@@ -259,11 +294,28 @@ class Comparison:
         return model.mean(name) if value is None else value.mean
 
     def difference(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
-        """Difference to ``reference``; None for that one, and without the measure."""
-        base = self.reference(measure)
-        if measure not in model.values or model is base:
+        """Difference to ``base``; None for that one, and without the measure."""
+        base = self.base(model, measure)
+        if measure not in model.values or base is None or model is base:
             return None
-        return paired_difference(self._by_seed(model.values[measure]), base.values[measure])
+        return self.apart(model, base, measure)
+
+    def apart(
+        self, model: ComparedModel | Baseline, other: ComparedModel, measure: str
+    ) -> Estimate | None:
+        """Difference of a measure that two have, paired by sample and seed."""
+        return paired_difference(self._by_seed(model.values[measure]), other.values[measure])
+
+    def metric_difference(self, model: ComparedModel | Baseline, column: Column) -> Estimate | None:
+        """Difference of a metric to ``base``, of samples that are not paired; None for that one,
+        and without the metric."""
+        base = self.base(model, column.name)
+        if base is None or model is base or column.name not in model.metrics:
+            return None
+        if isinstance(model, Baseline):
+            known = Estimate(model.metrics[column.name], 0.0, 0.0 if len(self.seeds) > 1 else None)
+            return known.minus(base.estimate(column))
+        return model.estimate(column).minus(base.estimate(column))
 
     def _by_seed(self, values: Tensor) -> Tensor:
         """Float64[S, M]: what has no seed is the same for all."""
@@ -280,8 +332,13 @@ class Comparison:
                 "parameters": model.parameters,
                 "quantity": model.quantity,
                 **self._numbers(model),
+                **({} if model.tail is None else model.tail.as_dict()),
                 **{name: model.mean(name) for name in model.metrics},
-                **{k: v for column in self.columns for k, v in model.errors(column).items()},
+                **{
+                    k: v
+                    for column in self.columns
+                    for k, v in self._of_metric(model, column).items()
+                },
             }
             for model in self.models
         ]
@@ -290,11 +347,22 @@ class Comparison:
         """Rows of every baseline likewise."""
         return [{"name": b.name, **self._numbers(b), **b.metrics} for b in self.baselines]
 
+    def _of_metric(self, model: ComparedModel, column: Column) -> dict[str, float | None]:
+        """Errors of a metric, and its difference."""
+        found, name = self.metric_difference(model, column), difference_name(column.name)
+        if found is None or math.isnan(found.mean):
+            return model.errors(column)
+        return {
+            **model.errors(column),
+            name: found.mean,
+            f"{name}_standard_error": found.standard_error,
+        }
+
     def _numbers(self, model: ComparedModel | Baseline) -> dict[str, float | None]:
         out: dict[str, float | None] = {}
         for name in self.measures:
             value, apart = self.value(model, name), self.difference(model, name)
-            difference = "difference" if name == "nelbo" else f"{name}_difference"
+            difference = difference_name(name)
             for key, found, part in (
                 (name, value, "mean"),
                 (f"{name}_standard_error", value, "standard_error"),
@@ -305,6 +373,11 @@ class Comparison:
             ):
                 out[key] = getattr(found, part, None)
         return out
+
+
+def difference_name(name: str) -> str:
+    """Name of the difference of a measure, or of a metric."""
+    return "difference" if name == "nelbo" else f"{name}_difference"
 
 
 def short_names(pairs: Sequence[tuple[str, str]], pattern: str) -> list[str]:

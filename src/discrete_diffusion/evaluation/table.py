@@ -132,6 +132,9 @@ def _model_section(scores: ModelScores) -> TableSection:
         "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
         "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
     }
+    if scores.tail is not None and scores.tail.is_doubtful:
+        meaning = "of the largest noise draws of the bound, which are too few; see below"
+        rows.append(TableRow("nelbo_pareto_k", f"{scores.tail.shape:.2f}", meaning=meaning))
     rows += [] if scores.paths.likelihood is None else _likelihood_rows(scores.paths.likelihood)
     rows += [
         TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()
@@ -153,7 +156,10 @@ def _model_section(scores: ModelScores) -> TableSection:
 def model_notes(scores: ModelScores) -> list[str]:
     """Notes on what the numbers of ``model_sections`` are, in sentences."""
     num = scores.bound.num_samples
-    return [f"± of the bound is its standard error over {num:,} held-out samples."]
+    notes = [f"± of the bound is its standard error over {num:,} held-out samples."]
+    if scores.tail is not None and scores.tail.is_doubtful:
+        notes.append(scores.tail.warning())
+    return notes
 
 
 def metric_rows(
