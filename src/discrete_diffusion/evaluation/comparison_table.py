@@ -246,6 +246,11 @@ def table_notes(comparison: Comparison) -> list[str]:
     names = sorted(comparison.measures, key=lambda name: name != "nelbo")  # the bound first
     notes = [note for name in names for note in comparison.measured[name].notes(comparison)]
     notes.append(_error_note(comparison))
+    if comparison.against is not None:
+        notes.append(
+            f"Differences are to {comparison.against} with the same backbone, or with the one that "
+            "another stands in for."
+        )
     if len(seeds) == 1:
         notes.append(
             f"One training seed ({seeds[0]}): no error says what training with another would give."
@@ -305,13 +310,13 @@ def _error_note(comparison: Comparison) -> str:
     shares = any(
         math.isfinite(m.mean(c.name)) for m in models for c in comparison.columns if c.of_samples
     )
-    others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
+    drawn = f"; of shares over the samples drawn{' and seeds' * several}" * shares
+    others = "; of other numbers over seeds" * several
     of = " and ".join(comparison.measured[name].title for name in comparison.measures)
     return (
         f"± is one standard error: of {of} {over}"
         + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)
-        + others * (several or shares)
-        + "."
+        + f"{drawn}{others}."
     )
 
 

@@ -57,7 +57,7 @@ class DrawTail:
         return (
             f"{bound} hangs on a few of its {self.num_samples * self.draws:,} noise draws, so it "
             f"and its error are likely too small: the largest 1 % of them carry "
-            f"{self.largest_share:.0%} of it (Pareto k {self.shape:.2f}); {remedy}."
+            f"{100 * self.largest_share:.0f} % of it (Pareto k {self.shape:.2f}); {remedy}."
         )
 
     def as_dict(self) -> dict[str, Any]:
