@@ -223,11 +223,12 @@ def test_a_bound_that_a_few_draws_carry_is_told_beside_its_error():
     data = dataset("random")
     found = score_model(model(), data, "test", bound_draws=60, time_bins=2, seed=0)
     assert found.tail is not None
-    heavy = replace(found, tail=DrawTail(0.8, 0.4, len(data.splits["test"]), 4))
+    heavy = replace(found, tail=DrawTail(0.8, 12.0, 0.4, len(data.splits["test"]), 4))
     for scores in (found, heavy):
         rows = {row.name: row.value for row in model_sections(scores)[0].rows}
         doubtful = scores.tail.is_doubtful
-        assert rows.get("nelbo_pareto_k") == (f"{scores.tail.shape:.2f}" if doubtful else None)
+        shown = f"{scores.tail.effective:.1f}"
+        assert rows.get("nelbo_effective_draws") == (shown if doubtful else None)
         assert (scores.tail.warning() in model_notes(scores)) == doubtful
         metrics = scores.as_dict()
         assert metrics["nelbo_pareto_k"] == scores.tail.shape

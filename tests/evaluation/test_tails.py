@@ -62,14 +62,37 @@ def test_a_heavy_tail_is_told_with_the_draws_that_would_do():
 
 
 def test_the_number_of_draws_is_that_of_the_shape():
-    assert DrawTail(0.75, 0.3, 100, 2).enough == 100  # 10^(1 / 0.25) = 10,000 in all
-    assert DrawTail(0.7, 0.3, 1000, 2).enough == 3  # 2,154 in all
-    assert not DrawTail(0.7, 0.3, 1000, 3).is_doubtful
-    assert DrawTail(-0.2, 0.01, 600, 1).enough == 1
-    assert DrawTail(0.8, 0.3, 600, 2).enough == 170  # of 166.7, two figures
-    hopeless = DrawTail(1.1, 0.9, 600, 2)
+    assert DrawTail(0.75, 99.0, 0.3, 100, 2).enough == 100  # 10^(1 / 0.25) = 10,000 in all
+    assert DrawTail(0.7, 99.0, 0.3, 1000, 2).enough == 3  # 2,154 in all
+    assert not DrawTail(0.7, 99.0, 0.3, 1000, 3).is_doubtful
+    assert DrawTail(-0.2, 99.0, 0.01, 600, 1).enough == 1
+    assert DrawTail(0.8, 99.0, 0.3, 600, 2).enough == 170  # of 166.7, two figures
+    hopeless = DrawTail(1.1, 99.0, 0.9, 600, 2)
     assert hopeless.is_doubtful
     assert "even bound_draws=10000 would not do" in hopeless.warning()
+
+
+def test_a_draw_that_makes_the_error_alone_is_told():
+    """A rare draw of thousands of nats above a light tail, which no fit of the tail sees."""
+    usual = draws(LIGHT["normal"], 2)
+    tail = draw_tail(usual, TOKENS)
+    assert tail.effective == pytest.approx(1200 / 3, rel=0.1)  # moments of a normal distribution
+    usual[17, 1] = 6000.0
+    tail = draw_tail(usual, TOKENS)
+    assert tail.shape < 0.4
+    assert tail.effective == pytest.approx(1, abs=0.01)
+    assert tail.is_doubtful
+    assert tail.enough == 110  # 2 * 50 / 1.0, two figures
+    ten = draws(LIGHT["normal"], 2)
+    ten[:10, 0] = 6000.0
+    tail = draw_tail(ten, TOKENS)
+    assert tail.effective == pytest.approx(10, abs=0.2)
+    hits = torch.zeros(600, 2)
+    hits[3, 0] = 1.0
+    tail = draw_tail(hits, TOKENS)
+    assert tail.shape is None
+    assert tail.is_doubtful
+    assert "Pareto" not in tail.warning()
 
 
 def test_too_few_or_equal_draws_say_nothing():

@@ -54,7 +54,7 @@ def comparison(**options) -> Comparison:
                 },
                 config=OmegaConf.create(),
                 folder=Path(),
-                tail=DrawTail(0.8, 0.3, 200, 2) if name == "udlm" else None,
+                tail=DrawTail(0.8, 12.0, 0.3, 200, 2) if name == "udlm" else None,
             )
         )
     guess = Baseline("50% guess", {"nelbo": shared[0] + 9}, {})
@@ -201,7 +201,7 @@ def test_notes_tell_few_distinct_samples_and_doubtful_bounds():
     assert few == "valid, relation TV of sedd: of few distinct samples, 12 of 400."
     (tail,) = [note for note in notes if "bound_draws" in note]
     assert "of udlm" in tail
-    assert made.rows[2][3].endswith(" (k 0.80)")
+    assert made.rows[2][3].endswith(" (few draws)")
 
 
 def test_special_characters_are_escaped(tmp_path):

@@ -144,7 +144,7 @@ def _of_measure(comparison: Comparison, name: str) -> list[_Shown]:
 
     def text(row: ComparedModel | Baseline) -> str:
         tail = row.tail if name == "nelbo" and isinstance(row, ComparedModel) else None
-        doubt = f" (k {tail.shape:.2f})" if tail is not None and tail.is_doubtful else ""
+        doubt = " (few draws)" if tail is not None and tail.is_doubtful else ""
         found = _with_its_error(comparison.value(row, name), digits)
         return found + doubt if found else MISSING
 

@@ -133,8 +133,9 @@ def _model_section(scores: ModelScores) -> TableSection:
         "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
     }
     if scores.tail is not None and scores.tail.is_doubtful:
-        meaning = "of the largest noise draws of the bound, which are too few; see below"
-        rows.append(TableRow("nelbo_pareto_k", f"{scores.tail.shape:.2f}", meaning=meaning))
+        meaning = "of the noise draws of the bound, those that its error is made of; see below"
+        shown = f"{scores.tail.effective:.1f}"
+        rows.append(TableRow("nelbo_effective_draws", shown, meaning=meaning))
     rows += [] if scores.paths.likelihood is None else _likelihood_rows(scores.paths.likelihood)
     rows += [
         TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()

@@ -15,6 +15,12 @@ _FEWEST = 100
 _MOST = 10_000
 """More draws per sample than this are not recommended."""
 
+_FEW = 5
+"""Effective draws below which a few of them carry the bound."""
+
+_MANY = 50
+"""Effective draws that would do."""
+
 _PRIOR = 10
 """Weight of the prior that the shape is 1/2, in draws of the tail."""
 
@@ -24,10 +30,14 @@ class DrawTail:
     """Upper tail of ``draws`` noise draws of each of ``num_samples`` samples.
 
     ``shape``: Pareto k of their largest, per token: their variance is infinite from 1/2 on, their
-    mean from 1 on. ``largest_share``: share of the bound that the largest 1 % of the draws carry.
+    mean from 1 on; None where too few differ. ``effective``: the number of equal deviations from
+    the mean that give the same variance and fourth moment, (sum d^2)^2 / sum d^4: about 1 where a
+    single draw makes the error, a third of all draws of a normal distribution. ``largest_share``:
+    share of the bound that the largest 1 % of the draws carry.
     """
 
-    shape: float
+    shape: float | None
+    effective: float
     largest_share: float
     num_samples: int
     draws: int
@@ -35,11 +45,15 @@ class DrawTail:
     @property
     def enough(self) -> int:
         """Draws of each sample that would do: 10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3),
-        at most ``_MOST + 1``."""
-        most = math.log10((_MOST + 1) * self.num_samples)
-        if self.shape >= 1 - 1 / most:
+        and so many that ``_MANY`` are effective if ``_FEW`` are not; at most ``_MOST + 1``."""
+        shape, most = self.shape or 0.0, math.log10((_MOST + 1) * self.num_samples)
+        if shape >= 1 - 1 / most:
             return _MOST + 1
-        num = max(1, math.ceil(10 ** (1 / (1 - max(0.0, self.shape))) / self.num_samples))
+        num = max(1, math.ceil(10 ** (1 / (1 - max(0.0, shape))) / self.num_samples))
+        if self.effective < _FEW:
+            num = max(num, math.ceil(self.draws * _MANY / self.effective))
+        if num > _MOST:
+            return _MOST + 1
         step = 10 ** max(0, len(str(num)) - 2)
         return -(-num // step) * step  # two figures
 
@@ -55,15 +69,17 @@ class DrawTail:
         if self.enough > _MOST:
             remedy = f"even bound_draws={_MOST} would not do"
         return (
-            f"{bound} hangs on a few of its {self.num_samples * self.draws:,} noise draws, so it "
-            f"and its error are likely too small: the largest 1 % of them carry "
-            f"{100 * self.largest_share:.0f} % of it (Pareto k {self.shape:.2f}); {remedy}."
+            f"{bound} hangs on a few of its {self.num_samples * self.draws:,} noise draws, so "
+            f"neither it nor its error is to be trusted: the largest 1 % of them carry "
+            f"{100 * self.largest_share:.0f} % of it (effective draws {self.effective:.1f}"
+            f"{'' if self.shape is None else f', Pareto k {self.shape:.2f}'}); {remedy}."
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``, of a bound that is doubtful with the draws that would do."""
         found: dict[str, Any] = {
             "nelbo_pareto_k": self.shape,
+            "nelbo_effective_draws": self.effective,
             "nelbo_largest_draws_share": self.largest_share,
         }
         return found | ({"nelbo_draws_needed": self.enough} if self.is_doubtful else {})
@@ -78,11 +94,16 @@ def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
     per_token = (draws.double() / num_real.clamp(min=1).unsqueeze(1)).flatten().sort().values
     size = min(num // 5, math.ceil(3 * math.sqrt(num)))
     excess = per_token[-size:] - per_token[-size - 1]
-    shape = pareto_shape(excess[excess > 0])
-    if shape is None:
+    squares = (per_token - per_token.mean()).square()
+    if per_token[0] == per_token[-1]:
         return None
-    largest = draws.double().flatten().topk(math.ceil(num / 100)).values
-    return DrawTail(shape, float(largest.sum() / draws.double().abs().sum()), *draws.shape)
+    nats = draws.double().flatten()
+    return DrawTail(
+        pareto_shape(excess[excess > 0]),
+        float(squares.sum() ** 2 / squares.square().sum()),
+        float(nats.topk(math.ceil(num / 100)).values.sum() / nats.abs().sum()),
+        *draws.shape,
+    )
 
 
 def pareto_shape(excess: Tensor) -> float | None:

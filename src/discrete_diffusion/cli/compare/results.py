@@ -199,9 +199,9 @@ def _comparison(
 
 
 def _heaviest(found: Sequence[Mapping[str, Any] | None]) -> DrawTail | None:
-    """The tail of the bounds of several seeds that needs the most draws."""
+    """Of the bounds of several seeds, the tail that needs the most draws."""
     tails = [DrawTail(**each) for each in found if each is not None]
-    return max(tails, key=lambda tail: tail.shape, default=None)
+    return max(tails, key=lambda tail: tail.enough, default=None)
 
 
 def _same(measure: str, found: Mapping[str, dict[str, Any]]) -> bool:
