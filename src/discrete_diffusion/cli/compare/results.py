@@ -95,18 +95,29 @@ def write_comparison(
             "notes": notes,
         }
     )
+    written = _write_tables(out, table, notes, results, columns)
+    written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
+    written += measurement.show(comparison, out)
+    _print(table, notes)
+    logger.info("%s: %s", ", ".join(written), out)
+    return results
+
+
+def _write_tables(
+    out: Path,
+    table: Table,
+    notes: Sequence[str],
+    results: dict[str, Any],
+    columns: Sequence[str] | None,
+) -> list[str]:
+    """Write tables and numbers; names of the files."""
     listed = "\n".join(f"* {note}" for note in notes)
     write_text(out / "table.md", f"{table.markdown()}\n{listed}\n")
     bold = f"Bold: the best of the models, and what is within {TIED:g} standard errors of it."
     write_text(out / "table.tex", table.latex([*notes, bold]))
     write_json(out / "results.json", results)
     _write_csv(out / "table.csv", results["models"], columns)
-    written = ["table.md", "table.csv", "table.tex", "results.json"]
-    written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
-    written += measurement.show(comparison, out)
-    _print(table, notes)
-    logger.info("%s: %s", ", ".join(written), out)
-    return results
+    return ["table.md", "table.csv", "table.tex", "results.json"]
 
 
 def _shared_facts(comparison: Comparison, found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
