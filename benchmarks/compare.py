@@ -38,9 +38,9 @@ from discrete_diffusion.evaluation.comparison import (
     Baseline,
     ComparedModel,
     Comparison,
-    PairedDifference,
+    Estimate,
 )
-from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
+from discrete_diffusion.evaluation.comparison_table import comparison_table
 from record import Figures, Page, Record, Sections, publish
 
 QUIET = ("callbacks.num_samples=0", "logger=none")
@@ -117,12 +117,12 @@ def blind_note() -> str:
 
 def sections(record: Record) -> Sections:
     results = record.results
-    heads, rows = table_cells(_comparison(results), results["real_data"].get("metrics", {}))
+    table = comparison_table(_comparison(results), results["real_data"].get("metrics", {}))
     minutes = sum(cell["metrics"]["seconds_training"] for cell in results["cells"].values()) / 60
     notes = [*results["notes"], f"Training took {minutes:.0f} minutes in all."]
     listed = "\n".join(f"* {note}" for note in notes)
     shown = f"![Bounds and samples by algorithm](images/{record.name}.png)"
-    text = f"{markdown_table(heads, rows)}\n{listed}\n\n{shown}"
+    text = f"{table.markdown()}\n{listed}\n\n{shown}"
     name = record.name.replace("_", " ", 1)
     return {(_OF_OTHER_DATA.get(name, Page.ALGORITHMS), name): text}
 
@@ -140,18 +140,18 @@ class RecordedComparison(Comparison):
 
     found: Mapping[tuple[str, ...], Row] = field(default_factory=dict)
 
-    def value(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+    def value(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         return self._recorded(model, measure) if measure in model.values else None
 
-    def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+    def difference(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         of = "difference" if measure == "nelbo" else f"{measure}_difference"
         return self._recorded(model, of) if measure in model.values else None
 
-    def _recorded(self, model: ComparedModel | Baseline, name: str) -> PairedDifference | None:
+    def _recorded(self, model: ComparedModel | Baseline, name: str) -> Estimate | None:
         row = self.found[_key(vars(model))]
         if row[name] is None:
             return None
-        return PairedDifference(row[name], row[f"{name}_standard_error"], over_seeds=None)
+        return Estimate(row[name], row[f"{name}_standard_error"], over_seeds=None)
 
 
 def _key(of: Row) -> tuple[str, ...]:

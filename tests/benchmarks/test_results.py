@@ -15,7 +15,7 @@ import record
 import results
 from discrete_diffusion.domains import get_domain
 from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison
-from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells
+from discrete_diffusion.evaluation.comparison_table import comparison_table
 from discrete_diffusion.evaluation.json_values import finite
 
 SCRIPT = """
@@ -157,7 +157,7 @@ def test_a_comparison_is_shown_from_its_numbers_alone(num_seeds, tmp_path):
     kept = json.loads(json.dumps(finite(kept)))
     found = record.Record("comparison_toys", "python benchmarks/compare.py toys", 0, "", kept)
     text = compare.sections(found)["results_algorithms.md", "comparison toys"]
-    table = markdown_table(*table_cells(comparison, {"exact_match": 1.0}))
+    table = comparison_table(comparison, {"exact_match": 1.0}).markdown()
     minutes = {1: "3", 2: "8"}[num_seeds]  # 3 of 60 s; and 3 of 90 s
     assert text == (
         f"{table}\n* a note\n* Training took {minutes} minutes in all.\n\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -66,6 +67,52 @@ def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
     for batch, num in shown:
         assert 150 < num < 200
         assert batch.sort().values.tolist() == list(range(num))
+
+
+def test_columns_and_the_reference_of_the_tables_are_chosen(finished, tmp_path, caplog):
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    caplog.set_level("INFO")
+    chosen = "columns=[nelbo,difference,backbone,valid,network_calls,buildable]"
+    words = [*SHORT, *TWO, f"out={out}", chosen, "reference=mdlm"]
+    results = run_comparison(CompareRequest(words))
+    assert "0 of 2 cells to run" in caplog.messages
+    first, rule, _, *rows = (out / "table.md").read_text().split("\n\n")[0].splitlines()
+    heads = [head.strip() for head in first.split("|")[1:-1]]
+    assert [heads[0], heads[3]] == ["algorithm", "backbone"]
+    assert [head.split(",")[0].split(" ↓")[0] for head in (*heads[1:3], *heads[4:])] == [
+        *("bound", "difference to mdlm", "valid", "network calls per sample")
+    ]
+    assert [rule.split("|")[k].strip() for k in (1, 2, 4)] == ["---", "---:", "---"]
+    assert all(row.split("|")[3].strip() == "" for row in rows)  # each is its own reference
+    latex = (out / "table.tex").read_text()
+    assert "lrrlrr" in latex
+    assert latex.count(r"\midrule") == 2
+    with (out / "table.csv").open() as file:
+        names = csv.DictReader(file).fieldnames
+    assert names[:6] == ["algorithm", "backbone", "instead_of", "model", "parameters", "quantity"]
+    assert names.index("valid") < names.index("valid_low") < names.index("network_calls")
+    assert "relation_tv" not in names
+    assert "relation_tv" in results["models"][0]
+    table = (out / "table.md").read_text()
+    assert "Not measured of any model: buildable." in table
+    assert "of few distinct samples" in table
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("columns=[vald]", "'vald'; did you mean 'valid'? Available: backbone, buildable"),
+        ("columns=[valid,valid]", "columns=['valid', 'valid']: the same one twice"),
+        ("columns=valid", "columns=[nelbo,difference,valid]"),
+        ("reference=mdml", "'mdml'; did you mean 'mdlm'? Available: mdlm"),
+    ],
+)
+def test_columns_and_references_that_there_are_not_are_refused(word, named, tmp_path):
+    words = [*SHORT, *TWO, f"out={tmp_path / 'new'}", word]
+    with pytest.raises(ValueError, match=re.escape(named)):
+        run_comparison(CompareRequest(words))
+    assert not (tmp_path / "new" / "cells").exists()
 
 
 @pytest.fixture

@@ -236,7 +236,15 @@ def test_what_is_written(finished):
     with (out / "table.csv").open() as file:
         assert [row["model"] for row in csv.DictReader(file)] == ["latent_tiny", "dit_mini"]
     assert {path.name for path in out.iterdir()} == {
-        *("table.md", "table.csv", "results.json", "pareto.png", "summaries.md", "cells"),
+        *(
+            "table.md",
+            "table.tex",
+            "table.csv",
+            "results.json",
+            "pareto.png",
+            "summaries.md",
+            "cells",
+        ),
     }
 
 

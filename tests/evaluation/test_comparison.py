@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from omegaconf import OmegaConf
 
@@ -22,9 +23,8 @@ from discrete_diffusion.evaluation.comparison import (
     paired_difference,
 )
 from discrete_diffusion.evaluation.comparison_table import (
+    comparison_table,
     counted,
-    markdown_table,
-    table_cells,
     table_notes,
     with_error,
 )
@@ -60,6 +60,12 @@ def compared(
 ) -> Comparison:
     by = by or TokenCells(DiagramReport)
     return Comparison(models, seeds, by.measures, by.columns, "test", 1, baselines)
+
+
+def shown(comparison: Comparison, real: dict[str, float]) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells."""
+    table = comparison_table(comparison, real)
+    return table.heads, [[*row] for row in table.rows]
 
 
 def test_one_seed_is_a_paired_t_statistic():
@@ -119,7 +125,7 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert rows[0]["difference"] is None
     assert rows[1]["difference"] == pytest.approx(float((other - first).mean()))
     assert rows[1]["valid"] == 0.5
-    heads, cells = table_cells(comparison, {"valid": 1.0, "relation_tv": 0.1, "network_calls": 9})
+    heads, cells = shown(comparison, {"valid": 1.0, "relation_tv": 0.1, "network_calls": 9})
     assert heads == [
         "algorithm",
         "backbone",
@@ -138,7 +144,7 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert "1 noise draw each" in notes
     assert "over held-out samples and seeds; of a difference too, paired by sample and se" in notes
     assert "ar cannot use bd-denoiser" in notes
-    assert markdown_table(heads, cells).count("\n") == 5
+    assert comparison_table(comparison, {"valid": 1.0}).markdown().count("\n") == 5
 
 
 def images(name: str, with_bound: bool, errors: torch.Tensor) -> ComparedModel:
@@ -165,7 +171,7 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     assert (rows[0]["nelbo"], rows[1]["difference"]) == (None, None)
     values = [m.values["nelbo"] for m in models[1:]]
     assert rows[2]["difference"] == paired_difference(values[1], values[0]).mean
-    heads, cells = table_cells(comparison, {})
+    heads, cells = shown(comparison, {})
     assert heads[2:6] == [
         "relative L2 of the mean of 8 samples ↓",
         "relative L2, difference to flow-matching ↓",
@@ -198,7 +204,7 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     assert comparison.mean(models[1], "rouge_l") == float(values[1]["rouge_l"].mean())
     assert comparison.mean(models[1], "slot_accuracy") == 0.5
     assert math.isnan(comparison.mean(models[1], "relative_l2"))
-    heads, cells = table_cells(comparison, {})
+    heads, cells = shown(comparison, {})
     assert heads[2:] == [
         "bound, nats per summary ↓",
         "bound, difference to latent-seq2seq ↓",
@@ -228,7 +234,7 @@ def test_models_without_a_measure_in_common_are_refused():
 def test_one_seed_has_the_error_of_a_share_of_samples():
     metrics = {"valid": [0.9], "mode_coverage": [0.5], "num_samples": [400]}
     comparison = compared(model("mdlm", bounds(1), metrics=metrics), seeds=(3,))
-    heads, cells = table_cells(comparison, {})
+    heads, cells = shown(comparison, {})
     assert not any("difference" in head for head in heads)  # to itself
     bound = comparison.models[0].values["nelbo"][0]
     error = float(bound.std()) / math.sqrt(40)
@@ -264,14 +270,45 @@ def test_no_share_of_samples_is_shown_without_an_error(share, seeds):
     metrics = {"num_samples": [4000.0] * seeds, "valid": [share] * seeds}
     values = {"nelbo": bounds(seeds)}
     found = compared(model("mdlm", bounds(seeds), values=values, metrics=metrics))
-    heads, cells = table_cells(replace(found, seeds=tuple(range(seeds))), {})
-    (shown,) = (cells[0][k] for k, head in enumerate(heads) if head.startswith("valid"))
-    assert float(shown.partition(" ± ")[2]) > 0
+    heads, cells = shown(replace(found, seeds=tuple(range(seeds))), {})
+    (text,) = (cells[0][k] for k, head in enumerate(heads) if head.startswith("valid"))
+    assert float(text.partition(" ± ")[2]) > 0
 
 
 def test_a_measured_error_of_0_is_that_of_a_share():
     metrics = {"num_summaries": [40.0], "exact_match": [1.0], "exact_match_standard_error": [0.0]}
     column = next(c for c in DialogueCells().columns if c.name == "exact_match")
-    assert model("ar", bounds(1), metrics=metrics).standard_error(column) == share_error(1.0, 40)
     seeds = {name: value * 2 for name, value in metrics.items()}
-    assert model("ar", bounds(2), metrics=seeds).standard_error(column) == share_error(1.0, 80)
+    for found, num in ((metrics, 40), (seeds, 80)):
+        one = model("ar", bounds(num // 40), metrics=found).estimate(column)
+        assert one.standard_error == one.over_samples == share_error(1.0, num)
+
+
+def test_a_share_of_fresh_samples_has_the_error_of_those_of_all_seeds():
+    metrics = {"num_samples": [400.0] * 3, "valid": [0.90, 0.91, 0.89]}
+    column = next(c for c in TokenCells(DiagramReport).columns if c.name == "valid")
+    alike = model("mdlm", bounds(3), metrics=metrics)
+    found = alike.estimate(column)
+    assert found.over_samples == share_error(0.9, 1200)
+    assert found.over_seeds == 0  # 400 samples explain a spread of 1 %
+    assert found.standard_error == found.over_samples
+    errors = alike.errors(column)
+    expected = scipy.stats.binomtest(1080, 1200).proportion_ci(0.95, "wilson")
+    assert (errors["valid_low"], errors["valid_high"]) == pytest.approx(tuple(expected))
+    apart = model("mdlm", bounds(3), metrics={**metrics, "valid": [0.80, 0.90, 1.00]})
+    found = apart.estimate(column)
+    assert found.over_samples == share_error(0.9, 1200)
+    assert found.standard_error == pytest.approx(0.1 / math.sqrt(3))
+    errors = apart.errors(column)
+    assert errors["valid_standard_error"] == found.standard_error
+    assert errors["valid_error_over_seeds"] == found.over_seeds
+    assert errors["valid_high"] - errors["valid_low"] > 0.2
+
+
+def test_a_measured_error_and_that_over_seeds_add_up():
+    metrics = {"exact_match": [0.5, 0.7], "exact_match_standard_error": [0.03, 0.04]}
+    column = next(c for c in DialogueCells().columns if c.name == "exact_match")
+    found = model("ar", bounds(2), metrics=metrics).estimate(column)
+    assert found.over_samples == pytest.approx(math.sqrt((0.03**2 + 0.04**2) / 2))
+    assert found.over_seeds == pytest.approx(0.1)
+    assert found.standard_error == math.hypot(found.over_samples, found.over_seeds)

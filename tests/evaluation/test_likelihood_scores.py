@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,7 +20,8 @@ from discrete_diffusion.evaluation.likelihood import (
 )
 from discrete_diffusion.evaluation.model_scores import score_model
 from discrete_diffusion.evaluation.requests import EvaluateRequest
-from discrete_diffusion.evaluation.table import model_sections
+from discrete_diffusion.evaluation.table import model_notes, model_sections
+from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -215,3 +217,21 @@ def test_numbers_of_orders():
         *([1], [1, 2], [1, 2, 3]),
         [1, 2, 4, 8, 16],
     ]
+
+
+def test_a_bound_that_a_few_draws_carry_is_told_beside_its_error():
+    data = dataset("random")
+    found = score_model(model(), data, "test", bound_draws=60, time_bins=2, seed=0)
+    assert found.tail is not None
+    heavy = replace(found, tail=DrawTail(0.8, 12.0, 0.4, len(data.splits["test"]), 4))
+    for scores in (found, heavy):
+        rows = {row.name: row.value for row in model_sections(scores)[0].rows}
+        doubtful = scores.tail.is_doubtful
+        shown = f"{scores.tail.effective:.1f}"
+        assert rows.get("nelbo_effective_draws") == (shown if doubtful else None)
+        assert (scores.tail.warning() in model_notes(scores)) == doubtful
+        metrics = scores.as_dict()
+        assert metrics["nelbo_pareto_k"] == scores.tail.shape
+        assert ("nelbo_draws_needed" in metrics) == doubtful
+    assert heavy.tail.is_doubtful
+    assert not found.tail.is_doubtful

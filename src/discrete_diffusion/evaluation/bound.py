@@ -15,6 +15,7 @@ from discrete_diffusion.algorithms.base import Algorithm, eval_mode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.evaluation.tails import DrawTail, draw_tail
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.types import ORDERINGS, Batch, BoundEstimate, LossOutput
 
@@ -48,11 +49,18 @@ class BoundBySize:
 @dataclass(frozen=True)
 class SampleBounds:
     """``nelbo``: Float[M], nats, each a mean over draws of the noise; ``num_real``: Int[M];
-    ``log_num_orders``: Float[M] or None, as in ``Batch``."""
+    ``log_num_orders``: Float[M] or None, as in ``Batch``; ``draws``: Float[M, D], those of
+    ``nelbo``, None where none are kept."""
 
     nelbo: Tensor
     num_real: Tensor
     log_num_orders: Tensor | None
+    draws: Tensor | None = None
+
+    @property
+    def tail(self) -> DrawTail | None:
+        """Tail of the draws; None where there are too few to tell."""
+        return None if self.draws is None else draw_tail(self.draws, self.num_real)
 
     @property
     def unordered(self) -> Tensor:
@@ -144,10 +152,12 @@ def sample_bounds(
     if not parts:
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
     orders = [part.log_num_orders for part in parts if part.log_num_orders is not None]
+    kept = [part.draws for part in parts if part.draws is not None]
     return SampleBounds(
         nelbo=torch.cat([part.nelbo for part in parts]).double(),
         num_real=torch.cat([part.num_real for part in parts]),
         log_num_orders=torch.cat(orders).double() if orders else None,
+        draws=torch.cat(kept) if kept else None,
     )
 
 
@@ -169,9 +179,10 @@ def _bounds_by_batch(
             generator = settings.generator(k, d)
             outputs.append(algorithm.loss(moved, generator, algorithm.evaluation_draw))
             measuring.advance(settings.shard.world_size)
-        nelbo = torch.stack([output.nelbo for output in outputs]).mean(dim=0)
+        found = torch.stack([output.nelbo for output in outputs], dim=1).cpu()
         orders = None if batch.log_num_orders is None else batch.log_num_orders.cpu()
-        return SampleBounds(nelbo.cpu(), outputs[0].num_real.cpu(), orders)
+        draws = None if algorithm.evaluation_draw == "exact" else found
+        return SampleBounds(found.mean(dim=1), outputs[0].num_real.cpu(), orders, draws)
 
     with eval_mode(algorithm), progress.task("the bound", num_passes, "batches") as measuring:
         return settings.shard.map(measure, enumerate(batches))

@@ -12,31 +12,46 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.intervals import share_error, standard_error
+from discrete_diffusion.evaluation.intervals import share_error, share_interval, standard_error
+from discrete_diffusion.evaluation.tails import DrawTail
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
 @dataclass(frozen=True)
-class PairedDifference:
-    """Mean of a difference, and the standard error of that mean.
+class Estimate:
+    """A mean, or a mean difference, and its standard error.
 
-    ``over_samples``: the part from which samples were held out; ``over_seeds``: the part from the
-    training seeds, None with one seed. ``standard_error``: both together.
+    ``over_samples``: the part from which samples were held out, or drawn, None if it is not known;
+    ``over_seeds``: the part from the training seeds, None with one seed. ``standard_error``: both
+    together.
     """
 
     mean: float
-    over_samples: float
+    over_samples: float | None
     over_seeds: float | None
 
     @property
     def standard_error(self) -> float:
-        """Standard error, sqrt(over_samples^2 + over_seeds^2)."""
-        return math.hypot(self.over_samples, self.over_seeds or 0.0)
+        """Standard error, sqrt(over_samples^2 + over_seeds^2); NaN if neither is known."""
+        if self.over_samples is None and self.over_seeds is None:
+            return math.nan
+        return math.hypot(self.over_samples or 0.0, self.over_seeds or 0.0)
+
+    def minus(self, other: Estimate) -> Estimate:
+        """The difference to another one that is not paired with it."""
+        over_samples = _both(self.over_samples, other.over_samples)
+        over_seeds = _both(self.over_seeds, other.over_seeds)
+        return Estimate(self.mean - other.mean, over_samples, over_seeds)
 
 
-def paired_difference(values: Tensor, base: Tensor) -> PairedDifference:
+def _both(one: float | None, other: float | None) -> float | None:
+    """Error of a difference; None if that of one part is not known."""
+    return None if one is None or other is None else math.hypot(one, other)
+
+
+def paired_difference(values: Tensor, base: Tensor) -> Estimate:
     """The difference of two models on the same samples, trained with the same seeds.
 
     ``values``, ``base``: Float64[S, M], S training seeds, M held-out samples. With
@@ -52,7 +67,7 @@ def paired_difference(values: Tensor, base: Tensor) -> PairedDifference:
         )
     difference = values.double() - base.double()
     seeds = difference.mean(dim=1)
-    return PairedDifference(
+    return Estimate(
         mean=float(difference.mean()),
         over_samples=standard_error(difference.mean(dim=0)),
         over_seeds=standard_error(seeds) if len(seeds) > 1 else None,
@@ -79,8 +94,8 @@ class Column:
     decimals, of percent for shares.
 
     ``up``: whether more is better, None where neither is. ``share``: shown as percent;
-    ``of_samples``: a share of the samples, which has a binomial standard error; ``counted``: the
-    metric that says of how many a share is.
+    ``of_samples``: a share of fresh samples, which has Wilson's interval of those of all seeds;
+    ``counted``: the metric that says of how many a share is.
     """
 
     head: str
@@ -99,7 +114,8 @@ class ComparedModel:
     ``model``: its preset; ``instead_of``: the backbone that was requested, if that one cannot be
     used. ``quantity``: the unit of its bound, None without one. ``values``: by measure,
     Float64[S, M], numbers of M held-out samples; ``metrics``: by name, a number per seed.
-    ``config``, ``folder``: of the run with the first seed.
+    ``config``, ``folder``: of the run with the first seed. ``tail``: of the noise draws of its
+    bound, that of the heaviest of the seeds; None where they do not tell.
     """
 
     algorithm: str
@@ -112,6 +128,7 @@ class ComparedModel:
     metrics: Mapping[str, Sequence[float]]
     config: DictConfig
     folder: Path
+    tail: DrawTail | None = None
 
     @property
     def label(self) -> str:
@@ -122,19 +139,51 @@ class ComparedModel:
         values = self.metrics.get(name)
         return sum(values) / len(values) if values else math.nan
 
-    def standard_error(self, column: Column) -> float:
-        """Standard error of the mean of a metric: over seeds, n - 1; with one seed the one measured
-        with it, as ``NAME_standard_error``, or that of a share of samples, ``share_error``; else
-        NaN. A share on which all agree has that of the samples of all seeds."""
+    def estimate(self, column: Column) -> Estimate:
+        """Mean of a metric over seeds, and its errors; NaN if it was not measured.
+
+        ``over_samples``: of a share of fresh samples that of those of all seeds, ``share_error``;
+        of other metrics the one measured with them, ``NAME_standard_error``, root mean square over
+        seeds, which have the same held-out samples. ``over_seeds``: s / sqrt(S), n - 1; of a share
+        of fresh samples what the seeds differ by beyond what their samples explain. A share on
+        which all agree has at least the error of so many samples.
+        """
         values, mean = self.metrics.get(column.name, ()), self.mean(column.name)
-        num = self.mean(column.counted) if column.share and 0 <= mean <= 1 else math.nan
-        if len(values) > 1:
-            found = torch.tensor(values, dtype=torch.float64)
-            return standard_error(found, num=num * len(values) if num > 0 else None)
-        measured = self.mean(f"{column.name}_standard_error")
-        if num > 0 and (measured == 0 or (math.isnan(measured) and column.of_samples)):
-            return share_error(mean, num)
-        return measured
+        over_seeds = standard_error(torch.tensor(values, dtype=torch.float64))
+        num = self._num_counted(column)
+        if num is not None and column.of_samples:
+            over_samples = share_error(mean, num)
+            beyond = math.sqrt(max(0.0, over_seeds**2 - over_samples**2))
+            return Estimate(mean, over_samples, beyond if len(values) > 1 else None)
+        measured = self.metrics.get(f"{column.name}_standard_error", ())
+        over_samples = math.hypot(*measured) / math.sqrt(len(measured)) if measured else math.nan
+        known = [error for error in (over_samples, over_seeds) if not math.isnan(error)]
+        if num is not None and known and not any(known):
+            over_samples = share_error(mean, num)
+        errors = (None if math.isnan(error) else error for error in (over_samples, over_seeds))
+        return Estimate(mean, *errors)
+
+    def _num_counted(self, column: Column) -> float | None:
+        """Samples of all seeds that a column is a share of; None of other columns."""
+        num, mean = sum(self.metrics.get(column.counted, ())), self.mean(column.name)
+        return num if column.share and 0 <= mean <= 1 and num > 0 else None
+
+    def errors(self, column: Column) -> dict[str, float | None]:
+        """Entries of ``results.json``: the errors of a metric, of a share of fresh samples its 95 %
+        interval too; {} without an error."""
+        found, name = self.estimate(column), column.name
+        if math.isnan(found.standard_error):
+            return {}
+        entries: dict[str, float | None] = {
+            f"{name}_standard_error": found.standard_error,
+            f"{name}_error_over_samples": found.over_samples,
+            f"{name}_error_over_seeds": found.over_seeds,
+        }
+        num = self._num_counted(column)
+        if num is not None and column.of_samples:
+            interval = share_interval(self.metrics[name], num)
+            entries |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+        return entries
 
 
 @dataclass(frozen=True)
@@ -158,6 +207,9 @@ def _bound_notes(comparison: Comparison) -> list[str]:
             f"No bound of {', '.join(without)}: it would be of the density of numbers, the bound "
             "here is of the probability of ids; the two do not compare."
         )
+    for name, model in zip(comparison.short_names(), comparison.models, strict=True):
+        if model.tail is not None and model.tail.is_doubtful:
+            notes.append(model.tail.warning(f"of {name}"))
     return notes
 
 
@@ -170,7 +222,8 @@ class Comparison:
     a ``split``.
 
     ``bound_draws``: noise draws of the bound per sample. ``measured``: by name, what the measures
-    are; ``columns``: the metrics of the table.
+    are; ``columns``: the metrics of the table. ``against``: the algorithm that differences of each
+    backbone are to; None takes the first model for all.
 
     Raises ``ValueError`` if their bounds are of different quantities, which never share a column,
     or nothing was measured of the samples of all of them.
@@ -183,6 +236,7 @@ class Comparison:
     split: str
     bound_draws: int
     baselines: tuple[Baseline, ...] = ()
+    against: str | None = None
 
     def __post_init__(self) -> None:
         found = {model.quantity for model in self.models if model.quantity is not None}
@@ -208,10 +262,26 @@ class Comparison:
         return short_names([(m.algorithm, m.backbone) for m in self.models], pattern)
 
     def reference(self, measure: str) -> ComparedModel:
-        """The model that differences of a measure are to: the first that has it."""
+        """The first model that has a measure."""
         return next(model for model in self.models if measure in model.values)
 
-    def value(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
+    def base(self, model: ComparedModel | Baseline, name: str) -> ComparedModel | None:
+        """The model that the difference of a measure, or of a metric, is to: the first that has
+        it, or ``against`` with the same backbone, or with the one that it stands in for."""
+        having = [m for m in self.models if name in m.values or name in m.metrics]
+        own = [m for m in having if self.against in (None, m.algorithm)]
+        if self.against is None or isinstance(model, Baseline):
+            return own[0] if own else None
+        wanted = (model.backbone, model.instead_of)
+        own = [m for backbone in wanted for m in own if m.backbone == backbone]
+        return own[0] if own else None
+
+    def base_name(self, name: str) -> str:
+        """The algorithm that differences are to."""
+        having = (m.algorithm for m in self.models if name in m.values or name in m.metrics)
+        return self.against or next(having)
+
+    def value(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
         """Mean of a measure with its standard error, over samples and seeds; None without it."""
         if measure not in model.values:
             return None
@@ -223,12 +293,29 @@ class Comparison:
         value = self.value(model, name)
         return model.mean(name) if value is None else value.mean
 
-    def difference(self, model: ComparedModel | Baseline, measure: str) -> PairedDifference | None:
-        """Difference to ``reference``; None for that one, and without the measure."""
-        base = self.reference(measure)
-        if measure not in model.values or model is base:
+    def difference(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
+        """Difference to ``base``; None for that one, and without the measure."""
+        base = self.base(model, measure)
+        if measure not in model.values or base is None or model is base:
             return None
-        return paired_difference(self._by_seed(model.values[measure]), base.values[measure])
+        return self.apart(model, base, measure)
+
+    def apart(
+        self, model: ComparedModel | Baseline, other: ComparedModel, measure: str
+    ) -> Estimate | None:
+        """Difference of a measure that two have, paired by sample and seed."""
+        return paired_difference(self._by_seed(model.values[measure]), other.values[measure])
+
+    def metric_difference(self, model: ComparedModel | Baseline, column: Column) -> Estimate | None:
+        """Difference of a metric to ``base``, of samples that are not paired; None for that one,
+        and without the metric."""
+        base = self.base(model, column.name)
+        if base is None or model is base or column.name not in model.metrics:
+            return None
+        if isinstance(model, Baseline):
+            known = Estimate(model.metrics[column.name], 0.0, 0.0 if len(self.seeds) > 1 else None)
+            return known.minus(base.estimate(column))
+        return model.estimate(column).minus(base.estimate(column))
 
     def _by_seed(self, values: Tensor) -> Tensor:
         """Float64[S, M]: what has no seed is the same for all."""
@@ -245,7 +332,13 @@ class Comparison:
                 "parameters": model.parameters,
                 "quantity": model.quantity,
                 **self._numbers(model),
+                **({} if model.tail is None else model.tail.as_dict()),
                 **{name: model.mean(name) for name in model.metrics},
+                **{
+                    k: v
+                    for column in self.columns
+                    for k, v in self._of_metric(model, column).items()
+                },
             }
             for model in self.models
         ]
@@ -254,11 +347,22 @@ class Comparison:
         """Rows of every baseline likewise."""
         return [{"name": b.name, **self._numbers(b), **b.metrics} for b in self.baselines]
 
+    def _of_metric(self, model: ComparedModel, column: Column) -> dict[str, float | None]:
+        """Errors of a metric, and its difference."""
+        found, name = self.metric_difference(model, column), difference_name(column.name)
+        if found is None or math.isnan(found.mean):
+            return model.errors(column)
+        return {
+            **model.errors(column),
+            name: found.mean,
+            f"{name}_standard_error": found.standard_error,
+        }
+
     def _numbers(self, model: ComparedModel | Baseline) -> dict[str, float | None]:
         out: dict[str, float | None] = {}
         for name in self.measures:
             value, apart = self.value(model, name), self.difference(model, name)
-            difference = "difference" if name == "nelbo" else f"{name}_difference"
+            difference = difference_name(name)
             for key, found, part in (
                 (name, value, "mean"),
                 (f"{name}_standard_error", value, "standard_error"),
@@ -269,6 +373,11 @@ class Comparison:
             ):
                 out[key] = getattr(found, part, None)
         return out
+
+
+def difference_name(name: str) -> str:
+    """Name of the difference of a measure, or of a metric."""
+    return "difference" if name == "nelbo" else f"{name}_difference"
 
 
 def short_names(pairs: Sequence[tuple[str, str]], pattern: str) -> list[str]:

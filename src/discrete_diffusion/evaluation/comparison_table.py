@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.naming import check_name, counted
 from discrete_diffusion.evaluation.comparison import (
     Baseline,
     Column,
     ComparedModel,
     Comparison,
-    PairedDifference,
+    Estimate,
+    Measure,
+    difference_name,
 )
 from discrete_diffusion.evaluation.intervals import error_text
+from discrete_diffusion.evaluation.typesetting import Table, TableColumn
 
 MISSING = "–"
 """In the place of a value that a model does not have."""
@@ -29,67 +33,201 @@ COST = (
 EQUAL_SIZES = 0.05
 """Numbers of parameters further apart than this share of the first one are spoken of."""
 
+FEW_DISTINCT = 100
+"""Numbers of fewer distinct samples are spoken of."""
+
+TIED = 1.96
+"""Numbers that are at most so many standard errors of their difference apart are tied."""
+
+TEXTS = {"algorithm": "algorithm", "backbone": "backbone", "model": "model (parameters)"}
+"""Titles of the columns that hold no numbers, by name."""
+
 _LARGE = 1e6
 """Numbers from here on are shown as 1.234e+08."""
 
-_ARROWS = {True: " ↑", False: " ↓", None: ""}
-"""Behind a title: which way is better."""
+
+@dataclass(frozen=True)
+class _Shown:
+    """A column: its ``text`` for a model or a baseline, ``real``, that for real data, and the
+    ``value`` of a model and how far two of them are ``apart``, where the best is told."""
+
+    column: TableColumn
+    text: Callable[[Any], str]
+    real: str = ""
+    value: Callable[[ComparedModel], float] | None = None
+    apart: Callable[[ComparedModel, ComparedModel], Estimate | None] | None = None
 
 
-def table_cells(
-    comparison: Comparison, real: Mapping[str, float], *, with_sizes: bool = False
-) -> tuple[list[str], list[list[str]]]:
-    """Heads and texts of the table; metrics that no model has are left out, and differences where
-    there is one model. ``real``: what real data scores, the first row; baselines are the last.
-    ``with_sizes``: the third column has the presets and their numbers of parameters."""
+def column_names(measured: Mapping[str, Measure], columns: Sequence[Column]) -> list[str]:
+    """Names of the columns that a table can have beside ``algorithm``."""
+    of_measures = [each for name in measured for each in (name, difference_name(name))]
+    of_metrics = [each for c in columns for each in (c.name, difference_name(c.name))]
+    return [*list(TEXTS)[1:], *of_measures, *of_metrics, *(column.name for column in COST)]
+
+
+def check_columns(
+    names: Sequence[str], measured: Mapping[str, Measure], columns: Sequence[Column]
+) -> None:
+    """``ValueError`` for a name that is not one of ``column_names``, with the nearest."""
+    for name in names:
+        check_name("column in columns=", name, column_names(measured, columns))
+
+
+def comparison_table(
+    comparison: Comparison,
+    real: Mapping[str, float],
+    *,
+    columns: Sequence[str] | None = None,
+    with_sizes: bool = False,
+    mark_best: bool = False,
+) -> Table:
+    """The table; metrics that no model has are left out, and differences where there is one model.
+
+    ``real``: what real data scores, the first row; baselines are the last. ``columns``: names of
+    those behind ``algorithm``, None for all but the differences of metrics. ``with_sizes``: presets
+    and their numbers of parameters are among all. ``mark_best``: the best model of each column, and
+    those that are within ``TIED`` standard errors of it, paired where samples are; numbers without
+    an error are tied if they look the same.
+    """
     models, measures = comparison.models, comparison.measures
-    shown = [
+    of_measures = [each for name in measures for each in _of_measure(comparison, name)]
+    there = [
         column
         for column in (*comparison.columns, *COST)
         if any(math.isfinite(model.mean(column.name)) for model in models)
     ]
-    heads = ["algorithm", "backbone", *["model (parameters)"] * with_sizes]
-    for name in measures:
-        measure, first = comparison.measured[name], comparison.reference(name).algorithm
-        heads.append(measure.head(comparison) + _ARROWS[measure.up])
-        of = f"{measure.title.removeprefix('the ')}, " if len(measures) > 1 else ""
-        heads += [f"{of}difference to {first}{_ARROWS[measure.up]}"] * (len(models) > 1)
-    blank = [""] * (len(heads) - 1)
-    rows = [["real data", *blank, *(_number(real, column) for column in shown)]] if real else []
-    for model in models:
-        backbone = model.backbone + (f" (for {model.instead_of})" if model.instead_of else "")
-        metrics = [_mean(model, column) for column in shown]
-        size = [f"{model.model} ({model.parameters:,})"] * with_sizes
-        rows.append([model.algorithm, backbone, *size, *_measures(comparison, model), *metrics])
-    for guess in comparison.baselines:
-        metrics = [_number(guess.metrics, column) for column in shown]
-        blank = [""] * (1 + with_sizes)
-        rows.append([guess.name, *blank, *_measures(comparison, guess), *metrics])
-    titles = [f"{c.head}{', %' if c.share else ''}{_ARROWS[c.up]}" for c in shown]
-    return heads + titles, rows
+    metrics = [_of_metric(comparison, column, real) for column in there]
+    texts = _texts(comparison, with_backbones=columns is not None and "backbone" not in columns)
+    hidden = [_metric_difference(comparison, c) for c in there if len(models) > 1 and c not in COST]
+    found = [*texts, *of_measures, *metrics, *hidden]
+    real_row = [("real data", *(shown.real for shown in found[1:]))] if real else []
+    rows = (*models, *comparison.baselines)
+    best = _best_cells(found, models, len(real_row)) if mark_best else frozenset()
+    table = Table(
+        columns=tuple(shown.column for shown in found),
+        rows=(*real_row, *(tuple(shown.text(row) for shown in found) for row in rows)),
+        groups=(len(real_row), len(models), len(comparison.baselines)),
+        best=best,
+    )
+    if columns is None:
+        left_out = {shown.column.name for shown in hidden} | (set() if with_sizes else {"model"})
+        columns = [c.name for c in table.columns if c.name not in left_out]
+    return table.chosen(["algorithm", *(name for name in columns if name != "algorithm")])
 
 
-def _measures(comparison: Comparison, model: ComparedModel | Baseline) -> list[str]:
-    """Value and difference of every measure."""
-    texts = []
-    for name in comparison.measures:
-        in_nats = name == "nelbo" and not str(comparison.quantity).startswith("bits")
-        digits = 2 if in_nats else 3
-        texts.append(_paired(comparison.value(model, name), digits) or MISSING)
-        if len(comparison.models) > 1:
-            texts.append(_paired(comparison.difference(model, name), digits, sign="+"))
-    return texts
+def _texts(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
+    """Algorithm, backbone, preset; algorithms ``with_backbones`` where one has several."""
+    labels = dict(zip(map(id, comparison.models), comparison.short_names(), strict=True))
+
+    def algorithm(row: ComparedModel | Baseline) -> str:
+        if isinstance(row, Baseline):
+            return row.name
+        return labels[id(row)] if with_backbones else row.algorithm
+
+    def backbone(row: ComparedModel | Baseline) -> str:
+        if isinstance(row, Baseline):
+            return ""
+        return row.backbone + (f" (for {row.instead_of})" if row.instead_of else "")
+
+    def size(row: ComparedModel | Baseline) -> str:
+        return "" if isinstance(row, Baseline) else f"{row.model} ({row.parameters:,})"
+
+    columns = (TableColumn(name, title, is_text=True) for name, title in TEXTS.items())
+    return list(map(_Shown, columns, (algorithm, backbone, size)))
 
 
-def _paired(found: PairedDifference | None, digits: int, sign: str = "") -> str:
-    return "" if found is None else with_error(found.mean, found.standard_error, digits, sign=sign)
+def _of_measure(comparison: Comparison, name: str) -> list[_Shown]:
+    """Value and difference of a measure."""
+    measure = comparison.measured[name]
+    in_nats = name == "nelbo" and not str(comparison.quantity).startswith("bits")
+    digits = 2 if in_nats else 3
+
+    def text(row: ComparedModel | Baseline) -> str:
+        tail = row.tail if name == "nelbo" and isinstance(row, ComparedModel) else None
+        doubt = " (few draws)" if tail is not None and tail.is_doubtful else ""
+        found = _with_its_error(comparison.value(row, name), digits)
+        return found + doubt if found else MISSING
+
+    def difference(row: ComparedModel | Baseline) -> str:
+        return _with_its_error(comparison.difference(row, name), digits, sign="+")
+
+    value = _Shown(
+        TableColumn(name, measure.head(comparison), measure.up),
+        text,
+        value=lambda model: comparison.mean(model, name) if name in model.values else math.nan,
+        apart=lambda one, other: comparison.apart(one, other, name),
+    )
+    if len(comparison.models) == 1:
+        return [value]
+    of = f"{measure.title.removeprefix('the ')}, " if len(comparison.measures) > 1 else ""
+    title = f"{of}difference to {comparison.base_name(name)}"
+    return [value, _Shown(TableColumn(difference_name(name), title, measure.up), difference)]
+
+
+def _of_metric(comparison: Comparison, column: Column, real: Mapping[str, float]) -> _Shown:
+    title = f"{column.head}{', %' if column.share else ''}"
+    return _Shown(
+        TableColumn(column.name, title, column.up),
+        lambda row: (
+            _number(row.metrics, column) if isinstance(row, Baseline) else _mean(row, column)
+        ),
+        _number(real, column),
+        value=lambda model: model.mean(column.name),
+        apart=lambda one, other: one.estimate(column).minus(other.estimate(column)),
+    )
+
+
+def _metric_difference(comparison: Comparison, column: Column) -> _Shown:
+    base = comparison.base_name(column.name)
+    title = f"{column.head}, difference to {base}{', %' if column.share else ''}"
+    scale = 100 if column.share else 1
+
+    def text(row: ComparedModel | Baseline) -> str:
+        found = comparison.metric_difference(row, column)
+        return "" if found is None else _with_its_error(found, column.digits, scale, sign="+")
+
+    return _Shown(TableColumn(difference_name(column.name), title, column.up), text)
+
+
+def _best_cells(
+    found: Sequence[_Shown], models: Sequence[ComparedModel], first: int
+) -> frozenset[tuple[int, int]]:
+    """(row, column) of the best of the ``models``, whose rows begin at ``first``."""
+    best = set()
+    for k, shown in enumerate(found):
+        if shown.value is None or shown.apart is None or shown.column.up is None:
+            continue
+        values = {model.label: shown.value(model) for model in models}
+        there = [model for model in models if math.isfinite(values[model.label])]
+        if len(there) < 2:
+            continue
+        top = (max if shown.column.up else min)(there, key=lambda model: values[model.label])
+        for row, model in enumerate(models, first):
+            if model in there and _is_tied(shown, model, top):
+                best.add((row, k))
+    return frozenset(best)
+
+
+def _is_tied(shown: _Shown, model: ComparedModel, best: ComparedModel) -> bool:
+    """True for the best, and for what its error does not tell from it."""
+    assert shown.apart is not None
+    if model is best or shown.text(model) == shown.text(best):
+        return True
+    apart = shown.apart(model, best)
+    return apart is not None and abs(apart.mean) <= TIED * apart.standard_error
+
+
+def _with_its_error(found: Estimate | None, digits: int, scale: float = 1, sign: str = "") -> str:
+    if found is None:
+        return ""
+    return with_error(scale * found.mean, scale * found.standard_error, digits, sign=sign)
 
 
 def _mean(model: ComparedModel, column: Column) -> str:
     """Mean of a metric over seeds, with its error."""
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
-        error = model.standard_error(column)
+        error = model.estimate(column).standard_error
     text = _shown(scale * model.mean(column.name), column.digits)
     if text and column.share and math.isfinite(error):
         return f"{text} ± {error_text(scale * error, column.digits)}"
@@ -108,6 +246,11 @@ def table_notes(comparison: Comparison) -> list[str]:
     names = sorted(comparison.measures, key=lambda name: name != "nelbo")  # the bound first
     notes = [note for name in names for note in comparison.measured[name].notes(comparison)]
     notes.append(_error_note(comparison))
+    if comparison.against is not None:
+        notes.append(
+            f"Differences are to {comparison.against} with the same backbone, or with the one that "
+            "another stands in for."
+        )
     if len(seeds) == 1:
         notes.append(
             f"One training seed ({seeds[0]}): no error says what training with another would give."
@@ -120,6 +263,7 @@ def table_notes(comparison: Comparison) -> list[str]:
     notes.append(
         f"Parameters: {' to '.join(f'{size:,}' for size in dict.fromkeys((sizes[0], sizes[-1])))}."
     )
+    notes += _distinct_notes(comparison)
     notes += _size_notes(comparison)
     notes += [
         f"{model.algorithm} cannot use {model.instead_of}: it has {model.backbone} "
@@ -127,6 +271,24 @@ def table_notes(comparison: Comparison) -> list[str]:
         for model in models
         if model.instead_of
     ]
+    return notes
+
+
+def _distinct_notes(comparison: Comparison) -> list[str]:
+    """Columns of a model that are of few distinct samples."""
+    notes = []
+    for name, model in zip(comparison.short_names(), comparison.models, strict=True):
+        few: dict[tuple[int, int], list[str]] = {}
+        for column in comparison.columns:
+            num = model.mean(column.counted)
+            distinct = model.mean("num_distinct") if column.counted == "num_samples" else num
+            fewest = min(num, distinct) if math.isfinite(distinct) else num
+            if math.isfinite(model.mean(column.name)) and fewest < FEW_DISTINCT:
+                few.setdefault((round(fewest), round(num)), []).append(column.head)
+        notes += [
+            f"{', '.join(heads)} of {name}: of few distinct samples, {distinct:,} of {num:,}."
+            for (distinct, num), heads in few.items()
+        ]
     return notes
 
 
@@ -148,22 +310,14 @@ def _error_note(comparison: Comparison) -> str:
     shares = any(
         math.isfinite(m.mean(c.name)) for m in models for c in comparison.columns if c.of_samples
     )
-    others = "; of other numbers over seeds" if several else "; of shares over the samples drawn"
+    drawn = f"; of shares over the samples drawn{' and seeds' * several}" * shares
+    others = "; of other numbers over seeds" * several
     of = " and ".join(comparison.measured[name].title for name in comparison.measures)
     return (
         f"± is one standard error: of {of} {over}"
         + f"; of a difference too, paired by sample{' and seed' * several}" * (len(models) > 1)
-        + others * (several or shares)
-        + "."
+        + f"{drawn}{others}."
     )
-
-
-def markdown_table(
-    heads: Sequence[str], cells: Sequence[Sequence[str]], *, num_left: int = 2
-) -> str:
-    """The table, the first ``num_left`` columns to the left."""
-    lines = [heads, [*["---"] * num_left, *["---:"] * (len(heads) - num_left)], *cells]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def with_error(value: float, error: float, digits: int, *, sign: str = "") -> str:

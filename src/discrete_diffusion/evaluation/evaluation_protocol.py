@@ -16,6 +16,7 @@ from discrete_diffusion.data.batches import bucket_batches
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.sampling.drawing import sample_in_batches
 from discrete_diffusion.sampling.model import Model
 
@@ -63,7 +64,8 @@ class HeldOutBounds:
 
     ``quantity``: its unit, such as ``nats per sequence`` or ``bits per character``; ``ordering``:
     what the data set says its bound is of. ``rows``: Int[M], of the split; ``values``: Float64[M].
-    ``uniform``: what knowing nothing costs, the mean of sum_l log K_l in that unit.
+    ``uniform``: what knowing nothing costs, the mean of sum_l log K_l in that unit. ``tail``: that
+    of the noise draws, None where they do not tell.
 
     Raises ``ValueError`` if their mean is not finite, or ``DIVERGED`` times ``uniform``.
     """
@@ -73,6 +75,7 @@ class HeldOutBounds:
     rows: Tensor
     values: Tensor
     uniform: float
+    tail: DrawTail | None = None
 
     def __post_init__(self) -> None:
         mean = float(self.values.mean())
@@ -89,6 +92,7 @@ class HeldOutBounds:
             "ordering": self.ordering,
             "rows": self.rows.tolist(),
             "bounds": self.values.tolist(),
+            "tail": None if self.tail is None else asdict(self.tail),
         }
 
 
@@ -133,6 +137,7 @@ def held_out_bounds(
         rows,
         found.unordered[torch.cat(parts).argsort()] / unit,
         uniform=float(uniform.mean()) / unit,
+        tail=found.tail,
     )
 
 
@@ -154,6 +159,7 @@ def score_samples(
     seconds = time.perf_counter() - start
     return {
         "num_samples": protocol.num_samples,
+        "num_distinct": len(output.x0.unique(dim=0)),
         "network_calls": float(output.nfe.double().mean()),
         "seconds_per_1000_samples": 1000 * seconds / protocol.num_samples,
         **report.measure(output.x0),

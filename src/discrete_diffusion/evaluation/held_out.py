@@ -15,7 +15,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.data.base import SPLITS, Dataset
 from discrete_diffusion.data.batches import SplitBatches
-from discrete_diffusion.evaluation.bound import estimate_bound
+from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.types import BoundEstimate
@@ -160,16 +160,19 @@ def held_out_facts(request: EvaluateRequest, data: Dataset, split: str) -> dict[
 def held_out_bound(
     request: EvaluateRequest, model: Model, data: Dataset, split: str
 ) -> BoundEstimate:
-    """The bound of a model on ``num_held_out`` samples of a split, whatever ``num_samples``."""
+    """The bound of a model on ``num_held_out`` samples of a split, whatever ``num_samples``; a
+    warning is logged if a few noise draws carry it."""
     algorithm, data = model.algorithm, some_held_out(request, data, split)
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
-    return estimate_bound(
+    bounds = sample_bounds(
         algorithm,
         SplitBatches(data, split, batch_size=model.rows_at_once, seed=request.seed),
-        quantity=algorithm.bound or data.bound,
         draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
         settings=MeasurementSettings((request.seed, *_BOUND), model.device, model.shard),
     )
+    if bounds.tail is not None and bounds.tail.is_doubtful:
+        logger.warning("%s", bounds.tail.warning())
+    return bounds.estimate(algorithm.bound or data.bound)
 
 
 def sampling_seeds(request: EvaluateRequest) -> list[int]:

@@ -15,6 +15,11 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_facts,
     some_held_out,
 )
+from discrete_diffusion.evaluation.intervals import (
+    Interval,
+    interval_entries,
+    share_interval,
+)
 from discrete_diffusion.evaluation.likelihood import check_paths, measure_paths, num_path_passes
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
@@ -59,12 +64,29 @@ class MeasuredSamples:
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``."""
         real = {f"{name}_real_data": value for name, value in self.real.items()}
-        return {"num_samples": len(self.tokens), **self.values, **real}
+        shares = interval_entries(self.shares) if self.shares else {}
+        return {"num_samples": len(self.tokens), **self.values, **real, **shares}
+
+    @property
+    def shares(self) -> dict[str, Interval]:
+        """Intervals of the metrics that are shares of samples."""
+        return {
+            column.name: share_interval(
+                [self.values[column.name]], self.values.get(column.counted, len(self.tokens))
+            )
+            for column in self.report.columns
+            if column.of_samples and column.name in self.values
+        }
 
     def section(self) -> TableSection:
         """The two side by side."""
+        shares = self.shares
         rows = [
-            TableRow(name, f"{value:.4f}", f"{self.real[name]:.4f}" if name in self.real else "")
+            TableRow(
+                name,
+                shares[name].text(4) if name in shares else f"{value:.4f}",
+                f"{self.real[name]:.4f}" if name in self.real else "",
+            )
             for name, value in self.values.items()
         ]
         return TableSection(f"{len(self.tokens):,} samples", tuple(rows))
@@ -98,7 +120,9 @@ class ModelEvaluation(Evaluation):
 
     def notes(self) -> list[str]:
         other = [] if self.measured_on is None else self.measured_on.notes()
-        return [f"Real data: {self.reference}.", *other, *model_notes(self.scores)]
+        shares = self.samples is not None and self.samples.shares
+        wilson = ["± of shares of samples is half of Wilson's 95 % interval."] if shares else []
+        return [f"Real data: {self.reference}.", *other, *wilson, *model_notes(self.scores)]
 
     def save(self, folder: Path) -> None:
         if self.samples is not None:

@@ -13,6 +13,7 @@ from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_ti
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.evaluation.likelihood import PathScores
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import BoundEstimate
 
@@ -24,7 +25,7 @@ _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 class ModelScores:
     """Measurements of a model on a split. ``by_size``: the bound by size; ``baselines``: the blind
     and uniform bounds; ``further``: the bound in further units; ``paths``: what was measured along
-    paths of samplers."""
+    paths of samplers; ``tail``: of the noise draws of the bound, None where they do not tell."""
 
     bound: BoundEstimate
     by_size: BoundBySize
@@ -33,12 +34,14 @@ class ModelScores:
     by_time: BoundByTime
     calibration: Calibration
     paths: PathScores = field(default_factory=PathScores)
+    tail: DrawTail | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Scores by name; ``calibration_error_GROUP`` is the mean over masked shares."""
         error = self.calibration.error.nanmean(dim=0)
         return {
             **self.bound.as_dict(),
+            **({} if self.tail is None else self.tail.as_dict()),
             **self.further,
             **self.baselines,
             **{
@@ -90,4 +93,5 @@ def score_model(
             algorithm, batches(), num_bins=time_bins, settings=settings(_BY_TIME)
         ),
         calibration=measure_calibration(algorithm, batches(), settings=settings(_CALIBRATION)),
+        tail=bounds.tail,
     )

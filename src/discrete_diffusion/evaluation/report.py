@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.json_values import write_metrics
 from discrete_diffusion.evaluation.table import TableSection, markdown
 from discrete_diffusion.runtime.atomic_files import write_text
@@ -33,10 +34,12 @@ class Headline:
 class Report(ABC):
     """Samples of a model beside one split of a data set: sampled, measured, written, plotted.
 
-    ``headlines``: what is logged of samples while a model trains.
+    ``headlines``: what is logged of samples while a model trains; ``columns``: the numbers of
+    samples in the table of ``compare``, and which of them are shares of samples.
     """
 
     headlines: ClassVar[tuple[Headline, ...]] = ()
+    columns: ClassVar[tuple[Column, ...]] = ()
 
     @abstractmethod
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Any:

@@ -134,6 +134,10 @@ def _model_section(scores: ModelScores) -> TableSection:
         "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
         "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
     }
+    if scores.tail is not None and scores.tail.is_doubtful:
+        meaning = "of the noise draws of the bound, those that its error is made of; see below"
+        shown = f"{scores.tail.effective:.1f}"
+        rows.append(TableRow("nelbo_effective_draws", shown, meaning=meaning))
     rows += [] if scores.paths.likelihood is None else _likelihood_rows(scores.paths.likelihood)
     rows += [
         TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()
@@ -157,7 +161,10 @@ def model_notes(scores: ModelScores | None) -> list[str]:
     if scores is None:
         return ["bound_draws=0: the samples alone were measured, not the model on held-out data."]
     num = scores.bound.num_samples
-    return [f"± of the bound is its standard error over {num:,} held-out samples."]
+    notes = [f"± of the bound is its standard error over {num:,} held-out samples."]
+    if scores.tail is not None and scores.tail.is_doubtful:
+        notes.append(scores.tail.warning())
+    return notes
 
 
 def metric_rows(

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 class TokenReport(Report):
     """Fresh samples Int[num, L] of a model of tokens, beside a split of ``data``.
 
-    ``columns``: the numbers of samples in the table of ``compare``; ``axes``: its figure shows the
-    first of them that was measured.
+    ``axes``: the figure of ``compare`` shows the first of them that was measured.
     """
 
-    columns: ClassVar[tuple[Column, ...]] = ()
     axes: ClassVar[tuple[Column, ...]] = ()
 
     def __init__(self, data: TokenDataset, split: str = "val") -> None:

@@ -10,6 +10,7 @@ import pytest
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     DISTANCES,
+    OF_COVERAGE,
     SHARES,
     bubble_metrics,
 )
@@ -18,7 +19,11 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.sample_scores import (
     shown_sizes,
 )
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.evaluation.intervals import confidence_interval
+from discrete_diffusion.evaluation.intervals import (
+    confidence_interval,
+    share_error,
+    share_interval,
+)
 from discrete_diffusion.evaluation.table import (
     COLUMNS,
     TableRow,
@@ -38,8 +43,13 @@ def test_means_intervals_and_floors():
     for name in one:
         assert scores.per_seed[name] == [one[name], two[name]]
         assert scores.as_dict()[name] == statistics.fmean([one[name], two[name]])
-        num = 120 if name in SHARES else None
-        interval = confidence_interval([one[name], two[name]], num=num)
+        values = [one[name], two[name]]
+        interval = confidence_interval(values, num=120 if name in OF_COVERAGE else None)
+        if name in SHARES - OF_COVERAGE:
+            interval = share_interval(values, 120)
+            errors = scores.as_dict()["errors"][name]
+            assert errors["over_samples"] == share_error(interval.mean, 120) > 0
+            assert errors["over_seeds"] == interval.over_seeds
         assert scores.as_dict()["intervals"][name] == [interval.low, interval.high]
     assert (scores.floors.num_samples, scores.floors.num_reference) == (60, 80)
     assert scores.real["node_tv"] == scores.floors.mean["node_tv"] > 0
@@ -56,10 +66,13 @@ def test_samples_from_training_are_not_novel():
     assert scores.as_dict()["novelty"] == 0
 
 
-def test_one_set_has_no_interval_and_no_floors_if_none_are_asked_for():
+def test_one_set_has_intervals_of_shares_and_no_floors_if_none_are_asked_for():
     scores = score_samples(SETS[:1], REFERENCE, floor_draws=0)
     found = scores.as_dict()
-    assert found["intervals"]["valid"] == [None, None]
+    assert found["intervals"]["node_tv"] == [None, None]
+    low, high = found["intervals"]["valid"]
+    assert low < found["valid"] == high == 1
+    assert found["errors"]["valid"] == {"over_samples": share_error(1.0, 60), "over_seeds": None}
     assert "floors" not in found
     assert "novelty" not in found
     assert "node_tv" not in scores.real  # a reference is at distance 0 from itself: says nothing

@@ -15,6 +15,7 @@ from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.evaluation.comparison_table import check_columns
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.runtime.atomic_files import put_aside
@@ -30,12 +31,14 @@ def compare_cells(
     user_config_dir: str | None,
 ) -> dict[str, Any]:
     """Train and measure the cells that are not finished, and write the comparison."""
+    measurement = cells[0].measurement
+    check_columns(config.columns or (), measurement.measures, measurement.columns)
     protocol = EvaluationProtocol(
         bound_samples=config.bound_samples,
         bound_draws=config.bound_draws,
         num_samples=config.eval.num_samples,
-        draws=cells[0].measurement.num_draws(config),
-        verdicts=cells[0].measurement.num_verdicts(config),
+        draws=measurement.num_draws(config),
+        verdicts=measurement.num_verdicts(config),
     )
     replaced = [
         f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
@@ -55,7 +58,7 @@ def compare_cells(
     _announce(cells, missing)
     if missing:
         run_cells(missing, protocol, launcher=launcher, user_config_dir=user_config_dir)
-    return write_comparison(cells, data, protocol, overrides=[*overrides, *launcher])
+    return write_comparison(cells, data, protocol, config, overrides=[*overrides, *launcher])
 
 
 def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:

@@ -17,8 +17,16 @@ from discrete_diffusion.config.values import is_number
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.atomic_files import check_folder
 
-_LISTS = {"algos": "[mdlm,udlm]", "backbones": "[bd-denoiser,dit]", "seeds": "[0,1,2]"}
-_OWN_KEYS = (*_LISTS, "out", "bound_samples", "bound_draws", "size_tolerance", "overwrite")
+_LISTS = {
+    "algos": "[mdlm,udlm]",
+    "backbones": "[bd-denoiser,dit]",
+    "seeds": "[0,1,2]",
+    "columns": "[nelbo,difference,valid]",
+}
+_OWN_KEYS = (
+    *(*_LISTS, "out", "bound_samples", "bound_draws", "size_tolerance", "overwrite"),
+    "reference",
+)
 """Config keys of ``compare`` that ``train`` does not have."""
 
 _SET_BY_CELL = {
@@ -62,7 +70,8 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
     words = []
     for override in overrides:
         key, value = key_of(override), override.partition("=")[2].strip()
-        if key in _LISTS and not value.startswith(("[", "${")):
+        of_none = key in ("backbones", "columns") and value == "null"
+        if key in _LISTS and not of_none and not value.startswith(("[", "${")):
             raise ValueError(f"{override}: expected a list, as in {key}={_LISTS[key]}")
         if key in ("hydra.run.dir", "hydra.sweep.dir"):
             raise ValueError(f"{override}: compare writes into one folder; give out={value}")
@@ -91,7 +100,7 @@ def check_request(
         )
     for key, example in _LISTS.items():
         values = OmegaConf.to_container(config)[key]  # type: ignore[call-overload,index]
-        if key == "backbones" and values is None:
+        if key in ("backbones", "columns") and values is None:
             continue
         if not isinstance(values, list) or not values:
             raise ValueError(f"{key}={values}: expected a list, as in {key}={example}")
@@ -100,6 +109,8 @@ def check_request(
     known = all_choices("algo", user_config_dir, overrides)
     for name in config.algos:
         check_name("algorithm", name, known)
+    if config.reference is not None:
+        check_name("algorithm in reference=", config.reference, config.algos)
     for name in config.backbones or ():
         check_backbone_name(name)
     for seed in config.seeds:

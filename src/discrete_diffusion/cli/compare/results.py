@@ -17,49 +17,67 @@ from discrete_diffusion.cli.compare.folder import read_json, write_json
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
-from discrete_diffusion.evaluation.comparison_table import markdown_table, table_cells, table_notes
+from discrete_diffusion.evaluation.comparison_table import (
+    TIED,
+    comparison_table,
+    table_notes,
+)
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
 from discrete_diffusion.evaluation.json_values import finite
+from discrete_diffusion.evaluation.tails import DrawTail
+from discrete_diffusion.evaluation.typesetting import HEAD_WIDTH
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from rich.console import JustifyMethod
+
     from discrete_diffusion.cli.compare.cells import Cell
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.evaluation.comparison import Column
+    from discrete_diffusion.evaluation.typesetting import Table
 
 logger = logging.getLogger(__name__)
 
 _TITLE_WIDTH = 78
 """Characters of a line of the figure's title."""
 
-_NUM_TEXTS = 3
-"""Columns of the table that hold no numbers: algorithm, backbone, model."""
+_IDENTITY = ("algorithm", "backbone", "instead_of", "model", "parameters", "quantity")
+"""Keys of a row of ``table.csv`` that it has whatever columns are chosen."""
+
+_WITH_ERRORS = ("", "_standard_error", "_error_over_samples", "_error_over_seeds", "_low", "_high")
+"""What follows the name of a number in the names of its own ones."""
 
 
 def write_comparison(
     cells: Sequence[Cell],
     data: Mapping[str, Dataset],
     protocol: EvaluationProtocol,
+    config: DictConfig,
     *,
     overrides: Sequence[str],
 ) -> dict[str, Any]:
     """Write table, numbers and figures into the folder of the comparison and print the table;
     returns what ``results.json`` holds.
 
-    ``data``: of all cells, by name; what real data scores is measured once and kept.
+    ``data``: of all cells, by name; what real data scores is measured once and kept. ``config``:
+    of the command, whose ``columns`` and ``reference`` are those of the table.
     """
     out, measurement = cells[0].out, cells[0].measurement
     found = {cell.name: cell.folder.result or {} for cell in cells}
     first, first_data = found[cells[0].name], data[cells[0].data]
-    comparison = _comparison(cells, found, first_data, protocol)
+    columns = None if config.columns is None else [*config.columns]
+    comparison = _comparison(cells, found, first_data, protocol, config.reference)
     real = _real_data(out / "real_data.json", first_data, comparison, measurement, protocol)
-    heads, rows = table_cells(comparison, real.get("metrics", {}), with_sizes=True)
+    scores = real.get("metrics", {})
+    table = comparison_table(comparison, scores, columns=columns, with_sizes=True, mark_best=True)
     setting = _setting(comparison, first["steps"])
     notes = [
         _data_note(comparison, setting, first_data.summary()),
         *table_notes(comparison),
         *([_real_data_note(comparison, real)] if real else []),
+        *_missing_note(table, columns),
         *measurement.notes(comparison),
         f"{first['hardware']}.",
     ]
@@ -77,16 +95,29 @@ def write_comparison(
             "notes": notes,
         }
     )
-    listed = "\n".join(f"* {note}" for note in notes)
-    write_text(out / "table.md", f"{markdown_table(heads, rows, num_left=_NUM_TEXTS)}\n{listed}\n")
-    write_json(out / "results.json", results)
-    _write_csv(out / "table.csv", results["models"])
-    written = ["table.md", "table.csv", "results.json"]
+    written = _write_tables(out, table, notes, results, columns)
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
-    _print(heads, rows, notes)
+    _print(table, notes)
     logger.info("%s: %s", ", ".join(written), out)
     return results
+
+
+def _write_tables(
+    out: Path,
+    table: Table,
+    notes: Sequence[str],
+    results: dict[str, Any],
+    columns: Sequence[str] | None,
+) -> list[str]:
+    """Write tables and numbers; names of the files."""
+    listed = "\n".join(f"* {note}" for note in notes)
+    write_text(out / "table.md", f"{table.markdown()}\n{listed}\n")
+    bold = f"Bold: the best of the models, and what is within {TIED:g} standard errors of it."
+    write_text(out / "table.tex", table.latex([*notes, bold]))
+    write_json(out / "results.json", results)
+    _write_csv(out / "table.csv", results["models"], columns)
+    return ["table.md", "table.csv", "table.tex", "results.json"]
 
 
 def _shared_facts(comparison: Comparison, found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -103,10 +134,23 @@ def _shared_facts(comparison: Comparison, found: Mapping[str, dict[str, Any]]) -
     }
 
 
-def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A column for each name that any of the rows has."""
+def _missing_note(table: Table, columns: Sequence[str] | None) -> list[str]:
+    """Columns that were chosen and that no model has."""
+    missing = [name for name in columns or () if name not in {c.name for c in table.columns}]
+    return [f"Not measured of any model: {', '.join(missing)}."] if missing else []
+
+
+def _write_csv(
+    path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None
+) -> None:
+    """A column for each name that any of the rows has; or, behind those that say which model it
+    is, the chosen ones with their errors."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if columns is not None:
+        chosen = [f"{name}{ending}" for name in columns for ending in _WITH_ERRORS]
+        names = [*_IDENTITY, *(n for n in chosen if n in names and n not in _IDENTITY)]
     with atomic_write(path) as unfinished, unfinished.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -116,6 +160,7 @@ def _comparison(
     found: Mapping[str, dict[str, Any]],
     data: Dataset,
     protocol: EvaluationProtocol,
+    against: str | None,
 ) -> Comparison:
     """A model per algorithm and backbone, its seeds together, in the order of the cells.
 
@@ -148,6 +193,7 @@ def _comparison(
                 },
                 config=first.config,
                 folder=first.folder.path,
+                tail=_heaviest([result.get("tail") for result in results]),
             )
         )
     drawn = [m.values[name].shape[1] for m in models for name in m.values if name != "nelbo"]
@@ -159,7 +205,14 @@ def _comparison(
         split=found[cells[0].name]["split"],
         bound_draws=protocol.bound_draws,
         baselines=measurement.baselines(data, drawn[0]) if drawn else (),
+        against=against,
     )
+
+
+def _heaviest(found: Sequence[Mapping[str, Any] | None]) -> DrawTail | None:
+    """Of the bounds of several seeds, the tail that needs the most draws."""
+    tails = [DrawTail(**each) for each in found if each is not None]
+    return max(tails, key=lambda tail: tail.enough, default=None)
 
 
 def _same(measure: str, found: Mapping[str, dict[str, Any]]) -> bool:
@@ -275,21 +328,20 @@ def plot_comparison(
     return [path.name]
 
 
-def _print(heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
+def _print(table: Table, notes: Sequence[str]) -> None:
     """Print to standard output, as wide as it needs to be, whatever it is read on."""
     from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as PrintedTable
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, head in enumerate(heads):
-        table.add_column(
-            textwrap.fill(head, 16), justify="left" if k < _NUM_TEXTS else "right", no_wrap=True
-        )
-    for row in rows:
-        table.add_row(*row)
-    width = sum(max(map(len, column), default=0) + 3 for column in zip(*rows, strict=True))
-    console = Console(highlight=False, width=width + 20 * len(heads))  # never cut
-    console.print(table)
+    printed = PrintedTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
+        side: JustifyMethod = "left" if column.is_text else "right"
+        printed.add_column(textwrap.fill(column.head, HEAD_WIDTH), justify=side, no_wrap=True)
+    for row in table.rows:
+        printed.add_row(*row)
+    width = sum(max(map(len, cells), default=0) + 3 for cells in zip(*table.rows, strict=True))
+    console = Console(highlight=False, width=width + 20 * len(table.columns))  # never cut
+    console.print(printed)
     for note in notes:
         console.print(f"* {note}", markup=False, soft_wrap=True)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.comparison import Comparison
 
 _PLAN_COLUMNS = (
-    Column("realisable", "realisable", 1, True, share=True, counted="num_verdicts"),
-    Column("buildable", "buildable", 1, True, share=True, counted="num_verdicts"),
+    Column("realisable", "realisable", 1, True, True, of_samples=True, counted="num_verdicts"),
+    Column("buildable", "buildable", 1, True, True, of_samples=True, counted="num_verdicts"),
 )
 
 _FEWEST_SAMPLES = 50

@@ -36,6 +36,7 @@ from discrete_diffusion.domains.bubble_diagrams.real_data import (
 from discrete_diffusion.domains.bubble_diagrams.report import NUM_LARGE_VERDICTS
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.evaluation.held_out import sampling_seeds
+from discrete_diffusion.evaluation.intervals import interval_entries
 from discrete_diffusion.evaluation.measured_data import MeasuredData
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation, scalars_first
@@ -99,7 +100,9 @@ class DiagramEvaluation(Evaluation):
     def metrics(self) -> dict[str, Any]:
         """Single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
-        found |= {} if self.plans is None else self.plans.as_dict()
+        if self.plans is not None:
+            found |= self.plans.as_dict()
+            found |= interval_entries({**self.scores.intervals, **self.plans.intervals})
         found |= {} if self.conditioning is None else self.conditioning.as_dict()
         return {**self.facts, **scalars_first(found)}
 

@@ -177,7 +177,8 @@ def held_out_summary_bounds(
         entropy=(protocol.seed, *_BOUND),
     )
     uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
-    bounds = HeldOutBounds("nats per summary", data.bound, rows, gap.own.nelbo, uniform)
+    own = gap.own
+    bounds = HeldOutBounds("nats per summary", data.bound, rows, own.nelbo, uniform, own.tail)
     numbers, name = gap.as_dict(), "nelbo_source_gap"
     return bounds, {key: numbers[key] for key in (name, f"{name}_standard_error")}
 

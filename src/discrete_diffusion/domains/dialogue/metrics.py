@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.domains.dialogue.words import tokens_of
-from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.evaluation.intervals import share_error, standard_error
 
 _WORD = re.compile(r"[^\W_]+")
 """Letters and digits; of ASCII those that torchmetrics takes by default."""
@@ -42,8 +42,8 @@ class SummaryScores:
         return torch.stack(list(self.slots.values())).mean(dim=0) if self.slots else None
 
     def as_dict(self, prefix: str = "") -> dict[str, float]:
-        """Means for ``metrics.json``, those over summaries with their standard errors: of what is
-        the same for all summaries, that of a share of so many."""
+        """Means for ``metrics.json``, those over summaries with their standard errors: of shares of
+        summaries, and of what is the same for all of them, that of a share of so many."""
         values = {"rouge_l": self.rouge_l, "exact_match": self.exact}
         if (slots := self.slot_accuracy) is not None:
             values |= {"slot_accuracy": slots}
@@ -52,7 +52,10 @@ class SummaryScores:
         for name, each in values.items():
             out[f"{prefix}{name}"] = float(each.mean())
             if len(each) > 1:
-                out[f"{prefix}{name}_standard_error"] = standard_error(each, num=len(each))
+                error = standard_error(each, num=len(each))
+                if name not in ("rouge_l", "slot_accuracy"):  # those are 0 or 1
+                    error = share_error(float(each.mean()), len(each))
+                out[f"{prefix}{name}_standard_error"] = error
         return out | {f"{prefix}distinct": self.distinct}
 
 

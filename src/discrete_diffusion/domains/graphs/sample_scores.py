@@ -12,6 +12,7 @@ from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import (
     DISTANCES,
     MEANINGS,
+    OF_SAMPLES,
     SHARES,
     default_kernel,
     graph_metrics,
@@ -19,7 +20,12 @@ from discrete_diffusion.domains.graphs.metrics.graphs import (
 )
 from discrete_diffusion.domains.graphs.real_data import RealGraphs
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
+from discrete_diffusion.evaluation.intervals import (
+    Interval,
+    confidence_interval,
+    interval_entries,
+    share_interval,
+)
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
@@ -72,7 +78,7 @@ class SampleScores:
             "kind": self.kind,
             "kernel": self.kernel,
             "num_training": self.num_training,
-            "intervals": {name: [i.low, i.high] for name, i in self.intervals.items()},
+            **interval_entries(self.intervals),
             "per_seed": self.per_seed,
             "real": self.real,
         }
@@ -100,21 +106,17 @@ class SampleScores:
     def _row(self, name: str) -> TableRow:
         interval, real = self.intervals[name], self.real.get(name)
         digits = 5 if name in DISTANCES else 2 if name in RATIOS or interval.mean > 1 else 4
-        value = f"{interval.mean:.{digits}f}"
-        if interval.half_width is not None:
-            value += f" ± {error_text(interval.half_width, digits)}"
         ratio = f"{interval.mean / real:.2f}" if name in DISTANCES and real else ""
         shown = "" if real is None else f"{real:.{digits}f}"
-        return TableRow(name, value, shown, ratio, MEANINGS[name])
+        return TableRow(name, interval.text(digits), shown, ratio, MEANINGS[name])
 
     def notes(self) -> list[str]:
         """Notes on how to read the table."""
-        several = len(self.sizes) > 1
-        spread = (
-            "± is half of the 95 % interval (Student's t) over them; of shares on which all agree, "
-            "Wilson's, of all samples"
-            if several
-            else "one set, no interval"
+        spread = "± of shares of samples is half of Wilson's 95 % interval, of all of them; "
+        spread += (
+            "of other numbers, of Student's over the sets"
+            if len(self.sizes) > 1
+            else "one set, so other numbers have none"
         )
         notes = [
             f"Samples: {shown_sizes(self.sizes)} graphs against {self.num_reference:,}; {spread}."
@@ -185,7 +187,9 @@ def score_samples(
         kernel=kernel,
         per_seed=per_seed,
         intervals={
-            name: confidence_interval(values, num=sum(sizes) if name in SHARES else None)
+            name: share_interval(values, sum(sizes))
+            if name in OF_SAMPLES
+            else confidence_interval(values, num=sum(sizes) if name in SHARES else None)
             for name, values in per_seed.items()
         },
         real=of_real,

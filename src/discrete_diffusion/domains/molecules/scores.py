@@ -25,7 +25,12 @@ from discrete_diffusion.domains.molecules.metrics.validity import (
     sample_shares,
 )
 from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, has_dummy
-from discrete_diffusion.evaluation.intervals import confidence_interval, error_text
+from discrete_diffusion.evaluation.intervals import (
+    Interval,
+    confidence_interval,
+    interval_entries,
+    share_interval,
+)
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
 
@@ -74,9 +79,10 @@ class MoleculeScores:
 
     def as_dict(self) -> dict[str, Any]:
         """Means over the sets for ``metrics.json``, then each set and the training molecules."""
-        means = {name: confidence_interval(values).mean for name, values in self.per_set.items()}
+        intervals = {name: self._interval(name) for name in self.per_set}
         return {
-            **means,
+            **{name: interval.mean for name, interval in intervals.items()},
+            **interval_entries(intervals),
             **{f"{name}_training": value for name, value in self.real.items()},
             "num_training_measured": self.num_real,
             "per_seed": self.per_set,
@@ -99,10 +105,8 @@ class MoleculeScores:
         scale, digits, unit = (100, 2, " %") if name in VALIDITY else (1, 4, "")
         if name.startswith("nspdk"):
             digits = 6
-        interval = confidence_interval(self.per_set[name], num=self._num(name))
-        value = f"{scale * interval.mean:.{digits}f}"
-        if interval.half_width is not None:
-            value += f" ± {error_text(scale * interval.half_width, digits)}"
+        interval = self._interval(name)
+        value = interval.text(digits, scale=scale)
         real = self.real.get(name)
         shown = "" if real is None else f"{scale * real:.{digits}f}{unit}"
         ratio = ""
@@ -110,10 +114,15 @@ class MoleculeScores:
             ratio = f"{interval.mean / real:.1f}"
         return TableRow(name, value + unit, shown, ratio, meaning)
 
-    def _num(self, name: str) -> float | None:
-        """Number of samples of all sets that a share is of; None for other numbers."""
-        if name not in VALIDITY:
-            return None
+    def _interval(self, name: str) -> Interval:
+        """Wilson's of shares, but of ``unique``, which is no property of a molecule."""
+        values, num = self.per_set[name], self._num(name) if name in VALIDITY else None
+        if num is None or name == "unique":
+            return confidence_interval(values, num=num)
+        return share_interval(values, num)
+
+    def _num(self, name: str) -> float:
+        """Number of samples of all sets that a share is of."""
         of = _OF.get(name, ())
         counts = zip(self.sizes, *(self.per_set[share] for share in of), strict=True)
         return max(1.0, sum(math.prod(each) for each in counts))
@@ -122,11 +131,11 @@ class MoleculeScores:
         """Notes on how to read the table."""
         num = " + ".join(f"{size:,}" for size in self.sizes)
         notes = [f"Samples: {num} against {self.num_reference:,} held-out molecules."]
-        if len(self.sizes) > 1:
-            notes.append(
-                "± is half of the 95 % interval (Student's t) over sample sets; of shares on which "
-                "all agree, Wilson's, of all samples."
-            )
+        others = "of other numbers, of Student's over the sets" if len(self.sizes) > 1 else ""
+        notes.append(
+            "± of shares is half of Wilson's 95 % interval, of all samples"
+            f"{'; ' * bool(others)}{others}."
+        )
         if self.num_real:
             notes.append(
                 f"Training data: {self.num_real:,} training molecules in the place of the samples, "

@@ -61,4 +61,6 @@ def test_evaluate_says_which_samples_can_be_built(tmp_path, monkeypatch, capsys)
     metrics = json.loads(Path("evaluation/metrics.json").read_text())
     assert metrics["buildable"] == pytest.approx(2 / 3)
     assert metrics["plans"]["buildable"] == 1.0
-    assert "| buildable | 0.6667 | 1.0000 |" in Path("evaluation/table.md").read_text()
+    assert metrics["intervals"]["buildable"] == pytest.approx([0.2077, 0.9385], abs=1e-4)
+    shown = "| buildable | 0.6667 ± 0.3654 | 1.0000 |"  # Wilson's, of 3
+    assert shown in Path("evaluation/table.md").read_text()

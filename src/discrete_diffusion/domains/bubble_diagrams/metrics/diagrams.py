@@ -85,6 +85,9 @@ SHARES = frozenset(
     )
 )
 """Metrics that are shares, of samples or of what they cover."""
+
+OF_COVERAGE = frozenset(("mode_coverage", "mode_coverage_weighted", "diversity"))
+"""Those that are not of samples, so that Wilson's interval is not theirs."""
 """One line on every metric of ``bubble_metrics``, in its order."""
 
 

@@ -11,6 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import Diagr
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
     DISTANCES,
     METRIC_MEANINGS,
+    OF_COVERAGE,
     SHARES,
     SIZE_DEPENDENT,
     bubble_metrics,
@@ -20,7 +21,12 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     structure_metrics,
 )
 from discrete_diffusion.evaluation.floors import Floors, metric_floors
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
+from discrete_diffusion.evaluation.intervals import (
+    Interval,
+    confidence_interval,
+    interval_entries,
+    share_interval,
+)
 from discrete_diffusion.evaluation.sample_sets import shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
@@ -35,11 +41,11 @@ class SampleScores:
 
     ``sizes``: diagrams in each set; ``num_reference``: in the reference.
     ``per_seed``: by metric name, one value per sampling seed. ``intervals``: by name, mean and 95 %
-    confidence interval over seeds. ``real``: by name, the value to compare with: the floor of the
-    metrics in ``SIZE_DEPENDENT``, the reference's own value otherwise; none for novelty, since what
-    was held out is new by construction. ``floors``: None if none were sampled. ``stratified``: by
-    room count, of all samples ("samples") and of the reference ("reference"). ``has_directions``:
-    the relations say how rooms lie to each other.
+    interval: Wilson's of shares of samples, else Student's over seeds. ``real``: by name, the value
+    to compare with: the floor of the metrics in ``SIZE_DEPENDENT``, the reference's own value
+    otherwise; none for novelty, since what was held out is new by construction. ``floors``: None if
+    none were sampled. ``stratified``: by room count, of all samples ("samples") and of the
+    reference ("reference"). ``has_directions``: the relations say how rooms lie to each other.
     """
 
     sizes: list[int]
@@ -55,7 +61,7 @@ class SampleScores:
         """Values for ``metrics.json``: means by name, then what stands beside them."""
         out: dict[str, Any] = {
             **{name: interval.mean for name, interval in self.intervals.items()},
-            "intervals": {name: [i.low, i.high] for name, i in self.intervals.items()},
+            **interval_entries(self.intervals),
             "per_seed": self.per_seed,
             "real": self.real,
         }
@@ -78,24 +84,22 @@ class SampleScores:
         mean, digits = interval.mean, 2
         if name in DISTANCES or mean <= 1:
             digits = 5 if name.startswith("mmd_") else 4
-        value = f"{mean:.{digits}f}"
-        if interval.half_width is not None:
-            value += f" ± {error_text(interval.half_width, digits)}"
         ratio = ""
         if name in DISTANCES and real:  # a floor of 0 is not divided by
             ratio = f"{mean / real:.{0 if mean >= 100 * real else 1}f}"
         shown = "" if real is None else f"{real:.{digits}f}"
-        return TableRow(name, value, shown, ratio, METRIC_MEANINGS[name])
+        return TableRow(name, interval.text(digits), shown, ratio, METRIC_MEANINGS[name])
 
     def notes(self, num_unreadable: int = 0) -> list[str]:
         """Notes on the table. ``num_unreadable``: samples that were left out of the sets."""
-        interval = (
-            "± of their metrics is half of the 95 % interval (Student's t) over sampling seeds; of "
-            "shares on which all agree, Wilson's, of all samples."
+        others = (
+            "of other metrics, of Student's over sampling seeds."
+            if len(self.sizes) > 1
+            else "one set, so other metrics have none."
         )
         notes = [
             f"Samples: {shown_sizes(self.sizes)} against {self.num_reference:,} real diagrams; "
-            + (interval if len(self.sizes) > 1 else "one set, so no interval.")
+            f"± of shares of them is half of Wilson's 95 % interval, of all samples; {others}"
         ]
         if not self.has_directions:
             notes.append(
@@ -168,7 +172,9 @@ def score_samples(
         num_reference=len(reference),
         per_seed=per_seed,
         intervals={
-            name: confidence_interval(values, num=len(pooled) if name in SHARES else None)
+            name: share_interval(values, len(pooled))
+            if name in SHARES - OF_COVERAGE
+            else confidence_interval(values, num=len(pooled) if name in OF_COVERAGE else None)
             for name, values in per_seed.items()
         },
         real=real,

@@ -11,7 +11,7 @@ import torch
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
+from discrete_diffusion.evaluation.intervals import Interval, share_interval
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 
 NUM_VERDICTS = 200
@@ -63,7 +63,7 @@ class PlanScores:
     @property
     def intervals(self) -> dict[str, Interval]:
         return {
-            name: confidence_interval(self.per_seed[name], num=sum(self.per_seed["num_verdicts"]))
+            name: share_interval(self.per_seed[name], sum(self.per_seed["num_verdicts"]))
             for name in MEANINGS
         }
 
@@ -74,13 +74,11 @@ class PlanScores:
         return {**means, "num_verdicts": num, "plans": self.real}
 
     def section(self) -> TableSection:
-        rows = []
-        for name, interval in self.intervals.items():
-            value = f"{interval.mean:.4f}"
-            if interval.half_width is not None:
-                value += f" ± {error_text(interval.half_width, 4)}"
-            rows.append(TableRow(name, value, f"{self.real[name]:.4f}", "", MEANINGS[name]))
-        return TableSection("floor plans, decided by a constraint solver", tuple(rows))
+        rows = tuple(
+            TableRow(name, interval.text(4), f"{self.real[name]:.4f}", "", MEANINGS[name])
+            for name, interval in self.intervals.items()
+        )
+        return TableSection("floor plans, decided by a constraint solver", rows)
 
     def note(self) -> str:
         num, real = int(sum(self.per_seed["num_verdicts"])), int(self.real["num_verdicts"])

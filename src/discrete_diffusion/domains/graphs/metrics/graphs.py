@@ -33,6 +33,9 @@ MEANINGS = {
 SHARES = ("valid", "unique", "novel", "valid_unique_novel", "unique_novel", "connected")
 """Metrics that are shares of all samples."""
 
+OF_SAMPLES = ("valid", "novel", "valid_unique_novel", "connected")
+"""Those that have Wilson's interval: uniqueness alone is no property of a sample."""
+
 
 def default_kernel(kind: str | None) -> str:
     """``emd`` for the kinds of small graphs, as in the literature, else ``tv``."""
