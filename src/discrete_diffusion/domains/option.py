@@ -84,6 +84,15 @@ DATA = Option(
 )
 """Options of ``evaluate``, for kinds of data that ``measured_data`` reads."""
 
+SEEDS = Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1)
+FLOOR_DRAWS = Option(
+    "floor_draws",
+    "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
+    least=0,
+    of_files=True,
+)
+"""Options of ``evaluate``, for kinds of data whose samples have distances and floors."""
+
 TIME_BINS = Option(
     "time_bins",
     "of the bound by time, with a noise sample in each per held-out sample; null is 20",

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
+from discrete_diffusion.domains.option import (
+    DATA,
+    FLOOR_DRAWS,
+    LIKELIHOOD,
+    ORDERS,
+    SEEDS,
+    TIME_BINS,
+    Option,
+)
 
 BUILDABLE = (False, True, "narrowing", "lookahead")
 """Values that ``buildable`` may have."""
@@ -115,13 +123,8 @@ EVALUATE = (
         is_file=True,
         of_files=True,
     ),
-    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1),
-    Option(
-        "floor_draws",
-        "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
-        least=0,
-        of_files=True,
-    ),
+    SEEDS,
+    FLOOR_DRAWS,
     Option(
         "verdicts",
         "samples in all, and real plans, of which a solver decides whether they can be built; "

@@ -10,7 +10,15 @@ from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.structures import STRUCTURES
-from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
+from discrete_diffusion.domains.option import (
+    DATA,
+    FLOOR_DRAWS,
+    LIKELIHOOD,
+    ORDERS,
+    SEEDS,
+    TIME_BINS,
+    Option,
+)
 from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:
@@ -70,13 +78,8 @@ _EVALUATE = (
         is_file=True,
         of_files=True,
     ),
-    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1),
-    Option(
-        "floor_draws",
-        "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
-        least=0,
-        of_files=True,
-    ),
+    SEEDS,
+    FLOOR_DRAWS,
     Option(
         "kind",
         "what makes a graph valid; null takes data.kind of the checkpoint",
