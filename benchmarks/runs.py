@@ -49,10 +49,13 @@ def facts(folder: Path) -> dict[str, Any]:
 
 
 def validations(folder: Path, names: Sequence[str]) -> dict[str, list[float]]:
-    """What the validations of a kept run said of ``names``, and the ``step`` of each."""
-    found: dict[str, list[float]] = {"step": [], **{name: [] for name in names}}
+    """What the validations of a kept run said of ``names``, those that there are, and the ``step``
+    of each."""
     with (folder / "logs" / "metrics.csv").open() as lines:
-        for row in csv.DictReader(lines):
+        rows = csv.DictReader(lines)
+        names = [name for name in names if f"val/{name}" in (rows.fieldnames or ())]
+        found: dict[str, list[float]] = {"step": [], **{name: [] for name in names}}
+        for row in rows:
             if row["val/nelbo"]:
                 found["step"].append(int(row["step"]) + 1)
                 for name in names:
