@@ -101,8 +101,12 @@ def backbone_of(name: str) -> str:
     return compose("train", [f"algo={name}"]).algo.backbone
 
 
+TRAINED = [name for name, build in TOKEN_ALGORITHMS.items() if not build.has_reward]
+"""Without tuning by a reward, which samples in every step what ``mdlm`` samples here."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TOKEN_ALGORITHMS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_trained_networks(name):
     """The backbone of its config, and dit, in whose head nothing keeps the ids legal."""
     for backbone in {backbone_of(name), "dit"}:
