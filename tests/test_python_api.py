@@ -110,7 +110,7 @@ def test_a_request_holds_plain_numbers():
         (SampleRequest, {"batch_size": True}, "batch_size=True"),
         (SampleRequest, {"precision": "bf17"}, "precision=bf17"),
         (EvaluateRequest, {"num_held_out": 0}, "num_held_out=0"),
-        (EvaluateRequest, {"bound_draws": 0}, "bound_draws=0"),
+        (EvaluateRequest, {"bound_draws": -1}, "bound_draws=-1"),
     ],
 )
 def test_what_no_request_may_be(build, fields, named):

@@ -71,7 +71,8 @@ def test_the_share_of_samples_that_are_shown_none():
 def test_every_algorithm_hands_it_to_the_network(name):
     algorithm = toy(name, condition_dropout=0.5)
     batch = algorithm.drop_conditions(batch_of(16), make_generator(0))
-    algorithm.loss(batch, make_generator(1)).loss.backward()
+    draw = algorithm.evaluation_draw if algorithm.has_reward else None  # else it samples
+    algorithm.loss(batch, make_generator(1), draw).loss.backward()
     ((_, keep, sign),) = algorithm.backbone.heard
     assert keep is batch.conditions["keep"]
     assert sign is batch.conditions["sign"]

@@ -149,7 +149,7 @@ def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
     assert len(molecules_in(folder / "evaluation" / "samples.jsonl")) == 8
     assert (folder / "evaluation" / "calibration.png").is_file()
     table = capsys.readouterr().out
-    assert re.search(r"valence_kept +\d\.\d+ +1\.0000", table)
+    assert re.search(r"valence_kept +\d\.\d+ ± \d\.\d+ +1\.0000", table)
     assert "calibration_error_node" in table
 
 

@@ -24,8 +24,9 @@ FLOORS = (
         *("evaluation", "comparing"),
     ),
     ("briefs",),
+    ("rewards",),
     ("studio",),
-    ("work", "commands", "domain"),
+    ("options", "work", "commands", "domain"),
 )
 """What stands on a floor imports from its own and from those before it."""
 
