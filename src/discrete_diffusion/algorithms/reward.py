@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.mdlm import MDLM
-from discrete_diffusion.categorical import log_prob_at, sample_categorical, uniform_draws
+from discrete_diffusion.categorical import (
+    log_prob_at,
+    log_softmax_on,
+    sample_categorical,
+    uniform_draws,
+)
 from discrete_diffusion.config.values import check_whole_number, is_number
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.types import Batch, LossOutput
@@ -220,13 +225,15 @@ class RewardTuning(MDLM):
         for call in range(int(size.max())):
             rows = (size > call).nonzero().squeeze(1)
             at, t = order[rows, call], times[rows, call]
-            log_p = self._log_d0(batch, rows, x[rows], t, at)
-            tokens = sample_categorical(log_p, generator)
+            state = replace(batch, x0=x).rows(rows)
+            log_d0 = self._log_d0(state, t, at)
+            tokens = sample_categorical(log_d0, generator)
             with self._as_teacher():
-                log_q = self._log_d0(batch, rows, x[rows], t, at)
+                log_q = log_prob_at(tokens, self._log_d0(state, t, at))
+            log_p = log_prob_at(tokens, log_d0)
             x[rows, at] = tokens
-            nll[rows] -= log_prob_at(tokens, log_p)
-            log_ratio[rows] += log_prob_at(tokens, log_p) - log_prob_at(tokens, log_q)
+            nll[rows] -= log_p
+            log_ratio[rows] += log_p - log_q
         return Paths(replace(batch, x0=x, log_num_orders=None), order, times, log_ratio, nll)
 
     def path_log_prob(self, paths: Paths, generator: torch.Generator) -> Tensor:
@@ -247,18 +254,20 @@ class RewardTuning(MDLM):
         rows = torch.arange(len(size), device=size.device).repeat_interleave(num)
         call = call.flatten()
         rank = paths.order.argsort(dim=1)[rows]  # (B K, L): when a position is revealed
-        later = (rank >= call.unsqueeze(1)) & paths.batch.real[rows]
-        x_t = paths.batch.x0[rows].masked_fill(later, self.layout.mask_id)
-        at, t = paths.order[rows, call], paths.times[rows, call]
-        log_p = self._log_d0(paths.batch, rows, x_t, t, at)
-        found = log_prob_at(paths.batch.x0[rows, at], log_p).view(-1, num)
+        samples = paths.batch.rows(rows)
+        later = (rank >= call.unsqueeze(1)) & samples.real
+        state = replace(samples, x0=samples.x0.masked_fill(later, self.layout.mask_id))
+        at = paths.order[rows, call]
+        log_d0 = self._log_d0(state, paths.times[rows, call], at)
+        found = log_prob_at(paths.batch.x0[rows, at], log_d0).view(-1, num)
         return found.sum(dim=1) * size.squeeze(1) / num
 
-    def _log_d0(self, batch: Batch, rows: Tensor, x_t: Tensor, t: Tensor, at: Tensor) -> Tensor:
-        """log D at one position ``at`` Int[R] of each of ``rows``: Float[R, V]."""
-        some = batch.rows(rows)
-        log_d0 = self.denoise(x_t, t, some.real, some.conditions)
-        return log_d0[torch.arange(len(rows), device=at.device), at]
+    def _log_d0(self, state: Batch, t: Tensor, at: Tensor) -> Tensor:
+        """log D at one position ``at`` Int[R] of each row of a state, whose ids are noisy:
+        Float[R, V]."""
+        logits = self.logits(state.x0, t, state.real, state.conditions)
+        rows = torch.arange(len(at), device=at.device)
+        return log_softmax_on(logits[rows, at], self.layout.support[at])
 
     @contextmanager
     def _as_teacher(self) -> Iterator[None]:

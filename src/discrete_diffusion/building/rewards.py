@@ -13,8 +13,8 @@ in a module that ``plugins=`` names, or as an entry point of the group
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import Registry
@@ -47,21 +47,17 @@ def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
     known = {**REWARDS.all(), **domain.rewards(config.data, name)}
     if name not in known:
         raise ValueError(unknown_name("reward", str(name), known))
-    return _Scored(known[name], lambda tokens: domain.decode(config.data, tokens))
+    score = known[name]
 
-
-class _Scored:
-    """A score of samples as one of tokens."""
-
-    def __init__(
-        self, score: Callable[[list[Any]], Sequence[float | None]], decode: Callable[[Any], Any]
-    ) -> None:
-        self.score, self.decode = score, decode
-
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def score_tokens(tokens: Tensor) -> Tensor:
         import torch
 
-        found = self.score(self.decode(tokens.cpu()))
+        found = score(domain.decode(config.data, tokens.cpu()))
         if len(found) != len(tokens):
-            raise ValueError(f"the reward gave {len(found)} scores for {len(tokens)} samples")
+            raise ValueError(
+                f"reward={name} gave {len(found)} scores for {len(tokens)} samples; it returns one "
+                "for each"
+            )
         return torch.tensor([float(each or 0) for each in found], dtype=torch.float64)
+
+    return score_tokens
