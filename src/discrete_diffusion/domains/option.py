@@ -111,3 +111,8 @@ ORDERS = Option(
     least=1,
 )
 """Options of ``evaluate``, for kinds of data whose models of tokens ``measure_model`` measures."""
+
+
+def completions(meaning: str) -> Option:
+    """Option of ``sample``, for kinds of data that complete what is given: how many of each."""
+    return Option("completions", meaning, least=1, with_given=True, instead_of="num_samples")

@@ -10,6 +10,7 @@ from discrete_diffusion.domains.option import (
     SEEDS,
     TIME_BINS,
     Option,
+    completions,
 )
 
 BUILDABLE = (False, True, "narrowing", "lookahead")
@@ -40,13 +41,7 @@ SAMPLE = (
     ),
     *_OF_BRIEFS,
     Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),
-    Option(
-        "completions",
-        "of each partial diagram; null is 4",
-        least=1,
-        with_given=True,
-        instead_of="num_samples",
-    ),
+    completions("of each partial diagram; null is 4"),
     Option(
         "max_arrangements",
         "ways to arrange a partial diagram's rooms that are kept at each step; null is as many as "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import DATA, Option
+from discrete_diffusion.domains.option import DATA, Option, completions
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -39,13 +39,7 @@ class Dialogue(Domain):
             'a file of dialogues to summarise, FILE.jsonl, a line each {"dialogue": ...}',
             is_file=True,
         ),
-        Option(
-            "completions",
-            "summaries of each dialogue; null is 1",
-            least=1,
-            with_given=True,
-            instead_of="num_samples",
-        ),
+        completions("summaries of each dialogue; null is 1"),
     )
     evaluate_options = (DATA,)
     fixed_keys = (

@@ -18,6 +18,7 @@ from discrete_diffusion.domains.option import (
     SEEDS,
     TIME_BINS,
     Option,
+    completions,
 )
 from discrete_diffusion.domains.sub_command import SubCommand
 
@@ -48,13 +49,7 @@ _SAMPLE = (
         without_given="a partial graph has as many nodes as its n says",
     ),
     Option("given", "a file of partial graphs to complete, see docs/graphs.md", is_file=True),
-    Option(
-        "completions",
-        "of each partial graph; null is 4",
-        least=1,
-        with_given=True,
-        instead_of="num_samples",
-    ),
+    completions("of each partial graph; null is 4"),
     Option(
         "graphml",
         "true: also every sample as GraphML, graphml/0.graphml, ...",

@@ -9,7 +9,14 @@ from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
-from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS, Option
+from discrete_diffusion.domains.option import (
+    DATA,
+    LIKELIHOOD,
+    ORDERS,
+    TIME_BINS,
+    Option,
+    completions,
+)
 from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:
@@ -44,13 +51,7 @@ _SAMPLE = (
         "(.mol, .sdf) with dummy atoms; see docs/molecules.md",
         is_file=True,
     ),
-    Option(
-        "completions",
-        "of each scaffold; null is 4",
-        least=1,
-        with_given=True,
-        instead_of="num_samples",
-    ),
+    completions("of each scaffold; null is 4"),
     _STRUCTURE,
 )
 _EVALUATE = (

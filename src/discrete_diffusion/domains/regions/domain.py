@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import DATA, Option
+from discrete_diffusion.domains.option import DATA, Option, completions
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -43,13 +43,7 @@ class Regions(Domain):
             "or named by a bool array masked",
             is_file=True,
         ),
-        Option(
-            "completions",
-            "fillings of each window; null is 4, or 1 if they would all be alike",
-            least=1,
-            with_given=True,
-            instead_of="num_samples",
-        ),
+        completions("fillings of each window; null is 4, or 1 if they would all be alike"),
         replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
     )
     train_options = (
