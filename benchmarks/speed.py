@@ -1,8 +1,8 @@
-"""Speed beside a dense baseline: training with its profile, memory and curves, sampling, students
-of few calls, cost; and the pair denoiser beside the flat one.
+"""Speed beside a dense baseline: training with its memory and curves, sampling, students of
+few calls, cost; the pair denoiser beside the flat one; and the account of a step.
 
     python benchmarks/speed.py [--threads 2] [--device cpu] [--repeats 7] [--steps 24]
-        [--only training,profile,memory,curves,sampling,students,cost,networks]
+        [--only account,training,memory,curves,sampling,students,cost,networks]
         [--curve-steps 600] [--curve-seeds 2] [--checkpoint FILE] [--num 2000] [--seed 0]
         [--folder runs/speed] [--quick]
 
@@ -27,34 +27,35 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import discrete_diffusion
+import speed_account
 import speed_cost
 from discrete_diffusion.runtime.precision import multiplies_bfloat16
 from record import RESULTS, Page, Record, Sections, hardware, publish
 from sampler_cells import FLAT, trained
+from speed_account import Instructions, account, account_of, account_table
 from speed_cost import cost_table, networks, networks_table
 from speed_sampling import sampling, sampling_table, students, students_table
 from speed_training import (
     memory_table,
     peak_memory,
-    profile_table,
-    profiles,
     throughput,
     training_table,
 )
-from speed_variants import CURVES, VARIANTS, Plans, Variant, curves, curves_table, usable
+from speed_variants import VARIANTS, Plans, curves, curves_table, usable
 
 WRITERS = {
+    "account": account_table,
     "training": training_table,
-    "profile": profile_table,
     "memory": memory_table,
     "curves": curves_table,
     "sampling": sampling_table,
@@ -69,7 +70,6 @@ QUICK_WORDS = ("model=bd_tiny", *QUICK_PLANS, "data.batch_size=32")
 QUICK_RUN = ("trainer.max_steps=20", "eval.num_samples=0", "callbacks.num_samples=0")
 QUICK = {"repeats": 2, "steps": 2, "curve_steps": 8, "num": 64, "diagrams": 16}
 MEMORY_EPOCHS = 1
-PROFILED_STEPS = 12
 MEMORY_QUICK_BATCHES = 2
 BOUND_DRAWS = 2
 
@@ -92,6 +92,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("runs/speed"))
     parser.add_argument("--quick", action="store_true", help="only check that it runs")
     parser.add_argument("--memory-of", help="one variant, in this process; prints JSON")
+    parser.add_argument("--account-of", help="number formats, in this process; prints JSON")
     given = parser.parse_args()
     if unknown := set(given.only.split(",")) - set(PARTS):
         parser.error(f"--only {','.join(sorted(unknown))}: choose among {','.join(PARTS)}")
@@ -114,7 +115,7 @@ def command_of(given: argparse.Namespace, part: str) -> str:
     """What was typed, or could have been, to measure a part; without the places of files."""
     shown = {
         "training": ("repeats", "steps", "batch_size", "num_plans"),
-        "profile": ("batch_size", "num_plans", "steps"),
+        "account": ("repeats",),
         "memory": ("batch_size", "num_plans"),
         "curves": ("curve_steps", "curve_seeds", "batch_size", "num_plans"),
         "sampling": ("repeats", "diagrams", "num"),
@@ -145,18 +146,23 @@ def memory(given: argparse.Namespace, device: torch.device) -> dict[str, Any]:
         variants = [v for v in variants if not v.dropout and not v.bfloat16 and not v.plain]
     rows = []
     for variant in variants:
-        rows.append({**_memory_of(given, variant), "baseline": variant.baseline})
+        found = _in_own_process(given, ["--memory-of", variant.name])
+        rows.append({**found, "baseline": variant.baseline})
         print(rows[-1], flush=True)
     return {"epochs": MEMORY_EPOCHS, "notes": notes, "rows": rows}
 
 
-def _memory_of(given: argparse.Namespace, variant: Variant) -> dict[str, Any]:
-    words = [sys.executable, __file__, "--memory-of", variant.name]
-    for name in ("device", "threads", "batch_size", "num_plans", "seed"):
+def _in_own_process(
+    given: argparse.Namespace, what: Sequence[str], level: Instructions | None = None
+) -> Any:
+    """What this script prints for ``what``, held to the instructions of ``level``."""
+    words = [sys.executable, __file__, *what]
+    for name in ("device", "threads", "repeats", "batch_size", "num_plans", "seed"):
         if (value := getattr(given, name)) is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--quick"] if given.quick else []
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    environment = {**os.environ, **(level.variables if level else {})}
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -173,10 +179,8 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             seed=given.seed,
             folder=folder,
         )
-    if part == "profile":
-        plans = Plans(words_of(given), given.seed)
-        steps = min(given.steps, PROFILED_STEPS)
-        return profiles(list(CURVES), plans, device, steps=steps, seed=given.seed)
+    if part == "account":
+        return account(lambda level: _in_own_process(given, ["--account-of", level.formats], level))
     if part == "memory":
         return memory(given, device)
     if part == "curves":
@@ -273,6 +277,11 @@ def main() -> None:
             given.memory_of, plans, device, epochs=MEMORY_EPOCHS, seed=given.seed, num=num
         )
         print(json.dumps(found))
+        return
+    if given.account_of is not None:
+        subjects = speed_account.QUICK if given.quick else speed_account.SUBJECTS
+        formats = given.account_of.split(",")
+        print(json.dumps(account_of(subjects, repeats=given.repeats, formats=formats)))
         return
     chosen, code = given.only.split(","), digest_of_code()
     for part in PARTS:

@@ -217,10 +217,12 @@ def _clocked(seconds: Sequence[dict[str, float]], device: torch.device) -> list[
     return [s["seconds" if device.type == "cuda" else "cpu_seconds"] for s in seconds]
 
 
-def model_of(network: str, n_max: int, num: int, device: torch.device) -> Model:
+def model_of(
+    network: str, n_max: int, num: int, device: torch.device, words: Sequence[str] = ()
+) -> Model:
     vocab = VocabConfig(n_max=n_max)
-    words = [f"algo.backbone={network}", f"data.n_max={n_max}", "model.dropout=0"]
-    backbone = build_backbone(compose("train", words), vocab.vocab_size)
+    all_words = [f"algo.backbone={network}", f"data.n_max={n_max}", *words, "model.dropout=0"]
+    backbone = build_backbone(compose("train", all_words), vocab.vocab_size)
     return Model(vocab.layout(), backbone, vocab.real_positions(torch.full((num,), n_max)), device)
 
 

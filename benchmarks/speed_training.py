@@ -1,5 +1,4 @@
-"""What training costs, as ``speed.py`` measures it: diagrams a second, memory, and where the time
-of a step goes.
+"""What training costs, as ``speed.py`` measures it: diagrams a second, and memory.
 
 A batch is prepared within the time that is taken; the plan of an epoch is not.
 """
@@ -8,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -18,7 +16,6 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 
 from clock import (
     MemoryPeak,
@@ -37,20 +34,7 @@ from clock import (
 from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
 from discrete_diffusion.types import Batch
 from record import markdown_table
-from speed_variants import CLIP, VARIANTS, Plans, Trainee, Variant, usable
-
-KINDS = {
-    "matrix products": r"(add)?mm|(badd)?bmm|.*convolution.*",
-    "attention": r".*scaled_dot_product.*|.*softmax.*",
-    "GELU": r"gelu.*",
-    "layer norm": r".*layer_norm.*",
-    "dropout": r".*dropout.*|bernoulli.*",
-    "copies": r"copy_|cat|clone|.*pad.*|fill_|zero_",
-    "optimiser and clipping": r".*adamw.*|.*foreach.*|.*vector_norm.*",
-}
-"""Kind -> the names of PyTorch's operations, without ``aten::``; the first that fits counts."""
-
-REST = "elementwise and the rest"
+from speed_variants import CLIP, VARIANTS, Plans, Trainee, usable
 
 
 class Steps(Callback):
@@ -177,31 +161,6 @@ def peak_memory(
     return found
 
 
-def profiles(
-    variants: list[Variant], plans: Plans, device: torch.device, *, steps: int, seed: int
-) -> dict[str, Any]:
-    """Milliseconds of an average step by kind of operation, for each variant; ``device`` a CPU."""
-    rows = []
-    for variant in variants:
-        trainee = Trainee(variant, plans, device, seed)
-        batches = trainee.rows(0, steps)
-        trainee.train(batches[:2])
-        with profile(activities=[ProfilerActivity.CPU]) as found:
-            trainee.train(batches)
-        spent = dict.fromkeys([*KINDS, REST], 0.0)
-        for event in found.key_averages():
-            spent[kind_of(event.key)] += event.self_cpu_time_total / 1e3 / len(batches)
-        rows.append({"name": variant.name, "milliseconds": spent})
-        print(rows[-1], flush=True)
-    return {"steps": steps, "batch_size": plans.batch_size, "rows": rows}
-
-
-def kind_of(name: str) -> str:
-    """The kind of an operation, e.g. of ``aten::addmm``."""
-    short = name.lower().removeprefix("aten::")
-    return next((kind for kind, names in KINDS.items() if re.fullmatch(names, short)), REST)
-
-
 def training_table(found: Mapping[str, Any]) -> str:
     facts = (
         f"Batches of {found['batch_size']}, on average {found['mean_real_tokens']:.1f} real tokens "
@@ -226,15 +185,3 @@ def memory_table(found: Mapping[str, Any]) -> str:
     facts = f"Each in a process of its own; epochs of batches: {found['epochs']}."
     columns = [(f"{heads[key]}, MiB", "ratio to the baseline") for key in kinds]
     return f"{facts}\n\n{markdown_table(['training', *chain(*columns)], rows)}"
-
-
-def profile_table(found: Mapping[str, Any]) -> str:
-    names = [row["name"] for row in found["rows"]]
-    spent = [row["milliseconds"] for row in found["rows"]]
-    rows = [[kind, *(f"{one[kind]:.0f}" for one in spent)] for kind in spent[0]]
-    rows.append(["together", *(f"{sum(one.values()):.0f}" for one in spent)])
-    facts = (
-        f"Milliseconds of a step of {found['batch_size']} diagrams, mean over {found['steps']} "
-        "steps under PyTorch's profiler, which adds to all of them."
-    )
-    return f"{facts}\n\n{markdown_table(['operations', *names], rows)}"

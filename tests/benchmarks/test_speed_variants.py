@@ -12,7 +12,7 @@ import torch
 
 from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.tuned import FastLinear
-from speed_training import kind_of
+from speed_account import kind_of
 from speed_variants import VARIANTS, Plans, Trainee, plain_layers
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -97,7 +97,7 @@ def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
     subprocess.run([*words, "--folder", str(tmp_path / "out")], check=True, cwd=tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in results.iterdir()} == before
     found = json.loads((tmp_path / "out" / "quick" / "speed.json").read_text())["results"]
-    parts = ["training", "profile", "memory", "curves"]
+    parts = ["account", "training", "memory", "curves"]
     parts += ["sampling", "students", "cost", "networks"]
     assert list(found) == parts
     page = (tmp_path / "out" / "speed.md").read_text()
@@ -109,14 +109,15 @@ def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("aten::addmm", "matrix products"),
-        ("aten::mm", "matrix products"),
-        ("aten::convolution_backward", "matrix products"),
+        ("aten::addmm", "products"),
+        ("aten::mm", "products"),
+        ("aten::convolution_backward", "products"),
         ("aten::_softmax", "attention"),
         ("aten::native_layer_norm_backward", "layer norm"),
-        ("aten::linalg_vector_norm", "optimiser and clipping"),
-        ("aten::_fused_adamw_", "optimiser and clipping"),
-        ("aten::mul", "elementwise and the rest"),
+        ("aten::linalg_vector_norm", "optimiser"),
+        ("aten::_fused_adamw_", "optimiser"),
+        ("aten::gelu_backward", "GELU, GLU"),
+        ("aten::mul", "elementwise, sums"),
     ],
 )
 def test_operations_are_sorted_into_kinds(name, kind):

@@ -80,10 +80,12 @@ def test_written_out_attention_equals_the_fused_kernel(monkeypatch, masked, keys
     torch.testing.assert_close(attention.attend(q, k, v, mask), fused)
 
 
-def test_attention_is_written_out_where_it_pays():
+@pytest.mark.parametrize("has_avx512", [False, True])
+def test_attention_is_written_out_where_it_pays(monkeypatch, has_avx512):
+    monkeypatch.setattr(attention, "_HAS_AVX512", has_avx512)
     q, grad = torch.randn(2, 2, 30, 8), torch.enable_grad
     with torch.no_grad():
-        assert attention._written_out_is_faster(q, q)
+        assert attention._written_out_is_faster(q, q) == has_avx512
         assert not attention._written_out_is_faster(q, torch.randn(2, 2, 300, 8))
     with grad():
         assert not attention._written_out_is_faster(q, q)

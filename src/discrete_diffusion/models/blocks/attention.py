@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 
+_HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
+
 _MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
 """Up to so many keys attention is written out on the CPU; its memory grows with their square. In
-float32 only without gradients, for which every layer would keep its weights."""
+float32 only with AVX-512 and without gradients, for which every layer would keep its weights."""
 
 _REGISTER_BYTES = 64
 """Width of a register of AVX-512."""
@@ -27,7 +29,8 @@ def attend(
     the scores; or ``causal``.
 
     PyTorch's fused kernel, except on the CPU, where it is the slower way in bfloat16, up to 1,024
-    keys, and without gradients, up to 48 (``python benchmarks/speed.py``); never for ``causal``.
+    keys, and with AVX-512 without gradients, up to 48 (``python benchmarks/speed.py``); never for
+    ``causal``.
     """
     if causal or not _written_out_is_faster(q, k):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
@@ -56,7 +59,7 @@ def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:
         return False
     if q.dtype == torch.bfloat16 or torch.is_autocast_enabled("cpu"):
         return k.shape[2] <= _MOST_KEYS_BFLOAT16
-    return k.shape[2] <= _MOST_KEYS_FLOAT32 and not torch.is_grad_enabled()
+    return _HAS_AVX512 and k.shape[2] <= _MOST_KEYS_FLOAT32 and not torch.is_grad_enabled()
 
 
 def causal_mask(
