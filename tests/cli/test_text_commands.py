@@ -68,6 +68,66 @@ def test_samples_need_the_checkpoint_alone(text_run, capsys):
     assert "num_rooms=3: alone.ckpt was not trained on diagrams" in capsys.readouterr().err
 
 
+def texts_of(path: Path) -> list[str]:
+    """Samples of a file, without the lines above them."""
+    return [part.partition("-\n")[2][:-1] for part in path.read_text().split("- sample ")[1:]]
+
+
+def test_texts_are_completed(text_run, capsys):
+    words = ["sample", f"checkpoint={text_run}/run"]
+    Path("texts.txt").write_text("3 [MASK][MASK]ttle\n____pigs\n")
+    main([*words, "given=texts.txt", "completions=2", "num_tokens=12", "out=of_file"])
+    written = (Path("of_file") / "samples.txt").read_text()
+    heads = [f"- sample {k} of line {line} -" for k, line in enumerate((1, 1, 2, 2), start=1)]
+    assert all(head in written for head in heads)
+    metrics = read(Path("of_file/metrics.json"))
+    assert (metrics["num_inputs"], metrics["completions"], metrics["num_samples"]) == (2, 2, 4)
+    assert metrics["exact"] is True  # masked noise, one token a call
+    assert metrics["network_calls_per_sample"] == (6 + 8) / 2  # of 12, 6 and 4 are given
+    model = load(f"{text_run}/run")
+    given = ["3 [MASK][MASK]ttle", "____pigs"]
+    texts = model.sample(given=given, completions=2, num_tokens=12)
+    for text in texts:
+        assert f"-\n{text}\n" in written
+    assert all(text.startswith("3 ") and "ttle" in text for text in texts[:2])
+    assert all("pigs" in text for text in texts[2:])
+
+
+@pytest.mark.parametrize("prompt", ["[MASK] pigs", "a, b='1', \"2\"", "12", "null pigs"])
+def test_a_prompt_is_taken_as_it_is_typed(text_run, prompt):
+    words = ["sample", f"checkpoint={text_run}/run", f"prompt={prompt}", "num_samples=2"]
+    main([*words, "out=said"])
+    texts = load(f"{text_run}/run").sample(prompt=prompt, num=2)
+    assert len(texts) == 2
+    written = Path("said/samples.txt").read_text()
+    for text in texts:
+        assert prompt.removeprefix("[MASK]") in text
+        assert f"-\n{text}\n" in written
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["prompt=a", "given=b.txt"], ["prompt=a", "given="]),
+        (["prompt=a", "completions=2"], ["completions=2", "num_samples=2"]),
+        (["num_tokens=17"], ["num_tokens=17", "data.length=16"]),
+        (["prompt=seventeen letters"], ["prompt", "17 tokens", "16"]),
+        (["given=nowhere.txt"], ["nowhere.txt"]),
+    ],
+)
+def test_prompts_that_do_not_fit_are_refused(text_run, words, named, capsys):
+    Path("b.txt").write_text("a\n")
+    with pytest.raises(SystemExit):
+        main(["sample", f"checkpoint={text_run}/run", *words])
+    said = capsys.readouterr().err
+    assert all(word in said for word in named)
+
+
+def test_samples_of_fewer_tokens(text_run):
+    for text in load(f"{text_run}/run").sample(num=3, num_tokens=5):
+        assert "\ufffd" in text or len(text.encode()) == 5
+
+
 def test_evaluate_measures_the_model_of_text(text_run):
     words = ["bound_draws=1", "time_bins=2", "pictures=false", "num_samples=2", "num_held_out=3"]
     words += ["likelihood=left-to-right", "orders=2"]

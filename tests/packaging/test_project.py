@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ from packaging.utils import canonicalize_name
 import discrete_diffusion
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
+from discrete_diffusion.cli.override_words import paths_as_typed
 from discrete_diffusion.domains.bubble_diagrams import read_partials
 from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
 
@@ -57,12 +59,12 @@ def test_commands_of_the_documents_compose():
     assert {command for command, _ in commands} == {"train", "sample", "evaluate", "compare"}
     distinct = set()
     for command, line in commands:
-        words = line.replace("\\\n", " ").split("#")[0].split()
+        words = shlex.split(line.replace("\\\n", " "), comments=True)
         own = any(word.startswith("plugins=") for word in words)  # a reader's own module
         if not own and not {"--config-dir", "-m"} & set(words):  # own folder; values of a sweep
             distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
     for command, *overrides in sorted(distinct):
-        complete_overrides(command, with_open_keys(command, overrides))
+        complete_overrides(command, with_open_keys(command, paths_as_typed(overrides)))
 
 
 def test_the_demo_ends_with_commands_that_can_be_typed():

@@ -1,4 +1,4 @@
-"""Words ``key=value`` in Hydra's grammar, and values of paths, which are taken as they are typed.
+"""Words ``key=value`` in Hydra's grammar, and paths and texts, which are taken as they are typed.
 
 Of a key that names a file or folder all that stands after the first ``=`` is its name:
 ``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``given=007``. What a person
@@ -27,6 +27,9 @@ _PATHS = (
 SEVERAL = ("samples",)
 """Those that take a list of files."""
 
+_TEXTS = ("prompt",)
+"""Keys whose value is a text, which is taken as it is typed, whatever it holds."""
+
 _PLAIN = re.compile(r"(?:\.{0,2}/|[a-z_])[\w./-]*", re.ASCII | re.IGNORECASE)
 _CONSTANTS = ("null", "true", "false", "inf", "nan")
 _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
@@ -53,6 +56,8 @@ def paths_as_typed(overrides: Sequence[str], *, sweeps: bool = False) -> list[st
 
 def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     key, equals, value = word.partition("=")
+    if key.lstrip("+") in _TEXTS and value and value != "null":
+        return f"{key}={_one(value)}"
     if not equals or _is_plain(value) or not _names_path(key.lstrip("+"), keys):
         return word
     if value.lower() in ("", "null") or _QUOTED.fullmatch(value):

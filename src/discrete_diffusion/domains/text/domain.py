@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import DATA, LIKELIHOOD, ORDERS, TIME_BINS
+from discrete_diffusion.domains.option import (
+    DATA,
+    LIKELIHOOD,
+    ORDERS,
+    TIME_BINS,
+    Option,
+    completions,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -20,6 +27,27 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 
+_SAMPLE = (
+    Option(
+        "given",
+        "a file of texts to complete, one a line, with [MASK] for each token that is missing; see "
+        "docs/text.md",
+        is_file=True,
+    ),
+    completions("of each text; null is 4"),
+    Option(
+        "prompt",
+        "a text to complete, as a line of given=FILE; num_samples is how often",
+        without_given="it is a text by itself",
+    ),
+    Option(
+        "num_tokens",
+        "tokens of every sample, with those that are given; null is data.length of training",
+        least=1,
+    ),
+)
+
+
 @register_domain
 class Text(Domain):
     """Windows of a text, one after the other."""
@@ -28,6 +56,7 @@ class Text(Domain):
     data_sets = {"text": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     streamed_file = "samples.txt"
+    sample_options = _SAMPLE
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
     evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS)
     fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
@@ -58,9 +87,10 @@ class Text(Domain):
         return TextReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        from discrete_diffusion.domains.text.work import sample_texts
+        from discrete_diffusion.domains.text.work import complete_texts, sample_texts
 
-        return sample_texts(request, trained)
+        has_text = request.given is not None or request.prompt is not None
+        return (complete_texts if has_text else sample_texts)(request, trained)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.text.work import TextCells, TextReport

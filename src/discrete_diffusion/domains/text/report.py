@@ -79,10 +79,14 @@ def write_texts(path: Path, texts: Sequence[str]) -> None:
     write_text(path, numbered_texts(texts, range(len(texts))))
 
 
-def numbered_texts(texts: Sequence[str], rows: Sequence[int]) -> str:
-    """Each under a line with its number, its row + 1."""
+def numbered_texts(
+    texts: Sequence[str], rows: Sequence[int], lines: Sequence[int] | None = None
+) -> str:
+    """Each under a line with its number, its row + 1, and the number of the line that it completes,
+    of ``lines`` of all rows."""
     each = zip(rows, texts, strict=True)
-    return "".join(f"{f' sample {row + 1} ':-^72}\n{text}\n" for row, text in each)
+    of = {row: f" of line {lines[row]}" if lines else "" for row in rows}
+    return "".join(f"{f' sample {row + 1}{of[row]} ':-^72}\n{text}\n" for row, text in each)
 
 
 class TextCells(TokenCells):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,24 @@ from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import sample_fresh
+from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh
+from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.types import SampleOutput
 
-NUM_SAMPLES = 64
-"""If ``num_samples`` does not say."""
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES, COMPLETIONS = 64, 4
+"""If ``num_samples`` or ``completions`` does not say."""
 
 
 def encode_texts(data: Mapping[str, Any], texts: Sequence[str]) -> Tensor:
@@ -48,15 +55,18 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[str]) -> Tensor:
 
 
 def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """``num_samples`` texts; written as ``samples.txt``."""
+    """``num_samples`` texts, of ``num_tokens`` tokens if that is given; written as
+    ``samples.txt``."""
     vocabulary = vocabulary_of(trained.data_config)
+    size = _num_tokens(request, trained)
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
         return numbered_texts(vocabulary.decode(output.x0), rows.tolist())
 
     with trained.sharing() as shard:
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-        drawn = sample_fresh(trained, trained.on(shard, numbered), num, entropy=(request.seed,))
+        model = trained.on(shard, numbered)
+        drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=size)
     texts = vocabulary.decode(drawn.tokens)
 
     def write() -> SavedSamples:
@@ -66,3 +76,54 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
         return SavedSamples(drawn.facts, f"{what} in {drawn.seconds:.1f} s; {path}")
 
     return Samples(texts, write)
+
+
+def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
+    """``completions`` of every line of ``given``, or ``num_samples`` of ``prompt``; written
+    likewise, each with the number of its line."""
+    vocabulary = vocabulary_of(trained.data_config)
+    length = int(trained.data_config["length"])
+    num_tokens = _num_tokens(request, trained) or length
+    given, each = request.given, request.completions or COMPLETIONS
+    if given is None:
+        given, each = GivenObjects("prompt", (request.prompt,)), request.num_samples or COMPLETIONS
+    prompts = read_prompts(given, vocabulary, num_tokens)
+    partial = torch.full((len(prompts) * each, length), vocabulary.pad_id)
+    partial[:, :num_tokens] = torch.stack([*prompts.values()]).repeat_interleave(each, dim=0)
+    real = partial != vocabulary.pad_id
+    lines = [line for line in prompts for _ in range(each)]
+    finished: list[int] = []
+
+    def numbered(rows: Tensor, output: SampleOutput) -> str:
+        finished.extend(rows.tolist())
+        return numbered_texts(vocabulary.decode(output.x0), rows.tolist(), lines)
+
+    with trained.sharing() as shard:
+        model = trained.on(shard, numbered)
+        drawn = complete_tokens(model, partial, real, entropy=(request.seed,))
+    kept = sorted(finished) if len(drawn.tokens) < len(lines) else range(len(lines))
+    reasons = trained.approximations(real=real, known=real & (partial != UNKNOWN))
+    if reasons:
+        logger.info("the completions are approximate: %s", "; ".join(reasons))
+    texts = vocabulary.decode(drawn.tokens)
+
+    def write() -> SavedSamples:
+        path = request.out / SAMPLE_TEXTS
+        write_text(path, numbered_texts(texts, range(len(texts)), [lines[row] for row in kept]))
+        facts = {"given": str(given), "num_inputs": len(prompts), "completions": each}
+        facts |= {**exactness(reasons), **drawn.facts}
+        what = f"{counted(len(texts), 'completion')} of {counted(len(prompts), 'text')}"
+        return SavedSamples(facts, f"{what} in {drawn.seconds:.1f} s; {path}")
+
+    return Samples(texts, write)
+
+
+def _num_tokens(request: SampleRequest, trained: TrainedModel) -> int | None:
+    """``num_tokens``; ``ValueError`` for more than a window has."""
+    length, asked = int(trained.data_config["length"]), request.num_tokens
+    if asked is not None and asked > length:
+        raise ValueError(
+            f"num_tokens={asked}: {trained.path} was trained on windows of data.length={length}; "
+            "ask for fewer"
+        )
+    return None if asked is None else int(asked)

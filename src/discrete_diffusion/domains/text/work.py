@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from discrete_diffusion.domains.text.build import build_test_text, build_text, complete_text
 from discrete_diffusion.domains.text.report import TextCells, TextReport
-from discrete_diffusion.domains.text.sampling import encode_texts, sample_texts
+from discrete_diffusion.domains.text.sampling import complete_texts, encode_texts, sample_texts
 
 __all__ = [
     "TextCells",
@@ -12,6 +12,7 @@ __all__ = [
     "build_test_text",
     "build_text",
     "complete_text",
+    "complete_texts",
     "encode_texts",
     "sample_texts",
 ]

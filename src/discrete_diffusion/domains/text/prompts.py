@@ -1,0 +1,94 @@
+"""Texts to complete: blanks in them, and what follows them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.data.text_files import TextSource, read_text, suffix_of
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+
+UNKNOWN = -1
+"""In the place of a token that is to be sampled."""
+
+_BLANK = re.compile(r"\[MASK\]|_{4,}")
+"""One token; or as many as there are underscores."""
+
+
+def read_prompts(
+    given: str | GivenObjects, vocabulary: TextVocabulary, num_tokens: int
+) -> dict[int, Tensor]:
+    """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
+
+    A line is a text, in a ``.jsonl`` file JSON text or an object with a ``text``. Raises
+    ``ValueError`` naming file and line for one that is empty, too long or has unknown characters.
+    """
+    found = {}
+    for number, text in _texts(given):
+        place = place_of_line(given, number)
+        if not text:
+            raise ValueError(f"{place} is empty; give a text, or leave the line out")
+        ids = [_ids(part, place, vocabulary) for part in _parts(text)]
+        known = torch.cat(ids)
+        if len(known) > num_tokens:
+            raise ValueError(
+                f"{place} has {len(known):,} tokens, and samples have {num_tokens}; cut it"
+            )
+        found[number] = torch.full((num_tokens,), UNKNOWN)
+        found[number][: len(known)] = known
+    if not found:
+        raise ValueError(f"{given} holds no text; expected a text a line")
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    """A text cut at its blanks, which are parts, too."""
+    return re.split(rf"({_BLANK.pattern})", text)
+
+
+def _ids(part: str, place: str, vocabulary: TextVocabulary) -> Tensor:
+    """Int64[N] of a part."""
+    if _BLANK.fullmatch(part):
+        return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)
+    return torch.from_numpy(
+        vocabulary.encode(
+            TextSource(place, part),
+            known="those that the model was trained on",
+            remedy="write it otherwise, or put [MASK] in its place",
+        )
+    )
+
+
+def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
+    """Numbers of lines and their texts."""
+    if isinstance(given, GivenObjects):
+        for number, value in enumerate(given.objects, start=1):
+            yield number, _text_of(value, place_of_line(given, number))
+        return
+    source, is_json = read_text(given), suffix_of(Path(given)) == ".jsonl"
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        if is_json and line.strip():
+            yield number, _text_of(_json(line, source.place(number)), source.place(number))
+        elif not is_json:
+            yield number, line
+
+
+def _json(line: str, place: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{place} is not JSON: {error}") from error
+
+
+def _text_of(value: Any, place: str) -> str:
+    text = value.get("text") if isinstance(value, Mapping) else value
+    if not isinstance(text, str):
+        raise ValueError(f'{place}: expected a text, or {{"text": "..."}}')
+    return text
