@@ -22,8 +22,9 @@ from runs import evaluate, evaluate_run, facts, kept_run, validations
 TUNING = (
     "algo=reward",
     "data.batch_size=64",
-    "optim.lr=3e-4",
+    "optim.lr=5e-4",
     "optim.warmup_steps=5",
+    "algo.path_calls=32",
     "eval.num_samples=2",
     "eval.bound_samples=64",
     "callbacks.num_samples=2",

@@ -112,8 +112,8 @@ def account_of(
                 found = _account(subject, work, repeats=repeats, bfloat16=name == "bfloat16")
                 share = found.pop("operations") / found["seconds"] / rate
                 about = {"network": subject.name, "nodes": subject.nodes, "batch": subject.batch}
-                about |= {"work": work, "format": name, "share_of_products": share}
-                rows.append({**about, **found})
+                about |= {"work": work, "format": name, "product_rate": rate}
+                rows.append({**about, "share_of_products": share, **found})
                 print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
@@ -164,11 +164,13 @@ def kind_of(name: str) -> str:
 
 
 def account_table(found: Mapping[str, Any]) -> str:
+    rates = {(row["instructions"], row["format"]): row["product_rate"] for row in found["rows"]}
+    said = ", ".join(f"{rate / 1e9:,.0f} in {name}, {isa}" for (isa, name), rate in rates.items())
     facts = (
         f"Shares of the CPU-time of a training step and of a network call. *{CALLS}*: what the "
         "same work takes of one graph of two nodes; the others by PyTorch's profiler. The last "
-        "column is what matrix products alone would take, at the rate that square ones reach, over "
-        "what all takes."
+        "column is what matrix products alone would take at the rate that square ones reach, over "
+        f"what all takes; GFLOP/s: {said}."
     )
     kinds = [*KINDS, REST, CALLS]
     several = len({row["instructions"] for row in found["rows"]}) > 1
