@@ -55,7 +55,7 @@ def original_checkpoint(name: str | Path) -> OriginalCheckpoint | None:
     kind, colon, rest = text.partition(":")
     if kind not in KINDS or not colon or Path(name).exists():
         return None
-    if Path(rest).exists():
+    if rest and Path(rest).exists():
         return OriginalCheckpoint(text, kind, Path(rest), {})
     path, _, query = rest.partition("?")
     if not path:
