@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from checkpoints.original_dit import L, V, lightning_file, made_state, original_logits
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
+from guide_code import run_python
 
 NETWORK = ["algo.backbone=dit", "model=dit_tiny", "model.hidden_size=16", "model.n_heads=2"]
 NETWORK += ["model.cond_dim=8", "model.bias=false", "model.activation=gelu_tanh"]
@@ -36,6 +38,14 @@ def test_it_is_sampled_and_measured():
     found = json.loads(Path("measured/metrics.json").read_text())
     assert found["bits_per_token"] > 1
     assert "bits_per_character" not in found
+
+
+def test_the_example_of_the_page_runs():
+    Path("mdlm-owt").mkdir()
+    save_file(made_state(), "mdlm-owt/model.safetensors")
+    Path("mdlm-owt/config.json").write_text(json.dumps({"model_length": L}))
+    found = run_python("text.md", word="mdlm:mdlm-owt")
+    assert [len(row) for row in found["ids"]] == [L] * 4
 
 
 def test_without_data_or_file_the_command_says_what_to_give(failure):
