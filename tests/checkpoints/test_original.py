@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +256,8 @@ def test_settings_and_tokenizers_in_the_pickle_are_not_run(tmp_path, monkeypatch
             "some": [1, "${seed}"],
         }
     )
-    held = {"config": config, "tokenizer": GPT2TokenizerFast()}
+    types = [int, object, frozenset, defaultdict(dict)]
+    held = {"config": config, "tokenizer": GPT2TokenizerFast(), "types": types}
     path = lightning_file(tmp_path / "a.ckpt", made_state(), hyper_parameters=held)
     monkeypatch.setattr(
         GPT2TokenizerFast, "__setstate__", lambda *args: pytest.fail("run"), raising=False
@@ -274,14 +276,21 @@ class Stranger:
     pass
 
 
-@pytest.mark.parametrize(("held", "named"), [(Harmful(), "eval"), (Stranger(), "Stranger")])
+@pytest.mark.parametrize(
+    ("held", "named"),
+    [
+        (Harmful(), "eval"),
+        (Stranger(), "Stranger"),
+        (defaultdict(dict, a={}), "SETITEM"),  # torch fills no stand-in
+    ],
+)
 def test_other_pickles_are_refused_with_the_command_that_converts(held, named, tmp_path):
     path = lightning_file(tmp_path / "a.ckpt", made_state(), hyper_parameters={"x": held})
     with pytest.raises(ValueError, match=rf"a\.ckpt.*weights_only=True.*{named}") as caught:
         load(f"mdlm:{path}")
     (code,) = str(caught.value).split('"')[1::2]
     assert "weights_only=False" in code
-    if named == "Stranger":  # the command, in the environment that knows it
+    if named != "eval":  # the command, in the environment that knows it
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(tmp_path)
             exec(code, {})

@@ -190,9 +190,8 @@ class Checkpoint:
 
     ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
     ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
-    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on, None
-    if that is not known. ``path``: of the
-    file that was read, ``info``: all that it says of itself.
+    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on, None if that is
+    not known. ``path``: of the file that was read, ``info``: all that it says of itself.
     """
 
     algorithm: Any

@@ -35,12 +35,15 @@ _IN_FOLDERS = (
 """Files of a folder that hold weights: of the Hub, of a run of SEDD, of one of MDLM or Duo."""
 
 _STOOD_FOR = frozenset(
-    {"omegaconf", "transformers", "tokenizers", "typing", "collections", "pathlib", "builtins"}
+    {"omegaconf", "transformers", "tokenizers", "typing", "collections", "pathlib"}
 )
 """Packages whose objects mean nothing for the weights."""
 
-_CODE = frozenset({"eval", "exec", "compile", "getattr", "setattr", "delattr", "open", "input"})
-"""Names in ``builtins`` that no honest checkpoint holds."""
+_TYPES = frozenset(
+    f"builtins.{each.__name__}"
+    for each in (dict, list, tuple, set, frozenset, int, float, str, bytes, bool, object)
+)
+"""Types of Python itself that settings name."""
 
 CONVERT = (
     "python -c \"import torch; c = torch.load('{name}', map_location='cpu', weights_only=False); "
@@ -123,7 +126,8 @@ def _unpickled(path: Path) -> Mapping[str, Any]:
     except DAMAGE as error:
         if not isinstance(error, pickle.UnpicklingError):
             raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
-        raise ValueError(_refusal(path, str(error).strip().split("\n")[0])) from error
+        _, _, reason = str(error).rpartition("WeightsUnpickler error:")
+        raise ValueError(_refusal(path, reason.strip().split("\n")[0])) from error
     if refused:
         raise ValueError(_refusal(path, f"its pickle holds {', '.join(refused[:3])}"))
     if not isinstance(state, Mapping):
@@ -132,8 +136,7 @@ def _unpickled(path: Path) -> Mapping[str, Any]:
 
 
 def _stood_for(name: str) -> bool:
-    package, _, rest = name.partition(".")
-    return package in _STOOD_FOR and not (package == "builtins" and rest in _CODE)
+    return name in _TYPES or name.partition(".")[0] in _STOOD_FOR
 
 
 def _refusal(path: Path, reason: str) -> str:

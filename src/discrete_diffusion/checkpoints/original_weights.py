@@ -22,7 +22,7 @@ theirs                                    ours                                 s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -129,17 +129,14 @@ def frequencies(head_dim: int) -> Tensor:
 
 def ours(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights of ``DiT`` in float32, by their name there, of weights by their names."""
-    return {name: state[key].float() for key, name in _names(state) if key != FREQUENCIES}
+    learned = {key: value for key, value in state.items() if key != FREQUENCIES}
+    return {_renamed(key, _PARTS): value.float() for key, value in learned.items()}
 
 
 def theirs(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights in float32 by their names, of those of a ``DiT``."""
     back = {name: key for key, name in _PARTS.items()}
     return {_renamed(name, back): value.float() for name, value in weights.items()}
-
-
-def _names(state: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
-    return ((key, _renamed(key, _PARTS)) for key in state)
 
 
 def _renamed(name: str, parts: Mapping[str, str]) -> str:
