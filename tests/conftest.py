@@ -88,6 +88,15 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def reference_folder() -> Path:
+    """The folder ``reference`` beside that of real data: outputs of other code."""
+    folder = os.environ.get(REAL_DATA_VARIABLE)
+    if not folder:
+        pytest.skip(f"{REAL_DATA_VARIABLE} is not set; reference/ lies beside what it names")
+    return Path(folder).parent / "reference"
+
+
+@pytest.fixture(scope="session")
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a small model of diagrams that was never trained, for tests that read it."""
     from checkpoints.made_checkpoints import training_state

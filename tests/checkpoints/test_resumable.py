@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from made_checkpoints import training_state
+from omegaconf import open_dict
 
+from discrete_diffusion import load
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import INFO_KEY, check_resumable
+from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 
 
@@ -54,6 +57,30 @@ def test_a_default_is_the_same_whether_it_is_written_out_or_not(check):
         trainer__overfit_batches=0.0,
         optim__further=None,
     )
+
+
+def test_a_dit_from_before_its_later_settings_is_as_it_was(tmp_path):
+    later = ("bias", "activation", "sigma_input", "adaln")
+    now = compose("train", ["data=bubble_diagrams", "algo.backbone=dit", "model=dit_tiny"])
+    then = compose("train", ["data=bubble_diagrams", "algo.backbone=dit", "model=dit_tiny"])
+    with open_dict(then):
+        for key in later:
+            del then.model[key]
+    state = training_state(then)
+    torch.save(state, tmp_path / "last.ckpt")
+    model, built = load(tmp_path / "last.ckpt"), build_algorithm(now).eval()
+    built.load_state_dict(model.state_dict())
+    x = torch.randint(0, 4, (2, model.layout.length), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(model.backbone(x), built.backbone(x))
+    point = check_resumable(
+        tmp_path / "last.ckpt", built, config=plain(now), data_fingerprint="f" * 16
+    )
+    assert point.step == 7
+    with open_dict(now):
+        now.model.bias = False
+    with pytest.raises(ValueError, match=r"model\.bias absent -> False"):
+        check_resumable(tmp_path / "last.ckpt", built, config=plain(now), data_fingerprint="f" * 16)
 
 
 def test_a_setting_that_came_later_is_what_was_done_before(check):

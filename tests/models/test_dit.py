@@ -72,3 +72,38 @@ def test_bad_arguments_are_refused():
         DiT(**TINY, pad_id=12)
     with pytest.raises(ValueError, match="even width per head; 12 over n_heads=4 is 3"):
         DiT(**{**TINY, "hidden_size": 12})
+
+
+def test_sigma_itself_or_the_corrupted_share_is_embedded(randomise):
+    model = randomise(DiT(**TINY))
+    other = randomise(DiT(**TINY, sigma_input="sigma"))
+    other.load_state_dict(model.state_dict())
+    x, sigma = torch.randint(0, 12, (2, 9)), torch.tensor([0.3, 1.7])
+    torch.testing.assert_close(other(x, -torch.expm1(-sigma)), model(x, sigma))
+    assert not torch.allclose(other(x, sigma), model(x, sigma))
+    torch.testing.assert_close(other(x, None), model(x, None))
+
+
+def test_a_network_without_biases_has_none_but_in_its_perceptrons():
+    names = [name for name, _ in DiT(**TINY, bias=False, adaln=False).named_parameters()]
+    biases = {name.split(".")[-2] for name in names if name.endswith("bias")}
+    assert biases == {"up", "down", "head"}
+    assert not [name for name in names if "modulation" in name or "timestep" in name]
+
+
+def test_a_network_without_adaln_reads_no_noise_level(randomise):
+    model = randomise(DiT(**TINY, adaln=False, causal=True))
+    x = torch.randint(0, 12, (2, 9))
+    assert torch.equal(model(x, torch.tensor([0.1, 5.0])), model(x))
+    cache = model.new_cache(torch.arange(9))
+    parts = [model(x[:, :4], cache=cache), model(x[:, 4:], cache=cache)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), model(x), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "closest"),
+    [({"activation": "gelu-tanh"}, "gelu_tanh"), ({"sigma_input": "sigm"}, "sigma")],
+)
+def test_options_of_other_names_are_refused_with_the_closest(option, closest):
+    with pytest.raises(ValueError, match=f"did you mean '{closest}'"):
+        DiT(**TINY, **option)

@@ -23,8 +23,8 @@ class AR(TokenAlgorithm):
     the batch divided by the constant L.
 
     The backbone is causal and its input is shifted over the real positions: at l_k stands the token
-    of l_{k-1}, at l_1 MASK (which serves as the begin-of-sequence token); elsewhere what stands
-    there: PAD, or before l_1 an id that is given (``TokenLayout.num_given``).
+    of l_{k-1}, at l_1 ``begin_id``, by default MASK; elsewhere what stands there: PAD, or before
+    l_1 an id that is given (``TokenLayout.num_given``).
 
     ``time_conditioning``: the backbone is given how many tokens are real, as the sigma of a
     corrupted share, 1 - exp(-sigma) = n / (L + 1); other networks see n in the PAD of their input.
@@ -34,7 +34,7 @@ class AR(TokenAlgorithm):
     which is right for the first MASK. Clamping is exact for a prefix; a clamp behind a free
     position is not seen when that one is drawn.
 
-    Raises ``ValueError`` for a backbone with ``causal`` False.
+    Raises ``ValueError`` for a backbone with ``causal`` False, and a ``begin_id`` that is no id.
     """
 
     name = "ar"
@@ -45,9 +45,20 @@ class AR(TokenAlgorithm):
     position: Tensor
 
     def __init__(
-        self, backbone: nn.Module, process: ForwardProcess, **options: Unpack[AlgorithmOptions]
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        begin_id: int | None = None,
+        **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
+        self.begin_id = self.layout.mask_id if begin_id is None else begin_id
+        if not 0 <= self.begin_id < self.layout.vocab_size:
+            raise ValueError(
+                f"algo.begin_id={begin_id} is outside the vocabulary "
+                f"0..{self.layout.vocab_size - 1}; null takes MASK"
+            )
         if not getattr(backbone, "causal", True):
             raise ValueError(
                 f"ar needs a causal backbone, got {type(backbone).__name__} that sees the future; "
@@ -83,7 +94,7 @@ class AR(TokenAlgorithm):
         """Int[B, L]: at each real position the token of the real position before it."""
         latest = torch.where(real, self.position, -1).cummax(dim=1).values
         before = torch.cat([torch.full_like(latest[:, :1], -1), latest[:, :-1]], dim=1)
-        tokens = x.gather(1, before.clamp(min=0)).masked_fill(before < 0, self.layout.mask_id)
+        tokens = x.gather(1, before.clamp(min=0)).masked_fill(before < 0, self.begin_id)
         return torch.where(real, tokens, x)
 
     def size_sigma(self, real: Tensor) -> Tensor | None:
@@ -128,7 +139,7 @@ class PrefixReader:
         before = self.columns[max(self.num_read - 1, 0) : k]
         tokens = x[:, before]
         if self.num_read == 0:
-            begin = torch.full_like(x[:, :1], layout.mask_id)
+            begin = torch.full_like(x[:, :1], self.algorithm.begin_id)
             tokens = torch.cat([x[:, self.given], begin, tokens], dim=1)
         self.num_read = k + 1
         given = {**self.conditions, "cache": self.cache}

@@ -54,7 +54,8 @@ def load(
     Args:
         path: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
             ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging
-            Face Hub.
+            Face Hub; a checkpoint of other code, ``mdlm:PATH``, ``sedd:PATH``, ``duo:PATH`` or
+            ``ar:PATH``.
         ema: the averaged weights (default) or the last training weights, which only a ``.ckpt``
             has.
         device: where its weights lie.

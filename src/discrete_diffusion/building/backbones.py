@@ -138,6 +138,12 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     options["vocab_size"] = vocab_size
     options["causal"] = section(config, "algo").get("causal_attention", False)
     options["pad_id"] = build_layout(section(config, "data")).pad_id
+    timed = section(config, "algo").get("time_conditioning", True)
+    if timed and not options.get("adaln", True):
+        raise ValueError(
+            "model.adaln=false makes a network that reads no noise level; set "
+            "algo.time_conditioning=false"
+        )
     if (num := _components(config)) > 1:
         return DiTMixture(components=num, **options)
     return DiT(**options)

@@ -8,6 +8,7 @@ from discrete_diffusion.checkpoints.contents import (
     read_checkpoint,
     read_contents,
 )
+from discrete_diffusion.checkpoints.exporting import export_onnx
 from discrete_diffusion.checkpoints.files import (
     INFO_KEY,
     LAST,
@@ -22,6 +23,7 @@ from discrete_diffusion.checkpoints.initialising import (
     other_meanings,
     read_starting_weights,
 )
+from discrete_diffusion.checkpoints.original_exporting import export_original
 from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
 from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
 
@@ -36,6 +38,8 @@ __all__ = [
     "check_resumable",
     "checkpoint_file",
     "checkpoint_info",
+    "export_onnx",
+    "export_original",
     "info_with_digest",
     "initialise",
     "other_meanings",

@@ -9,7 +9,7 @@ Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, ca
 ``plugins``            what others registered of it, see ``plugged_in``; absent if nothing
 ``vocabulary``         what ids or numbers mean, see ``Domain.vocabulary``
 ``size_counts``        training samples of each size
-``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on
+``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on; null if unknown
 ``step``               optimiser steps taken
 ``scheduled_steps``    optimiser steps after which the run was to end; null without an end
 ``machine``            what the last bits depend on: threads, processes, device, torch
@@ -40,6 +40,7 @@ from discrete_diffusion.checkpoints.files import (
     read_training_file,
     read_weights_file,
 )
+from discrete_diffusion.checkpoints.original import OriginalModel, read_original
 from discrete_diffusion.checkpoints.plugged_in import (
     missing_plugin,
     modules_note,
@@ -49,6 +50,7 @@ from discrete_diffusion.checkpoints.plugged_in import (
 )
 from discrete_diffusion.config.files import renamed_settings
 from discrete_diffusion.domains import domain_of
+from discrete_diffusion.hub.original import original_checkpoint
 from discrete_diffusion.runtime.version import __version__
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ _CONFIG_KEYS = ("data", "algo", "model", "noise", "forward_process")
 
 
 def checkpoint_info(
-    config: Mapping[str, Any], size_counts: list[int], *, data_fingerprint: str
+    config: Mapping[str, Any], size_counts: list[int], *, data_fingerprint: str | None
 ) -> dict[str, Any]:
     """The part of the info known before training: plain containers, so that no pickle is needed."""
     return {
@@ -139,11 +141,14 @@ class Contents:
 
 def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     """Read a ``.ckpt`` or a ``.safetensors``, once its info is known to be ours, readable by this
-    version, unchanged, and of the same vocabulary. ``of_folder``: the file of a run folder that is
-    read, see ``checkpoint_file``. Nothing that the file names is imported, see ``plugged_in``.
+    version, unchanged, and of the same vocabulary; or, of ``mdlm:PATH`` and such, a checkpoint of
+    other code (``original``). ``of_folder``: the file of a run folder that is read, see
+    ``checkpoint_file``. Nothing that the file names is imported, see ``plugged_in``.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence otherwise.
     """
+    if (original := original_checkpoint(path)) is not None:
+        return _contents_of_original(read_original(original))
     path, state = checkpoint_file(path, of_folder), None
     if is_weights_file(path):
         info, weights = read_weights_file(path)
@@ -155,6 +160,16 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     if isinstance(config.get("sampling"), Mapping):
         info = {**info, "config": {**config, "sampling": renamed_settings(config["sampling"])}}
     return Contents(path, info, weights, state)
+
+
+def _contents_of_original(found: OriginalModel) -> Contents:
+    sizes = [0] * found.length + [1]
+    info = checkpoint_info(found.config, sizes, data_fingerprint=None)
+    info |= {"step": found.step, "scheduled_steps": None, "machine": {}}
+    weights = {f"backbone.{name}": value for name, value in found.weights.items()}
+    trained = {f"algorithm.backbone.{name}": value for name, value in found.trained.items()}
+    state = {"current_model_state": trained}
+    return Contents(found.path, with_new_digest(info, weights), weights, state)
 
 
 def remembered_modules(path: str | Path) -> list[str]:
@@ -175,15 +190,15 @@ class Checkpoint:
 
     ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
     ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
-    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on. ``path``: of the
-    file that was read, ``info``: all that it says of itself.
+    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on, None if that is
+    not known. ``path``: of the file that was read, ``info``: all that it says of itself.
     """
 
     algorithm: Any
     config: DictConfig
     size_counts: list[int]
     step: int
-    data_fingerprint: str
+    data_fingerprint: str | None
     path: Path
     info: dict[str, Any]
 

@@ -35,7 +35,7 @@ INFO_KEY = "discrete_diffusion"
 _WEIGHTS_PREFIX = "algorithm."
 """The algorithm's parameters inside the Lightning module."""
 
-_DAMAGE = (
+DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, SafetensorError),
     *(RuntimeError, EOFError, LookupError, TypeError, AttributeError, ValueError),
     *(AssertionError, OverflowError, ImportError, MemoryError, OSError),
@@ -97,9 +97,9 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     _check_is_file(path)
     try:
-        _check_zip(path)
+        check_zip(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         if isinstance(error, pickle.UnpicklingError) and any(w in str(error) for w in _WANTS_CODE):
             raise ValueError(
                 f"{path} is refused: its pickle would run code, which no checkpoint of "
@@ -121,7 +121,7 @@ def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         info = json.loads(metadata[INFO_KEY]) if INFO_KEY in metadata else None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
     return info, weights
 
@@ -149,8 +149,8 @@ def _check_is_file(path: Path) -> None:
         raise ValueError(f"{path} is not a readable checkpoint: it is empty")
 
 
-def _check_zip(path: Path) -> None:
-    """Raise one of ``_DAMAGE`` unless the zip is as torch writes it, without compression, which
+def check_zip(path: Path) -> None:
+    """Raise one of ``DAMAGE`` unless the zip is as torch writes it, without compression, which
     could unpack to any size, and its checksums hold."""
     with path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":  # torch would go on to read a bare pickle

@@ -79,7 +79,7 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: About) -> st
         "```python\nfrom discrete_diffusion import load\n\n"
         f'model = load("{about.name}")\nsamples = model.sample(16)\n```',
         "## Data",
-        f"Fingerprint `{info['data_fingerprint']}`:",
+        f"Fingerprint `{info['data_fingerprint'] or 'unknown'}`:",
         f"```yaml\n{_yaml(config['data'])}```",
         "## Recipe",
         *([] if about.recipe is None else [f"```\n{about.recipe}\n```"]),

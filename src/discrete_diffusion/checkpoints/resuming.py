@@ -35,6 +35,10 @@ _UNSET = {
     "algo.condition_dropout": 0.0,
     "algo.weighting": "velocity",
     "model.fact_dropout": 0.3,
+    "model.bias": True,
+    "model.activation": "gelu",
+    "model.sigma_input": "share",
+    "model.adaln": True,
 }
 """Meaning of an absent or null key: to Lightning, and in runs from before the key existed."""
 

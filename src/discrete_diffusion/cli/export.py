@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMATS = ("onnx",)
+FORMATS = {"onnx": "network.onnx", "mdlm": "mdlm.ckpt"}
+"""Formats, and the file that each writes where ``out`` is null."""
 
 
 def run(config: DictConfig) -> None:
     """Write ``out``, and compare it with the network that it was made of."""
-    out = Path(str(config.out))
+    check_name("format", str(config.format), FORMATS)
+    out = Path(str(config.out or FORMATS[str(config.format)]))
     if config.checkpoint is None:
         config.checkpoint = boxed_model()
-    check_name("format", str(config.format), FORMATS)
     check_model("checkpoint", config.checkpoint)
     with claimed_file("out", out):
         _export(config, out)
@@ -33,13 +34,13 @@ def run(config: DictConfig) -> None:
 def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")
-    from discrete_diffusion.checkpoints.contents import read_checkpoint
-    from discrete_diffusion.checkpoints.exporting import export_onnx
+    from discrete_diffusion.checkpoints import export_onnx, export_original, read_checkpoint
 
     found = read_checkpoint(str(config.checkpoint), ema=config.ema)
     with progress.task("exporting the network"):
-        gap = export_onnx(found.algorithm, found.info["vocabulary"], out)
-    logger.info(
-        "%s: %.1f MB; forward(x_t, sigma) -> logits, within %.0e of this network's",
-        *(out, out.stat().st_size / 1e6, gap),
-    )
+        if config.format == "mdlm":
+            what = export_original(found.algorithm, found.info["config"], out, step=found.step)
+        else:
+            gap = export_onnx(found.algorithm, found.info["vocabulary"], out)
+            what = f"forward(x_t, sigma) -> logits, within {gap:.0e} of this network's"
+    logger.info("%s: %.1f MB; %s", out, out.stat().st_size / 1e6, what)

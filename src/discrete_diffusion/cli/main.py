@@ -40,7 +40,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion sample  checkpoint=RUN given=FILE   complete diagrams, fill rows, summarise
   discrete-diffusion evaluate checkpoint=RUN | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
-  discrete-diffusion export  checkpoint=RUN format=onnx   the network, for other runtimes
+  discrete-diffusion export  checkpoint=RUN format=onnx | mdlm   the network, for other code
   discrete-diffusion data    describe | check | convert | cache   look at plans and the cache
   discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
   discrete-diffusion brief   check FILE        what a brief asks of floor plans, if it can be met

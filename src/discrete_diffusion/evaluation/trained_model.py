@@ -61,7 +61,7 @@ class TrainedModel:
     domain: KindOfData
     size_counts: list[int]
     step: int
-    data_fingerprint: str
+    data_fingerprint: str | None
     sampler: Any
     sampling: dict[str, Any]
     device: str

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.hub.original import original_checkpoint
 from discrete_diffusion.runtime import progress
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -54,7 +55,9 @@ def is_published(name: str | Path) -> bool:
 def check_model(key: str, name: str | Path | None) -> None:
     """``FileNotFoundError`` naming the ``key`` of a config unless there is a file or folder of that
     name or it may be a published model; null passes."""
-    if name is not None and not Path(name).exists() and not is_published(name):
+    if name is not None and (original := original_checkpoint(name)) is not None:
+        original.check_exists(key)
+    elif name is not None and not Path(name).exists() and not is_published(name):
         raise FileNotFoundError(f"{key}={name}: {_missing(Path(name))}")
 
 

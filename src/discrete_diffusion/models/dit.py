@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.models.blocks.attention import LayerCache, RotaryEmbedding
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
@@ -18,6 +21,11 @@ from discrete_diffusion.models.blocks.transformer import (
     process_t,
     zero_linear,
 )
+
+SIGMA_INPUTS = ("share", "sigma")
+LARGEST_SIGMA = -math.log(1e-3)
+"""Noise level up to which networks that embed sigma itself were trained: the log-linear schedule of
+MDLM, SEDD and Duo ends at alpha = 1e-3."""
 
 
 class DiT(nn.Module):
@@ -33,6 +41,11 @@ class DiT(nn.Module):
     ``tie_word_embeddings``: the head shares the embedding's weights; otherwise it starts at 0.
     ``pad_id``: an id that is neither attended nor predicted; None if there is no such id.
     ``cond_dim``: width of c; None means ``hidden_size``.
+    ``bias``: the norms and the projections of the attention have one. ``activation``: of the
+    perceptrons, ``gelu`` or ``gelu_tanh``.
+    ``sigma_input``: what is embedded, the corrupted ``share``, 1 - exp(-sigma), or ``sigma``
+    itself, at most ``LARGEST_SIGMA``.
+    ``adaln``: False leaves c out: plain pre-norm blocks, which read no noise level.
     """
 
     def __init__(
@@ -50,29 +63,40 @@ class DiT(nn.Module):
         causal: bool = False,
         tie_word_embeddings: bool = False,
         pad_id: int | None = None,
+        bias: bool = True,
+        activation: str = "gelu",
+        sigma_input: str = "share",
+        adaln: bool = True,
     ) -> None:
         super().__init__()
         cond_dim = hidden_size if cond_dim is None else cond_dim
+        check_name("model.sigma_input", sigma_input, SIGMA_INPUTS)
         if pad_id is not None and not 0 <= pad_id < vocab_size:
             raise ValueError(f"pad_id={pad_id} is outside the vocabulary 0..{vocab_size - 1}")
-        self.pad_id, self.causal = pad_id, causal
+        self.pad_id, self.causal, self.sigma_input = pad_id, causal, sigma_input
         self.token_embedding = nn.Embedding(vocab_size, hidden_size)
-        self.timestep_embedder = TimestepEmbedder(
-            cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
+        self.timestep_embedder = (
+            TimestepEmbedder(
+                cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
+            )
+            if adaln
+            else None
         )
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(
                 hidden_size,
                 n_heads,
-                cond_dim,
+                cond_dim if adaln else None,
                 mlp_ratio=mlp_ratio,
                 dropout=dropout,
                 causal=causal,
+                bias=bias,
+                activation=activation,
             )
             for _ in range(n_blocks)
         )
         self.rotary = RotaryEmbedding(d_model=hidden_size, n_heads=n_heads)
-        self.final = AdaLNFinal(hidden_size, cond_dim)
+        self.final = AdaLNFinal(hidden_size, cond_dim if adaln else None, bias=bias)
         self.head = zero_linear(hidden_size, vocab_size)
         if tie_word_embeddings:
             # Small, or the first logits would have the scale of sqrt(hidden_size).
@@ -141,16 +165,23 @@ class DiT(nn.Module):
             positions = positions.repeat(2)
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = self.rotary(positions)
-        times = distinct_time(
-            process_t(corrupted_share(sigma), x_t.shape[0], x_t.device)
-        )  # (B or 1,)
-        c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
+        c = self._condition(sigma, x_t)
         for k, block in enumerate(self.blocks):
             if mask is not None and context is not None and k == len(self.blocks) - 1:
                 num_queries = num_columns  # nothing reads what becomes of the clean columns
                 mask = mask[:, :, :num_queries]
             x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
         return self.final(x, c)
+
+    def _condition(self, sigma: Tensor | None, x_t: Tensor) -> Tensor | None:
+        """c, Float[B or 1, cond_dim]; None without adaLN."""
+        if self.timestep_embedder is None:
+            return None
+        level = corrupted_share(sigma)
+        if self.sigma_input == "sigma" and sigma is not None:
+            level = sigma.clamp(max=LARGEST_SIGMA)
+        times = distinct_time(process_t(level, x_t.shape[0], x_t.device))  # (B or 1,)
+        return F.silu(self.timestep_embedder(times))
 
     def scatter(self, logits: Tensor, packing: ColumnPacking) -> Tensor:
         """Logits of the columns kept at their places, none for PAD: (B, K, V) -> (B, L, V)."""

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 
+from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.runtime.given_objects import GivenObjects
@@ -45,6 +46,15 @@ def test_blanks_are_tokens_and_what_follows_is_free(text, expected):
 def test_a_blank_is_one_byte_where_tokens_are_bytes():
     (found,) = read_prompts(GivenObjects("prompt", ("ä[MASK]b",)), BYTES, 6).values()
     assert found.tolist() == [*"ä".encode(), UNKNOWN, ord("b"), UNKNOWN, UNKNOWN]
+
+
+def test_ids_stand_with_spaces_between():
+    ids = IdVocabulary(12, 11)
+    (found,) = read_prompts(GivenObjects("prompt", ("10 [MASK] 7 ____",)), ids, 8).values()
+    assert found.tolist() == [10, UNKNOWN, 7, *[UNKNOWN] * 5]
+    for text, named in {"10 x": "'x'", "10 12": "12", "11": "11"}.items():
+        with pytest.raises(ValueError, match=named):
+            read_prompts(GivenObjects("prompt", (text,)), ids, 8)
 
 
 def test_lines_of_text_and_of_json(tmp_path):

@@ -191,6 +191,6 @@ def test_tiny_shakespeare(real_data):
 
 def test_the_example_of_the_page_on_text_runs(capsys):
     page = (Path(__file__).parents[3] / "docs" / "text.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    *_, block = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     exec(compile(block, "docs/text.md", "exec"), {})
     assert "train" in capsys.readouterr().out

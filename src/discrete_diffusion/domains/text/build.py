@@ -10,6 +10,7 @@ import numpy as np
 from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
+from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 from discrete_diffusion.layout.token_layout import sequence_layout
 
@@ -23,12 +24,14 @@ def complete_text(config: DictConfig) -> None:
     """Write what the text decides into ``config``: ``characters`` (those of the training text, all
     of a file that is split here) and ``vocab_size``, ``mask_id``, ``pad_id``.
 
+    Of ``tokens: ids``, MASK is the last id where nothing else is given, and there is no PAD.
     With them the config is enough to rebuild the layout and to read samples, without the text.
     Characters that are given stay. Raises ``ValueError`` for ids that are not those of the text.
     """
     if config.tokens == "characters" and config.characters is None:
-        vocabulary = TextVocabulary.of_text(_training_text(config).text)
-        config.characters = vocabulary.characters
+        config.characters = TextVocabulary.of_text(_training_text(config).text).characters
+    if config.tokens == "ids" and config.vocab_size is None:
+        config.vocab_size = IdVocabulary.of_file(_path_of_ids(config)).vocab_size
     vocabulary = vocabulary_of(config)
     for key in ("vocab_size", "mask_id", "pad_id"):
         value = getattr(vocabulary, key)
@@ -45,22 +48,17 @@ def build_text(config: DictConfig) -> TextDataset:
     """
     vocabulary, layout = vocabulary_of(config), sequence_layout(config)
     if config.train_path is None:
-        text = _training_text(config)
-        source = text.name
-        if config.path is None:
-            logger.warning("no data.path: a smoke test on %s", text.name)
-            source = f"smoke test: {text.name}"
-        whole = vocabulary.encode(text)
+        source, whole = _whole(config, vocabulary)
         shares = shares_of(len(whole), config.split)
         ids = {split: whole[share] for split, share in shares.items()}
-        names = {split: f"the {split} share of {text.name}" for split in SPLITS}
+        names = {split: f"the {split} share of {source}" for split in SPLITS}
         fix = "more text, a smaller data.length or another data.split"
     else:
         _training_path(config)
         paths = {split: config[f"{split}_path"] for split in SPLITS}
         names = {split: str(path) for split, path in paths.items() if path is not None}
         source = ", ".join(names.values())
-        ids = {split: vocabulary.encode(read_text(path)) for split, path in names.items()}
+        ids = {split: vocabulary.read(path) for split, path in names.items()}
         ids.setdefault("test", np.zeros(0, np.int64))
         fix = "more text or a smaller data.length"
     for split, found in ids.items():
@@ -79,19 +77,40 @@ def build_test_text(config: DictConfig) -> TextDataset:
     not know, which names file and line.
     """
     vocabulary, layout = vocabulary_of(config), sequence_layout(config)
-    text, nothing = read_text(config.path), np.zeros(0, np.int64)
-    ids = vocabulary.encode(
-        text,
-        known="those that the model was trained on",
-        remedy="replace such characters, or train a model with data.tokens=bytes",
-    )
+    name, nothing = str(config.path), np.zeros(0, np.int64)
+    if isinstance(vocabulary, IdVocabulary):
+        ids = vocabulary.read(name)
+    else:
+        ids = vocabulary.encode(
+            read_text(name),
+            known="those that the model was trained on",
+            remedy="replace such characters, or train a model with data.tokens=bytes",
+        )
     if len(ids) < layout.length:
         raise ValueError(
-            f"{text.name} is {len(ids):,} {config.tokens}, less than one window of "
+            f"{name} is {len(ids):,} {config.tokens}, less than one window of "
             f"{layout.length}, which the model was trained on; give more text"
         )
     splits = {"train": nothing, "val": nothing, "test": ids}
-    return TextDataset(splits, vocabulary, layout=layout, source=text.name)
+    return TextDataset(splits, vocabulary, layout=layout, source=name)
+
+
+def _whole(config: DictConfig, vocabulary: TextVocabulary | IdVocabulary) -> tuple[str, np.ndarray]:
+    """Name and ids of the file that is split here, or of the embedded text."""
+    if isinstance(vocabulary, IdVocabulary):
+        path = _path_of_ids(config)
+        return path, vocabulary.read(path)
+    text = _training_text(config)
+    if config.path is not None:
+        return text.name, vocabulary.encode(text)
+    logger.warning("no data.path: a smoke test on %s", text.name)
+    return f"smoke test: {text.name}", vocabulary.encode(text)
+
+
+def _path_of_ids(config: DictConfig) -> str:
+    if (path := _training_path(config)) is None:
+        raise ValueError("data.tokens=ids reads a file of ids; give data.path=FILE.npy")
+    return path
 
 
 def _training_text(config: DictConfig) -> TextSource:

@@ -12,6 +12,7 @@ from einops import rearrange
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
+from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.layout.token_layout import TokenLayout, sequence_positions
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 class TextDataset(TokenDataset):
     """Contiguous windows of ``length`` tokens that do not overlap; the last one of a split is
-    filled up with PAD.
+    filled up with PAD, or, of ids, which have none, left out.
 
     A window is modelled by itself: no context of the one before it.
 
@@ -34,7 +35,7 @@ class TextDataset(TokenDataset):
     def __init__(
         self,
         ids: dict[str, np.ndarray],
-        vocabulary: TextVocabulary,
+        vocabulary: TextVocabulary | IdVocabulary,
         *,
         layout: TokenLayout,
         source: str,
@@ -45,8 +46,11 @@ class TextDataset(TokenDataset):
         self.num_characters = {name: self._count_characters(ids[name]) for name in SPLITS}
 
     def _windows(self, ids: np.ndarray) -> Examples:
-        """Int64[N] -> x0 Int64[ceil(N / L), L]."""
+        """Int64[N] -> x0 Int64[M, L], M = ceil(N / L), or floor(N / L) without PAD."""
         length = self.layout.length
+        if self.vocabulary.pad_id is None:
+            x0 = torch.from_numpy(ids[: len(ids) // length * length].reshape(-1, length))
+            return Examples(x0, torch.ones_like(x0, dtype=torch.bool))
         num = math.ceil(len(ids) / length) * length
         x0 = torch.full((num,), self.vocabulary.pad_id)
         x0[: len(ids)] = torch.from_numpy(ids)
@@ -55,7 +59,7 @@ class TextDataset(TokenDataset):
 
     def _count_characters(self, ids: np.ndarray) -> int:
         """A character of several bytes counts where its first byte is."""
-        if self.vocabulary.characters is not None:
+        if self.vocabulary.unit != "bytes":
             return len(ids)
         return int(np.count_nonzero((ids & 0xC0) != 0x80))
 
@@ -68,20 +72,25 @@ class TextDataset(TokenDataset):
             bits per token = nats per token / ln 2
             bits per character = bits per token * tokens / characters
 
-        A window is modelled without the text before it.
+        A window is modelled without the text before it. Of ids, bits per token alone.
         """
         tokens, characters = self.num_tokens[split], self.num_characters[split]
         bits = bound.per_token / math.log(2)
         per_sample_error = bound.standard_error / bound.per_sample  # relative
+        if self.vocabulary.unit == "ids":
+            error = bits * per_sample_error
+            return {"bits_per_token": bits, "bits_per_token_standard_error": error}
         out = {
             "bits_per_character": bits * tokens / characters,
             "bits_per_character_standard_error": bits * tokens / characters * per_sample_error,
         }
-        if self.vocabulary.characters is None:
+        if self.vocabulary.unit == "bytes":
             out["bits_per_byte"] = bits
         return out
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
+        if self.vocabulary.unit == "ids":
+            return "bits per token", math.log(2) * num_tokens
         characters = self.num_characters[split] / self.num_tokens[split]
         return "bits per character", math.log(2) * num_tokens * characters
 
@@ -95,9 +104,9 @@ class TextDataset(TokenDataset):
         return self.vocabulary.decode(self.splits[split].x0)
 
     def summary(self) -> str:
-        what = "bytes" if self.vocabulary.characters is None else "characters"
+        what = self.vocabulary.unit
         parts = ", ".join(f"{self.num_tokens[name]:,} {name}" for name in SPLITS)
         return (
             f"{self.source}: {parts} {what} in windows of {self.layout.length}; "
-            f"{self.vocabulary.mask_id} distinct ids"
+            f"{int(self.layout.num_legal[0])} distinct ids"
         )

@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import Any
 
 _WORD = re.compile(r"\w+")
+
+
+def frequency_distance(p: Counter[Any], q: Counter[Any]) -> float:
+    """Total variation between the frequencies of two counts; NaN if either is empty."""
+    if not p or not q:
+        return float("nan")
+    total_p, total_q = p.total(), q.total()
+    return sum(abs(p[c] / total_p - q[c] / total_q) for c in sorted(p.keys() | q.keys())) / 2
 
 
 def character_distance(samples: Sequence[str], reference: Sequence[str]) -> float:
@@ -14,11 +23,7 @@ def character_distance(samples: Sequence[str], reference: Sequence[str]) -> floa
 
     TV = 1/2 sum_c |p(c) - q(c)|; NaN if either holds no character.
     """
-    p, q = Counter("".join(samples)), Counter("".join(reference))
-    if not p or not q:
-        return float("nan")
-    total_p, total_q = p.total(), q.total()
-    return sum(abs(p[c] / total_p - q[c] / total_q) for c in sorted(p.keys() | q.keys())) / 2
+    return frequency_distance(Counter("".join(samples)), Counter("".join(reference)))
 
 
 def words_of(texts: Sequence[str]) -> list[str]:

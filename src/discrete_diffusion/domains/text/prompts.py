@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.data.text_files import TextSource, read_text, suffix_of
+from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 
@@ -23,12 +24,13 @@ _BLANK = re.compile(r"\[MASK\]|_{4,}")
 
 
 def read_prompts(
-    given: str | GivenObjects, vocabulary: TextVocabulary, num_tokens: int
+    given: str | GivenObjects, vocabulary: TextVocabulary | IdVocabulary, num_tokens: int
 ) -> dict[int, Tensor]:
     """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
 
-    A line is a text, in a ``.jsonl`` file JSON text or an object with a ``text``. Raises
-    ``ValueError`` naming file and line for one that is empty, too long or has unknown characters.
+    A line is a text, in a ``.jsonl`` file JSON text or an object with a ``text``; of a model
+    without tokenizer its ids, with spaces between. Raises ``ValueError`` naming file and line for one that
+    is empty, too long or has unknown characters.
     """
     found = {}
     for number, text in _texts(given):
@@ -53,10 +55,12 @@ def _parts(text: str) -> list[str]:
     return re.split(rf"({_BLANK.pattern})", text)
 
 
-def _ids(part: str, place: str, vocabulary: TextVocabulary) -> Tensor:
+def _ids(part: str, place: str, vocabulary: TextVocabulary | IdVocabulary) -> Tensor:
     """Int64[N] of a part."""
     if _BLANK.fullmatch(part):
         return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)
+    if isinstance(vocabulary, IdVocabulary):
+        return torch.from_numpy(vocabulary.of_text(part, place))
     return torch.from_numpy(
         vocabulary.encode(
             TextSource(place, part),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,12 @@ from torch import Tensor
 
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.metrics import character_distance, share_known, words_of
+from discrete_diffusion.domains.text.metrics import (
+    character_distance,
+    frequency_distance,
+    share_known,
+    words_of,
+)
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
@@ -48,9 +54,14 @@ class TextReport(TokenReport):
 
     def measure(self, samples: Tensor) -> dict[str, float]:
         """``character_tv`` to the held-out windows, and ``words_in_training``, the share of words
-        that training has, of the samples and of the windows themselves; none without either."""
-        if len(samples) == 0 or len(self.data.splits[self.split]) == 0:
+        that training has, of the samples and of the windows themselves; of ids ``token_tv``, that
+        of their frequencies; none without either."""
+        windows = self.data.splits[self.split].x0
+        if len(samples) == 0 or len(windows) == 0:
             return {}
+        if self.data.vocabulary.unit == "ids":
+            counts = (Counter(tokens.flatten().tolist()) for tokens in (samples, windows))
+            return {"token_tv": frequency_distance(*counts)}
         texts = self.data.vocabulary.decode(samples)
         return {
             "character_tv": character_distance(texts, self._reference),
@@ -60,18 +71,19 @@ class TextReport(TokenReport):
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):
-            write_texts(folder / SAMPLE_TEXTS, self.data.vocabulary.decode(samples))
+            write_texts(folder / SAMPLE_TEXTS, self.data.vocabulary.lines(samples))
 
     def plot(self, samples: Tensor, path: Path) -> None:
         if len(samples):
-            first = self.data.vocabulary.decode(samples[:_SHOWN])
+            first = self.data.vocabulary.lines(samples[:_SHOWN])
             write_texts(path.with_suffix(".txt"), first)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         return {"text": self.data.source, **super().findings(bound, samples)}
 
     def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:
-        return [f"{metrics['bits_per_character']:.3f} bits per character"]
+        unit = "token" if self.data.vocabulary.unit == "ids" else "character"
+        return [f"{metrics[f'bits_per_{unit}']:.3f} bits per {unit}"]
 
 
 def write_texts(path: Path, texts: Sequence[str]) -> None:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
-from discrete_diffusion.domains.text.vocabulary import vocabulary_of
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh
 from discrete_diffusion.runtime.atomic_files import write_text
@@ -31,12 +32,15 @@ NUM_SAMPLES, COMPLETIONS = 64, 4
 """If ``num_samples`` or ``completions`` does not say."""
 
 
-def encode_texts(data: Mapping[str, Any], texts: Sequence[str]) -> Tensor:
-    """Int[M, L]: texts of at most a window each, shorter ones with PAD behind them.
+def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
+    """Int[M, L]: texts of at most a window each, shorter ones with PAD behind them; of ids, rows
+    of L.
 
     Raises ``ValueError``, naming the text, for a longer one, an unknown character and, of bytes,
     for what ``decode`` puts in the place of bytes that are no text."""
     vocabulary, length = vocabulary_of(data), int(data["length"])
+    if isinstance(vocabulary, IdVocabulary):
+        return vocabulary.rows(texts, length)
     tokens = torch.full((len(texts), length), vocabulary.pad_id)
     for k, text in enumerate(texts):
         if vocabulary.characters is None and "\ufffd" in text:
@@ -55,19 +59,19 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[str]) -> Tensor:
 
 
 def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """``num_samples`` texts, of ``num_tokens`` tokens if that is given; written as
-    ``samples.txt``."""
-    vocabulary = vocabulary_of(trained.data_config)
+    """``num_samples`` texts, of ids lists of them, of ``num_tokens`` tokens if that is given;
+    written as ``samples.txt``."""
+    vocabulary = _vocabulary(trained)
     size = _num_tokens(request, trained)
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
-        return numbered_texts(vocabulary.decode(output.x0), rows.tolist())
+        return numbered_texts(vocabulary.lines(output.x0), rows.tolist())
 
     with trained.sharing() as shard:
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
         model = trained.on(shard, numbered)
         drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=size)
-    texts = vocabulary.decode(drawn.tokens)
+    texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
@@ -75,28 +79,29 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
         what = counted(len(texts), "sample")
         return SavedSamples(drawn.facts, f"{what} in {drawn.seconds:.1f} s; {path}")
 
-    return Samples(texts, write)
+    return Samples(vocabulary.samples(drawn.tokens), write)
 
 
 def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """``completions`` of every line of ``given``, or ``num_samples`` of ``prompt``; written
     likewise, each with the number of its line."""
-    vocabulary = vocabulary_of(trained.data_config)
+    vocabulary = _vocabulary(trained)
     length = int(trained.data_config["length"])
     num_tokens = _num_tokens(request, trained) or length
     given, each = request.given, request.completions or COMPLETIONS
     if given is None:
         given, each = GivenObjects("prompt", (request.prompt,)), request.num_samples or COMPLETIONS
     prompts = read_prompts(given, vocabulary, num_tokens)
-    partial = torch.full((len(prompts) * each, length), vocabulary.pad_id)
+    partial = torch.full((len(prompts) * each, length), UNKNOWN)
     partial[:, :num_tokens] = torch.stack([*prompts.values()]).repeat_interleave(each, dim=0)
-    real = partial != vocabulary.pad_id
+    sizes = torch.full((len(partial),), num_tokens)
+    real = trained.domain.real_positions(trained.data_config, sizes)
     lines = [line for line in prompts for _ in range(each)]
     finished: list[int] = []
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
         finished.extend(rows.tolist())
-        return numbered_texts(vocabulary.decode(output.x0), rows.tolist(), lines)
+        return numbered_texts(vocabulary.lines(output.x0), rows.tolist(), lines)
 
     with trained.sharing() as shard:
         model = trained.on(shard, numbered)
@@ -105,7 +110,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     reasons = trained.approximations(real=real, known=real & (partial != UNKNOWN))
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
-    texts = vocabulary.decode(drawn.tokens)
+    texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
@@ -115,15 +120,27 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
         what = f"{counted(len(texts), 'completion')} of {counted(len(prompts), 'text')}"
         return SavedSamples(facts, f"{what} in {drawn.seconds:.1f} s; {path}")
 
-    return Samples(texts, write)
+    return Samples(vocabulary.samples(drawn.tokens), write)
 
 
 def _num_tokens(request: SampleRequest, trained: TrainedModel) -> int | None:
     """``num_tokens``; ``ValueError`` for more than a window has."""
     length, asked = int(trained.data_config["length"]), request.num_tokens
+    if asked is not None and asked < length and vocabulary_of(trained.data_config).pad_id is None:
+        raise ValueError(
+            f"num_tokens={asked}: {trained.path} has no PAD behind shorter samples; leave it out, "
+            f"which samples {length} tokens"
+        )
     if asked is not None and asked > length:
         raise ValueError(
             f"num_tokens={asked}: {trained.path} was trained on windows of data.length={length}; "
             "ask for fewer"
         )
     return None if asked is None else int(asked)
+
+
+def _vocabulary(trained: TrainedModel) -> TextVocabulary | IdVocabulary:
+    vocabulary = vocabulary_of(trained.data_config)
+    if vocabulary.unit == "ids":
+        logger.info("the model has no tokenizer: its samples are ids")
+    return vocabulary

@@ -1,19 +1,21 @@
-"""Vocabulary of text: ids of characters or bytes, then MASK, then PAD."""
+"""Vocabulary of text: ids of characters or bytes, then MASK, then PAD; or ids alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.data.text_files import TextSource, read_text
+from discrete_diffusion.domains.text.ids import IdVocabulary
 
-TOKENS = ("characters", "bytes")
+TOKENS = ("characters", "bytes", "ids")
 _NUM_CODE_POINTS = 0x110000
 _MAX_NAMED = 5
 """Unknown characters that are named."""
@@ -44,6 +46,11 @@ class TextVocabulary:
         return cls("".join(map(chr, codes.tolist())).replace("${", "{$"))
 
     @property
+    def unit(self) -> str:
+        """``characters`` or ``bytes``, what a token is."""
+        return "bytes" if self.characters is None else "characters"
+
+    @property
     def mask_id(self) -> int:
         return 256 if self.characters is None else len(self.characters)
 
@@ -54,6 +61,10 @@ class TextVocabulary:
     @property
     def vocab_size(self) -> int:
         return self.mask_id + 2
+
+    def read(self, path: str | Path) -> np.ndarray:
+        """Int64[N], the ids of a text file; errors of ``read_text`` and ``encode``."""
+        return self.encode(read_text(path))
 
     def encode(
         self,
@@ -89,6 +100,9 @@ class TextVocabulary:
             return [content.decode("utf-8", errors="replace") for content in contents]
         return ["".join(map(self.characters.__getitem__, row.tolist())) for row in rows]
 
+    samples = lines = decode
+    """Tokens as ``load(...).sample`` returns them, and as files have them: text."""
+
     @cached_property
     def _id_of_code_point(self) -> np.ndarray:
         """Int64[0x110000], -1 for a character that is not in the vocabulary."""
@@ -98,7 +112,7 @@ class TextVocabulary:
         return table
 
 
-def vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary:
+def vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary | IdVocabulary:
     """The vocabulary that a completed ``config.data`` states.
 
     Raises ``ValueError`` for an unknown ``tokens``, or for characters that were not filled in yet.
@@ -108,6 +122,13 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary:
         raise ValueError(unknown_name("kind of token", tokens, TOKENS))
     if tokens == "bytes":
         return TextVocabulary(None)
+    if tokens == "ids":
+        num, mask_id = data_config.get("vocab_size"), data_config.get("mask_id")
+        if num is None:
+            raise ValueError(
+                "data.vocab_size is not set; complete_data(config) reads it off a file"
+            )
+        return IdVocabulary(int(num), int(num) - 1 if mask_id is None else int(mask_id))
     if data_config.get("characters") is None:
         raise ValueError("data.characters is not set; complete_data(config) reads it off the text")
     return TextVocabulary(str(data_config["characters"]))

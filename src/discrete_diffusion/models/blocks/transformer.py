@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import check_divides
 from discrete_diffusion.models.blocks.attention import (
     LayerCache,
@@ -24,16 +26,18 @@ _Module = TypeVar("_Module", bound=nn.Module)
 class MultiHeadSelfAttention(nn.Module):
     """softmax(q k^T / sqrt(d)) v over H heads, with one fused projection for q, k and v.
 
-    ``causal``: position l sees positions <= l only.
+    ``causal``: position l sees positions <= l only. ``bias``: the projections have one.
     Raises ``ValueError`` if ``n_heads`` does not divide ``d_model``.
     """
 
-    def __init__(self, d_model: int, n_heads: int, *, causal: bool = False) -> None:
+    def __init__(
+        self, d_model: int, n_heads: int, *, causal: bool = False, bias: bool = True
+    ) -> None:
         super().__init__()
         check_divides(n_heads, d_model, f"d_model={d_model}")
         self.n_heads, self.causal = n_heads, causal
-        self.qkv = nn.Linear(d_model, 3 * d_model)
-        self.out = nn.Linear(d_model, d_model)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.out = nn.Linear(d_model, d_model, bias=bias)
 
     def forward(
         self,
@@ -113,14 +117,22 @@ def hidden_width(d_model: int, mlp_ratio: float) -> int:
     return hidden
 
 
-class MLP(nn.Module):
-    """Linear(GELU(Linear(x))), the exact GELU, hidden width ``mlp_ratio * d_model``."""
+ACTIVATIONS = {"gelu": "none", "gelu_tanh": "tanh"}
+"""GELU of a perceptron, exact or approximated by tanh, with PyTorch's name of the approximation."""
 
-    def __init__(self, d_model: int, mlp_ratio: float = 4) -> None:
+
+class MLP(nn.Module):
+    """Linear(GELU(Linear(x))), hidden width ``mlp_ratio * d_model``.
+
+    ``activation``: one of ``ACTIVATIONS``; ``ValueError`` for another.
+    """
+
+    def __init__(self, d_model: int, mlp_ratio: float = 4, *, activation: str = "gelu") -> None:
         super().__init__()
         hidden = hidden_width(d_model, mlp_ratio)
         self.up = nn.Linear(d_model, hidden)
-        self.activation = nn.GELU()
+        check_name("model.activation", activation, ACTIVATIONS)
+        self.activation = nn.GELU(approximate=ACTIVATIONS[activation])
         self.down = nn.Linear(hidden, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -184,39 +196,50 @@ class AdaLNZeroBlock(nn.Module):
     The linear layer starts at 0, so the block starts as the identity.
 
     ``norm_affine``: both norms have a scale and a shift of their own, beside those made of c.
+    ``bias``: the norms have that shift, and the projections of the attention one.
+    ``activation``: of the perceptron. ``cond_dim`` None: a plain pre-norm block, without c.
     """
 
     def __init__(
         self,
         d_model: int,
         n_heads: int,
-        cond_dim: int,
+        cond_dim: int | None,
         *,
         mlp_ratio: float = 4,
         dropout: float = 0.1,
         causal: bool = False,
         norm_affine: bool = True,
         norm_eps: float = 1e-5,
+        bias: bool = True,
+        activation: str = "gelu",
     ) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
-        self.attention = MultiHeadSelfAttention(d_model, n_heads, causal=causal)
-        self.norm2 = nn.LayerNorm(d_model, eps=norm_eps, elementwise_affine=norm_affine)
-        self.mlp = MLP(d_model, mlp_ratio)
+        norm = partial(
+            nn.LayerNorm, d_model, eps=norm_eps, elementwise_affine=norm_affine, bias=bias
+        )
+        self.norm1 = norm()
+        self.attention = MultiHeadSelfAttention(d_model, n_heads, causal=causal, bias=bias)
+        self.norm2 = norm()
+        self.mlp = MLP(d_model, mlp_ratio, activation=activation)
         self.dropout = nn.Dropout(dropout)
-        self.modulation = zero_linear(cond_dim, 6 * d_model)
+        self.modulation = None if cond_dim is None else zero_linear(cond_dim, 6 * d_model)
 
     def forward(
         self,
         x: Tensor,
-        c: Tensor,
+        c: Tensor | None,
         mask: Tensor | None = None,
         rotary: tuple[Tensor, Tensor] | None = None,
         cache: LayerCache | None = None,
         num_queries: int | None = None,
     ) -> Tensor:
         """x (B, L, D), c (B or 1, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns,
-        None for all L; the rest as in the attention."""
+        None for all L; the rest as in the attention. A plain block reads no c."""
+        if self.modulation is None:
+            branch = self.attention(self.norm1(x), mask, rotary, cache, num_queries)
+            x = x[:, :num_queries] + self.dropout(branch)
+            return x + self.dropout(self.mlp(self.norm2(x)))
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
@@ -228,15 +251,20 @@ class AdaLNZeroBlock(nn.Module):
 
 
 class AdaLNFinal(nn.Module):
-    """modulate(norm(x), Linear(c)), the linear layer starting at 0; no residual, so no gate."""
+    """modulate(norm(x), Linear(c)), the linear layer starting at 0; no residual, so no gate.
 
-    def __init__(self, d_model: int, cond_dim: int) -> None:
+    ``bias``: the norm has a shift of its own. ``cond_dim`` None: the norm alone, without c.
+    """
+
+    def __init__(self, d_model: int, cond_dim: int | None, *, bias: bool = True) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
-        self.modulation = zero_linear(cond_dim, 2 * d_model)
+        self.norm = nn.LayerNorm(d_model, bias=bias)
+        self.modulation = None if cond_dim is None else zero_linear(cond_dim, 2 * d_model)
 
-    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+    def forward(self, x: Tensor, c: Tensor | None) -> Tensor:
         """x (B, L, D), c (B or 1, cond_dim) -> (B, L, D)."""
+        if self.modulation is None:
+            return self.norm(x)
         shift, scale = self.modulation(c).unsqueeze(1).chunk(2, dim=-1)
         return modulate(self.norm(x), shift, scale)
 
