@@ -29,8 +29,8 @@ def read_prompts(
     """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
 
     A line is a text, in a ``.jsonl`` file JSON text or an object with a ``text``; of a model
-    without tokenizer its ids, with spaces between. Raises ``ValueError`` naming file and line for one that
-    is empty, too long or has unknown characters.
+    without tokenizer its ids, with spaces between. Raises ``ValueError`` naming file and line for
+    one that is empty, too long or has unknown characters.
     """
     found = {}
     for number, text in _texts(given):
