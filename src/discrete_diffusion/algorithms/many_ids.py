@@ -7,7 +7,7 @@ V = 50,000. Here only positions that count go through the head, a chunk at a tim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,19 +23,7 @@ every position counts, on a CPU, with states of width 128; at 128 ids it takes a
 AT_ONCE = 2**23
 """Logits of a chunk, 32 MiB in float32: half and twice as many take as long, an eighth longer."""
 
-
 _Logits = TypeVar("_Logits", bound=Callable[..., Tensor])
-
-
-class StatesBackbone(Protocol):
-    """A backbone that can leave out its last layer: ``forward(x_t, sigma, states=True)`` returns
-    the last states, Float[B, L, D], and ``head(states)`` is what it returns without ``states``, at
-    legal ids."""
-
-    head: nn.Linear
-
-    def forward(self, x_t: Tensor, sigma: Tensor | None = None, *, states: bool = False) -> Tensor:
-        """Logits Float[B, L, V], or with ``states`` the last states, Float[B, L, D]."""
 
 
 def passes_states(logits: _Logits) -> _Logits:
@@ -47,7 +35,9 @@ def passes_states(logits: _Logits) -> _Logits:
 
 
 def head_of(backbone: nn.Module, call: BackboneCall, vocab_size: int) -> nn.Linear | None:
-    """The last layer of a ``StatesBackbone`` for many ids; None of another."""
+    """The last layer, for many ids, of a backbone that can leave it out: with ``states=True`` its
+    ``forward`` returns the last states, Float[B, L, D], and ``head(states)`` is what it returns
+    without, at legal ids. None of another backbone."""
     head = getattr(backbone, "head", None)
     offers = "states" in call.conditions and isinstance(head, nn.Linear)
     return head if offers and vocab_size >= MANY_IDS else None
@@ -127,8 +117,7 @@ class _NLL(torch.autograd.Function):
             slope = slope.to(ctx.dtype)
             by_states[part] = slope @ factor
             _add_product(by_weight, slope.t(), states[part].to(ctx.dtype))
-        by_bias_or_none = None if bias is None else by_bias.to(bias)
-        return by_states, by_weight.to(weight), by_bias_or_none, None
+        return by_states, by_weight.to(weight), None if bias is None else by_bias.to(bias), None
 
 
 def _chunks(
@@ -137,18 +126,14 @@ def _chunks(
     """Rows, and their logits Float32[n, V] with illegal ids at log 0, which the next overwrite."""
     num, size = len(states), max(1, AT_ONCE // len(weight))
     states, factor = states.to(dtype), weight.to(dtype).t()
-    offset = None if bias is None else bias.to(dtype)
+    offset = states.new_zeros(1) if bias is None else bias.to(dtype)
     buffer = states.new_empty(min(size, num), len(weight))
     for start in range(0, num, size):
         part = slice(start, min(start + size, num))
         logits = buffer[: part.stop - start]
-        if offset is None:
-            torch.mm(states[part], factor, out=logits)
-        else:
-            torch.addmm(offset, states[part], factor, out=logits)
+        torch.addmm(offset, states[part], factor, out=logits)
         illegal = targets.support[targets.position[part]].logical_not_()
-        logits = logits.float()
-        yield part, logits.masked_fill_(illegal, neg_inf(logits.dtype))
+        yield part, logits.float().masked_fill_(illegal, neg_inf(torch.float32))
 
 
 def _product_type(weight: Tensor) -> torch.dtype:

@@ -283,7 +283,7 @@ class TokenAlgorithm(Algorithm):
     ) -> Tensor:
         """``cross_entropy`` of ``denoise``, without the logits of positions that do not count.
 
-        With a ``StatesBackbone`` and a large vocabulary no tensor Float[B, L, V] is made.
+        Of many ids, with a backbone that gives its states, no tensor Float[B, L, V] is made.
 
         Args:
             x_t: Int[B, L], noisy ids.
