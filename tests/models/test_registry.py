@@ -118,12 +118,16 @@ def test_name_check_imports_nothing_heavy():
             "model preset 'dit_small' fits dit, not 'bd-denoiser'; "
             "presets that fit: bd_tiny, bd_small, bd_base",
         ),
-        ("dit", "bd_small", "presets that fit: dit_tiny, dit_mini, dit_small"),
+        (
+            "dit",
+            "bd_small",
+            "presets that fit: dit_tiny, dit_mini, dit_small, dit_base, dit_medium",
+        ),
         ("bd-denoiser", None, r"'bd-denoiser' needs model\.d_model; presets that fit: bd_tiny"),
         (
             "dit",
             None,
-            r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, dit_mini, dit_small",
+            r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, .*, dit_medium",
         ),
         ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_ti"),
         ("get-region", "dit_tiny", "fits dit, not 'get-region'; presets that fit: get_region_tiny"),

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.many_ids import passes_states
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -74,9 +75,10 @@ class AR(TokenAlgorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         no_time = torch.zeros(len(batch), device=batch.x0.device)
-        log_p = self.denoise(batch.x0, no_time, batch.real, batch.conditions)
-        return self.output(self.cross_entropy(log_p, batch).sum(dim=1), batch)
+        nll = self.nll(batch.x0, no_time, batch, batch.conditions)
+        return self.output(nll.sum(dim=1), batch)
 
+    @passes_states
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, Corruption, sample_blocks, sample_masks
+from discrete_diffusion.algorithms.many_ids import passes_states
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import are_whole_numbers, check_whole_number
@@ -147,8 +148,8 @@ class BD3LM(TokenAlgorithm):
         conditions = self.teacher_forcing(batch)
         if not all_at_once:
             masked, conditions = self._one_block(masked, batch, generator), batch.conditions
-        log_d0 = self.denoise(masked.xt, masked.t, batch.real, conditions)
-        nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
+        nll = self.nll(masked.xt, masked.t, batch, conditions, masked.weight > 0)
+        nelbo = masked.weight.to(nll.dtype) * nll  # (B, L)
         return self.output(nelbo.sum(dim=1), batch)
 
     def _one_block(
@@ -161,6 +162,7 @@ class BD3LM(TokenAlgorithm):
         xt = self._in_turn(masked.xt, batch.x0, batch.real, block)
         return Corruption(xt, t, masked.weight * own * num.unsqueeze(1))
 
+    @passes_states
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:

@@ -66,6 +66,6 @@ class MDLM(TokenAlgorithm):
             The loss, and the NELBO of each sample in nats.
         """
         masked = sample_masks(draw or self.draw, self.process, batch, generator)
-        log_d0 = self.denoise(masked.xt, masked.t, batch.real, batch.conditions)
-        nelbo = masked.weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
+        nll = self.nll(masked.xt, masked.t, batch, batch.conditions, masked.weight > 0)
+        nelbo = masked.weight.to(nll.dtype) * nll  # (B, L)
         return self.output(nelbo.sum(dim=1), batch)

@@ -84,8 +84,9 @@ class MELD(MDLM):
         race = run_race(exponents, self.layout.mask_id, batch, generator)
         through = self.gradient == "straight_through"
         t, weight = (race.t.detach(), race.weight.detach()) if through else (race.t, race.weight)
-        log_d0 = self.denoise(race.xt, t, batch.real, batch.conditions)
-        terms = weight.to(log_d0.dtype) * self.cross_entropy(log_d0, batch)  # (B, L)
+        hidden = race.xt == self.layout.mask_id
+        nll = self.nll(race.xt, t, batch, batch.conditions, hidden)
+        terms = weight.to(nll.dtype) * nll  # (B, L)
         nelbo, num_real = terms.sum(dim=1), batch.real.sum(dim=1)  # (B,)
         if through:
             log_density = exponents.log() + exponents * t.log().unsqueeze(1)  # of T_l at t, + log t

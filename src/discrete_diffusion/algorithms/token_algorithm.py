@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm, AlgorithmOptions
+from discrete_diffusion.algorithms.many_ids import head_of, nll_of_states, passes_states
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, nucleus, temper
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.layout.token_layout import TokenLayout
@@ -117,6 +118,7 @@ class TokenAlgorithm(Algorithm):
         """
         return (*x_t.shape, self.layout.vocab_size)
 
+    @passes_states
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
@@ -270,6 +272,38 @@ class TokenAlgorithm(Algorithm):
         """
         log_p = log_d0.gather(-1, batch.x0.unsqueeze(-1)).squeeze(-1)
         return -log_p.masked_fill(~batch.real, 0.0)
+
+    def nll(
+        self,
+        x_t: Tensor,
+        t: Tensor,
+        batch: Batch,
+        conditions: Conditions | None = None,
+        counted: Tensor | None = None,
+    ) -> Tensor:
+        """``cross_entropy`` of ``denoise``, without the logits of positions that do not count.
+
+        Of many ids, with a backbone that gives its states, no tensor Float[B, L, V] is made.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            batch: clean data.
+            conditions: conditions by name, or None.
+            counted: Bool[B, L], positions that count; None: all that are real.
+
+        Returns:
+            Float[B, L], nats; 0 where ``real`` or ``counted`` is False.
+        """
+        counted = batch.real if counted is None else batch.real & counted
+        head = None
+        if type(self).denoise is TokenAlgorithm.denoise and hasattr(self.logits, "passes_states"):
+            head = head_of(self.backbone, self.call, self.layout.vocab_size)
+        if head is None:
+            log_d0 = self.denoise(x_t, t, batch.real, conditions)
+            return self.cross_entropy(log_d0, batch).masked_fill(~counted, 0.0)
+        states = self.logits(x_t, t, batch.real, {**(conditions or {}), "states": True})
+        return nll_of_states(head, states, batch.x0, counted, self.layout.support)
 
     def output(self, nelbo: Tensor, batch: Batch, loss: Tensor | None = None) -> LossOutput:
         """Result of ``loss`` from an estimate of the NELBO.

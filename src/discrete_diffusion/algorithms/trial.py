@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from types import TracebackType
 
 import torch
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.leaks import ProbedCall, check_leaks
+from discrete_diffusion.algorithms.leaks import TOLERANCE, ProbedCall, check_leaks, filled
+from discrete_diffusion.algorithms.many_ids import head_of
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.models.calling import described
@@ -42,12 +44,14 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     asked: list[ProbedCall] = []
 
     def watched(x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None) -> Tensor:
-        call = ProbedCall(algorithm, x_t, sigma, algorithm.accepted(conditions))
+        given = algorithm.accepted(conditions)
+        wants_states = given.pop("states", False)
+        call = ProbedCall(algorithm, x_t, sigma, given)
         with _Noting():
             output = call.answer()
         _check_output(algorithm, call, output, batch)
         asked.append(call)
-        return output.float()
+        return _states(call) if wants_states else output.float()
 
     generator = make_generator(0)
     with undisturbed(algorithm):
@@ -59,6 +63,37 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             del algorithm.apply_backbone
         if asked and isinstance(algorithm, TokenAlgorithm):
             check_leaks(asked[0], batch.real, causal or "causal" in algorithm.backbone_needs)
+
+
+def _states(call: ProbedCall) -> Tensor:
+    """Last states, whose head must give the logits; parameters that are all 0 hold random numbers
+    meanwhile."""
+    algorithm = call.algorithm
+    assert isinstance(algorithm, TokenAlgorithm)
+    head = head_of(algorithm.backbone, algorithm.call, algorithm.layout.vocab_size)
+    assert head is not None
+    asked = replace(call, conditions={**call.conditions, "states": True})
+    with filled(algorithm.backbone):
+        logits = call.logits()
+        torch.manual_seed(0)
+        states = asked.answer()
+        expected = (*call.x_t.shape, head.in_features)
+        if states.shape != expected:
+            raise ValueError(
+                f"{described(algorithm.backbone)} returned states of shape {tuple(states.shape)}; "
+                f"expected {expected} (samples, positions, inputs of head)"
+            )
+        found = head(states).float()
+        found = found.masked_fill(~algorithm.layout.support, 0.0)
+        where = algorithm.layout.is_real(call.x_t)
+        difference = (found - logits)[where].abs().max()
+    if not difference <= TOLERANCE * logits.abs().max():
+        raise ValueError(
+            f"head(states) of {described(algorithm.backbone)} differs from its logits by up to "
+            f"{float(difference):.3g}; return with states=True what head is applied to, or leave "
+            "the argument states out"
+        )
+    return asked.answer().float()
 
 
 @contextmanager

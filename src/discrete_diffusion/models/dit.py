@@ -112,6 +112,7 @@ class DiT(nn.Module):
         context: Tensor | None = None,
         cache: KeyValueCache | None = None,
         packing: ColumnPacking | None = None,
+        states: bool = False,
     ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V].
 
@@ -124,11 +125,12 @@ class DiT(nn.Module):
         gives the logits of every block at once that x_t with clean earlier blocks gives for one.
         ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
         ``packing``: which columns hold PAD, if it is known already.
+        ``states``: return what ``head`` makes the logits of, Float[B, L, D].
         """
         self._check(x_t, group_idxs, context, cache)
         packing = self.packed(x_t, packing, whole=cache is not None)
         x = self.features(x_t, sigma, packing, group_idxs=group_idxs, context=context, cache=cache)
-        return self.scatter(self.head(x), packing)
+        return packing.unpack(x) if states else self.scatter(self.head(x), packing)
 
     def packed(
         self, x_t: Tensor, packing: ColumnPacking | None, *, whole: bool = False

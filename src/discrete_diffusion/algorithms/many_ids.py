@@ -1,0 +1,152 @@
+"""-log D of clean tokens from a network's last states, where the vocabulary has many ids.
+
+The logits of all positions, Float[B, L, V], and what a softmax keeps of them, take gigabytes at
+V = 50,000. Here only positions that count go through the head, a chunk at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.models.calling import BackboneCall
+
+MANY_IDS = 512
+"""Fewest ids of a vocabulary for which this is done: from there on it takes less time even where
+every position counts, on a CPU, with states of width 128; at 128 ids it takes as much."""
+
+AT_ONCE = 2**23
+"""Logits of a chunk, 32 MiB in float32: half and twice as many take as long, an eighth longer."""
+
+_Logits = TypeVar("_Logits", bound=Callable[..., Tensor])
+
+
+def passes_states(logits: _Logits) -> _Logits:
+    """Mark a method ``logits`` that returns what the backbone gives for each position unchanged, so
+    that it returns states under the condition ``states``. One that overrides it counts as unmarked.
+    """
+    logits.passes_states = True  # type: ignore[attr-defined]
+    return logits
+
+
+def head_of(backbone: nn.Module, call: BackboneCall, vocab_size: int) -> nn.Linear | None:
+    """The last layer, for many ids, of a backbone that can leave it out: with ``states=True`` its
+    ``forward`` returns the last states, Float[B, L, D], and ``head(states)`` is what it returns
+    without, at legal ids. None of another backbone."""
+    head = getattr(backbone, "head", None)
+    offers = "states" in call.conditions and isinstance(head, nn.Linear)
+    return head if offers and vocab_size >= MANY_IDS else None
+
+
+def nll_of_states(
+    head: nn.Linear, states: Tensor, x0: Tensor, counted: Tensor, support: Tensor
+) -> Tensor:
+    """-log D_l(x0_l) where ``counted``, 0 elsewhere: Float32[B, L], nats.
+
+        D_l = softmax of head(states_l) over the legal ids of position l
+
+    On the CPU the other positions are left out. Elsewhere their number would have to be read back,
+    so all are computed.
+
+    ``states``: Float[B, L, D]. ``x0``: Int[B, L]. ``counted``: Bool[B, L]. ``support``:
+    Bool[L, V], the legal ids.
+    """
+    rows = torch.arange(counted.numel(), device=counted.device)
+    if counted.device.type == "cpu":
+        rows = rows[counted.flatten()]
+    found: Tensor = _NLL.apply(
+        states.flatten(0, 1).index_select(0, rows),
+        head.weight,
+        head.bias,
+        _Targets(x0.flatten()[rows], rows % x0.shape[1], support),
+    )
+    nll = found.new_zeros(counted.numel()).index_copy(0, rows, found)
+    return nll.view_as(x0).masked_fill(~counted, 0.0)
+
+
+class _Targets(NamedTuple):
+    """Ids Int[N] that stand at ``position`` Int[N], and what is legal there, Bool[L, V]."""
+
+    ids: Tensor
+    position: Tensor
+    support: Tensor
+
+
+class _NLL(torch.autograd.Function):
+    """log Z - y(x0) of logits y = W h + b, Z the sum of exp(y) over legal ids, in chunks of rows.
+
+    The backward pass computes the logits of a chunk again. With g the gradient by a row's result,
+    that by y is g (D - [id = x0]). Products are taken in the type of autocast, if it is on; what
+    follows, and the sums over rows, in float32 at least.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets
+    ) -> Tensor:
+        ctx.dtype, ctx.targets = _product_type(weight), targets
+        log_total = states.new_empty(len(states), dtype=torch.float32)
+        nll = torch.empty_like(log_total)
+        for part, logits in _chunks(states, weight, bias, targets, ctx.dtype):
+            at_x0 = logits.gather(1, targets.ids[part, None]).squeeze(1)
+            top = logits.amax(dim=1, keepdim=True)
+            total = logits.sub_(top).exp_().sum(dim=1)
+            log_total[part] = total.log() + top.squeeze(1)
+            nll[part] = log_total[part] - at_x0
+        ctx.save_for_backward(states, weight, bias, log_total)
+        return nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight, bias, log_total = ctx.saved_tensors
+        targets, factor = ctx.targets, weight.to(ctx.dtype)
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        by_states, by_weight = torch.empty_like(states), torch.zeros_like(weight, dtype=wide)
+        by_bias = by_weight.new_zeros(len(weight))
+        for part, logits in _chunks(states, weight, bias, targets, ctx.dtype):
+            g = grad[part, None]
+            slope = logits.sub_(log_total[part, None]).exp_().mul_(g)
+            slope.scatter_add_(1, targets.ids[part, None], -g.to(slope))
+            by_bias += slope.sum(dim=0)
+            slope = slope.to(ctx.dtype)
+            by_states[part] = slope @ factor
+            _add_product(by_weight, slope.t(), states[part].to(ctx.dtype))
+        return by_states, by_weight.to(weight), None if bias is None else by_bias.to(bias), None
+
+
+def _chunks(
+    states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets, dtype: torch.dtype
+) -> Iterator[tuple[slice, Tensor]]:
+    """Rows, and their logits Float32[n, V] with illegal ids at log 0, which the next overwrite."""
+    num, size = len(states), max(1, AT_ONCE // len(weight))
+    states, factor = states.to(dtype), weight.to(dtype).t()
+    offset = states.new_zeros(1) if bias is None else bias.to(dtype)
+    buffer = states.new_empty(min(size, num), len(weight))
+    for start in range(0, num, size):
+        part = slice(start, min(start + size, num))
+        logits = buffer[: part.stop - start]
+        torch.addmm(offset, states[part], factor, out=logits)
+        illegal = targets.support[targets.position[part]].logical_not_()
+        yield part, logits.float().masked_fill_(illegal, neg_inf(torch.float32))
+
+
+def _product_type(weight: Tensor) -> torch.dtype:
+    """The type that a linear layer computes in, here and now."""
+    kind = weight.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return weight.dtype
+
+
+def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add left @ right in place, whatever the types."""
+    if into.dtype == left.dtype:
+        into.addmm_(left, right)
+    else:
+        into += left @ right
