@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,10 @@ from discrete_diffusion.models import compiling
 from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.training import EMA, DiffusionModule
+from discrete_diffusion.training.ema import MovingAverage
+from discrete_diffusion.training.optimizers import build_optimizer
 from discrete_diffusion.types import Batch
+from no_read_back import META, WAITS, Unread
 
 TINY = ("model=bd_tiny", "data.num_plans=60", "data.batch_size=16")
 DIT = ("algo.backbone=dit", "model=dit_tiny")
@@ -51,30 +55,55 @@ def silent_trainer(folder: Path, **options) -> Trainer:
     )
 
 
+@pytest.mark.parametrize("wait", WAITS)
+def test_what_waits_for_a_device_raises_on_meta(wait):
+    with Unread(), pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+        WAITS[wait](torch.zeros(3, device=META))
+    WAITS["cpu"](torch.zeros(3))  # the host's own values are free to read
+
+
 @pytest.mark.parametrize(
     "words",
     [
         *(("algo=" + name,) for name in ("mdlm", "udlm", "sedd", "gidd", "marginal", "d3pm")),
-        ("algo=meld",),
+        *(("algo=" + name,) for name in ("matrix", "meld", "distill")),
+        ("algo=distill", "algo.components=1", "algo.draw=exact"),
+        ("algo=d3pm", "forward_process=uniform"),
         *(("algo=" + name, *DIT) for name in ("mdlm", "ar", "bd3lm")),
         REGIONS,
         (*REGIONS, "algo.objective=ddpm"),
         (*REGIONS, "algo.t_source=random", "algo.mask_rate=0.5"),
     ],
 )
-def test_a_step_reads_nothing_back_from_its_device(words):
-    """On the meta device there is nothing to read: ``.item()``, ``.tolist()``, ``nonzero`` raise.
-    The first step may measure what is the same in all of them."""
+def test_a_step_reads_nothing_back_from_its_device(words, monkeypatch):
+    """Loss, gradient, the check that both are finite, clipping, the fused step and the average, on
+    the meta device (``no_read_back``). The first step may measure what is the same in all."""
     module, on_host = module_of(*words)
     module.algorithm.loss(on_host, make_generator(0))
     batch = module.on_before_batch_transfer(on_host, 0).to("meta")
-    module.algorithm.to("meta")
-    output = module.algorithm.loss(batch, make_generator(0))
-    output.loss.backward()
-    assert output.loss.device.type == "meta"
-    assert all(p.grad is not None for p in module.algorithm.parameters() if p.requires_grad)
-    with pytest.raises((RuntimeError, NotImplementedError)):  # what the packing is for
-        module.algorithm.loss(replace(on_host, conditions={}).to("meta"), make_generator(0))
+    module.to("meta").trainer = trainer = Trainer(accelerator="cpu", logger=False)
+    average = MovingAverage(module, device=META, decay=0.9)
+    fused_on = import_module("torch.optim.optimizer"), "_get_fused_kernels_supported_devices"
+    monkeypatch.setattr(*fused_on, lambda: ["meta"])
+    optimizer = build_optimizer(module.algorithm, module.optimizer_options, fused=True)
+    for step in range(2):
+        optimizer.zero_grad()
+        with Unread():
+            output = module.algorithm.loss(batch, make_generator(step))
+            loss = module.skipped_steps.spread_failure(output.loss)
+            loss.backward()
+        assert loss.device.type == "meta"
+        assert all(p.grad is not None for p in module.algorithm.parameters() if p.requires_grad)
+        with Unread():
+            module.skipped_steps.on_before_optimizer_step(trainer, module, optimizer)
+            module.configure_gradient_clipping(optimizer, 1.0, "norm")
+            optimizer.step()
+            average.update_parameters(module)
+    assert optimizer.found_inf.device.type == "meta"
+    assert {state["exp_avg"].device.type for state in optimizer.state.values()} == {"meta"}
+    if "packing" in batch.conditions:  # what it is for
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            module.algorithm.loss(replace(on_host, conditions={}).to("meta"), make_generator(0))
 
 
 @pytest.mark.parametrize("words", [(), DIT])

@@ -171,9 +171,11 @@ class Unmasking(TokenSampler):
         one reveals, Int[B] on the host, or None where the device decides it. Here that decides the
         number of calls, too, and the host reads after each of them whether it was the last.
         """
-        left = int(block.num.max()) if block.num is not None and len(block.num) else 0
-        while left and bool((draft.masked & block.free).any()):
+        most = int(block.num.max()) if block.num is not None and len(block.num) else 0
+        for call in range(1, most + 1):
             yield None
+            if call < most and not bool((draft.masked & block.free).any()):
+                return
 
     def _choose(
         self, draft: Draft, log_d0: Tensor, wide_d0: Tensor, here: Tensor, num: Tensor
