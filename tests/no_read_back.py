@@ -29,7 +29,15 @@ class WaitsForDevice(RuntimeError):
 
 
 class Unread(TorchDispatchMode):
-    """Refuses the waits that the meta device does not refuse by itself."""
+    """Refuses the waits that the meta device does not refuse by itself.
+
+    ``answer``: what a number that is read has for its value, so that code which waits on purpose
+    runs on; None refuses. ``num_read`` counts them.
+    """
+
+    def __init__(self, answer: bool | None = None) -> None:
+        super().__init__()
+        self.answer, self.num_read = answer, 0
 
     def __torch_dispatch__(
         self,
@@ -39,6 +47,9 @@ class Unread(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
+        if func is _ATEN._local_scalar_dense.default and args[0].is_meta and self.answer is not None:
+            self.num_read += 1
+            return self.answer
         if func in _ASSIGNMENTS:
             self._refuse_masks(*args)
         if func is _ATEN._to_copy.default and not given.get("non_blocking", False):

@@ -119,6 +119,15 @@ def test_one_call_is_an_unbiased_draw_of_the_whole():
         assert nearest.bincount(minlength=num).tolist() == [8, 8, 8]
 
 
+def test_a_mask_chooses_the_tokens_of_a_call_as_their_places_do():
+    """The former where a device would have to be waited for."""
+    batch, algorithm = everything(ToyWorld.make()), student(3, (0, 1, 1))
+    logits = torch.randn(len(batch), 3, LENGTH, VOCAB_SIZE, generator=make_generator(2))
+    now = torch.rand(batch.x0.shape, generator=make_generator(3)) < 0.5
+    by_mask = algorithm._log_p_by_mask(logits, batch.x0, now)
+    torch.testing.assert_close(by_mask, algorithm._log_p(logits, batch.x0, now))
+
+
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 def test_the_network_is_told_the_share_of_real_tokens_that_is_masked(real):
     """In every call of training and of sampling, clamped tokens counted among the real ones."""
