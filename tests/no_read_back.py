@@ -47,7 +47,11 @@ class Unread(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
-        if func is _ATEN._local_scalar_dense.default and args[0].is_meta and self.answer is not None:
+        if (
+            func is _ATEN._local_scalar_dense.default
+            and args[0].is_meta
+            and self.answer is not None
+        ):
             self.num_read += 1
             return self.answer
         if func in _ASSIGNMENTS:

@@ -238,7 +238,7 @@ def test_it_is_built_by_name():
 
 
 def test_squares_that_nothing_needs_change_no_bit(monkeypatch):
-    """Where a device would have to be asked how many it takes, as many are made as it ever could."""
+    """Where a device would have to be asked how many it takes, as many are made as it could."""
     process = own_rates(toy_layout(), LogLinear())
     t = torch.tensor([1e-9, 0.3, 0.9, 1.0], dtype=torch.float64)
     asked = process.log_transition(torch.zeros_like(t), t)

@@ -1,4 +1,4 @@
-"""Samplers on a device that is not the CPU: masks in the place of rows that are dropped, and nothing
+"""Samplers on another device than the CPU: masks in the place of rows that are dropped, and nothing
 read back; the same random numbers where the host knows how many there are, else the same law."""
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def mixed(num: int) -> tuple[Tensor, Tensor]:
 def sampled(
     algorithm: TokenAlgorithm, sampler: str, real: Tensor, clamp: Tensor | None = None, **options
 ) -> SampleOutput:
-    request = {name: options.pop(name) for name in ("support", "keep_trajectory") if name in options}
+    request = {
+        name: options.pop(name) for name in ("support", "keep_trajectory") if name in options
+    }
     steps = None if "tokens_per_call" in options else options.pop("steps", None)
     return build_sampler({"name": sampler, **options}).sample(
         algorithm, real, generator=make_generator(5), clamp=clamp, steps=steps, **request

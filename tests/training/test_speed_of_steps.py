@@ -32,6 +32,11 @@ TINY = ("model=bd_tiny", "data.num_plans=60", "data.batch_size=16")
 DIT = ("algo.backbone=dit", "model=dit_tiny")
 REGIONS = ("algo=masked-features", "data.num_windows=30", "data.batch_size=16")
 
+HAS_COMPILER = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX") or compiling.CPU_COMPILER) is None,
+    reason="there is no C++ compiler here",
+)
+
 
 def module_of(*words: str) -> tuple[DiffusionModule, Batch]:
     """A module and its first batch, not yet on its way to a device."""
@@ -176,10 +181,7 @@ def test_without_a_compiler_one_sentence_says_so(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    shutil.which(os.environ.get("CXX") or compiling.CPU_COMPILER) is None,
-    reason="there is no C++ compiler here",
-)
+@HAS_COMPILER
 @pytest.mark.filterwarnings("ignore")  # torch.compile warns of what it does itself
 def test_a_compiled_network_computes_the_same_under_the_same_names():
     module, batch = module_of("model.n_layers=2")
@@ -190,6 +192,69 @@ def test_a_compiled_network_computes_the_same_under_the_same_names():
     compiled.loss.backward()
     assert list(module.state_dict()) == names
     torch.testing.assert_close(compiled.nelbo, plain.nelbo, rtol=1e-4, atol=1e-4)
+
+
+class Block(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class TwoBlocks(torch.nn.Module):
+    """A backbone of two equal blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block(4, 4) for _ in range(2))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_cuda_graphs_are_plain_compiling_on_the_cpu(monkeypatch, caplog):
+    asked = []
+    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **how: asked.append(how))
+    begun = []
+    monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: begun.append(1))
+    caplog.set_level("INFO")
+    for how in (True, "reduce-overhead"):
+        compile_backbone(backbone := TwoBlocks(), torch.device("cpu"), how)
+        backbone(torch.zeros(2, 4))
+    assert asked == [{"dynamic": True}] * 4
+    assert "compile=true on the CPU" in caplog.text
+    compile_backbone(backbone := TwoBlocks(), torch.device("cuda"), "reduce-overhead")
+    assert asked[4:] == [{"dynamic": False, "mode": "reduce-overhead"}] * 2
+    backbone(torch.zeros(2, 4))  # within a training step, which began before
+    assert not begun
+    with torch.no_grad():
+        backbone(torch.zeros(2, 4))
+    assert begun == [1]
+
+
+@pytest.mark.slow
+@HAS_COMPILER
+@pytest.mark.filterwarnings("ignore")  # torch.compile warns of what it does itself
+def test_shapes_that_come_again_are_not_compiled_again(monkeypatch):
+    """As for a GPU, on which nothing else would differ before its graphs are recorded."""
+    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
+    dynamo = import_module("torch._dynamo")
+    dynamo.reset()
+    torch.manual_seed(0)
+    plain, backbone = TwoBlocks(), TwoBlocks()
+    backbone.load_state_dict(plain.state_dict())
+    compile_backbone(backbone, torch.device("cuda"), "reduce-overhead")
+    graphs = [dynamo.utils.counters["stats"]["unique_graphs"]]
+    for rows in (3, 3, 5, 3, 5):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(backbone(x), plain(x))
+        graphs.append(dynamo.utils.counters["stats"]["unique_graphs"])
+    of_a_shape = graphs[1] - graphs[0]
+    assert of_a_shape > 0
+    assert [graph - graphs[0] for graph in graphs[1:]] == [
+        of_a_shape * kinds for kinds in (1, 1, 2, 2, 2)
+    ]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")

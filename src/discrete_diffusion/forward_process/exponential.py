@@ -82,7 +82,6 @@ class Exponential(nn.Module):
         by_squares = torch.where(q > 0, q.clamp(min=tiny).log(), floor)
         return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
 
-
     def _most(self, halvings: Tensor) -> int:
         """The largest of ``halvings`` Float64[B, C]; of another device than the CPU, which would
         have to be waited for, the largest that there can be."""

@@ -112,8 +112,10 @@ class FirstHitting(TokenSampler):
             draft.record()
 
     def _counts(self, draft: Draft) -> Tensor:
-        """Int[C, B] on the host: how many tokens of each sample each of all C calls reveals. All
-        samples make their last call together."""
+        """How many tokens of each sample each of all C calls reveals, Int[C, B] on the host.
+
+        All samples make their last call together.
+        """
         nums = [num.unsqueeze(1) for _, _, num in draft.blocks if num is not None]
         calls = [number_of_calls(self.tokens_per_call, draft.steps, num) for num in nums]
         left = torch.stack(calls).sum(dim=0)  # (B, 1)

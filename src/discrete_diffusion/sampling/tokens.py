@@ -179,9 +179,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             draft: the samples so far, and the request.
         """
 
-    def reveal(
-        self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None
-    ) -> None:
+    def reveal(self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None) -> None:
         """Sample MASKs from D, independently of each other.
 
         One network call for the samples that have any; none if no sample has. Of a draft that is

@@ -98,8 +98,9 @@ class Unmasking(TokenSampler):
         """Int[R, 1]: how many tokens to reveal, at least 1 where any is left.
 
         ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] of
-        the block, or at all R L places. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
-        how many the block had at first. ``steps``: of the request, or None.
+        the block, or at all R L places. ``order``: Int[R, L], positions by score, those MASKs
+        first. ``num``: Int[R, 1], how many the block had at first. ``steps``: of the request, or
+        None.
         """
 
     def score(

@@ -88,9 +88,7 @@ class RowByRow(FirstHitting):
         ]
         return torch.cat(draws).to(draft.x.device)
 
-    def reveal(
-        self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None
-    ) -> None:
+    def reveal(self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None) -> None:
         super().reveal(draft, where, t, counts)
         self.on_revealed(where, draft.x)
 
