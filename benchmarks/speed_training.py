@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 from torch import Tensor
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from clock import (
@@ -27,11 +28,13 @@ from clock import (
     interleaved,
     peak_of_tensors,
     product_rates,
+    product_rows,
     products,
     rate_cells,
     rate_titles,
     rates,
     shares_of_products,
+    synchronise,
     timed,
 )
 from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
@@ -138,6 +141,7 @@ def throughput(
     low = {v.name for v in variants if v.bfloat16}
     return {
         "product_rate": shares_of_products(rows, each, low, device),
+        "product_rows": product_rows(device),
         "batch_size": plans.batch_size,
         "steps": steps,
         "repeats": repeats,
@@ -180,17 +184,22 @@ def peak_memory(
 def profiles(
     variants: list[Variant], plans: Plans, device: torch.device, *, steps: int, seed: int
 ) -> dict[str, Any]:
-    """Milliseconds of an average step by kind of operation, for each variant; ``device`` a CPU."""
-    rows = []
+    """Milliseconds of an average step by kind of operation, for each variant: of the CPU, or of the
+    kernels that it launches on a GPU."""
+    on_gpu, rows = device.type == "cuda", []
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    clock = "self_device_time_total" if on_gpu else "self_cpu_time_total"
     for variant in variants:
         trainee = Trainee(variant, plans, device, seed)
         batches = trainee.rows(0, steps)
         trainee.train(batches[:2])
-        with profile(activities=[ProfilerActivity.CPU]) as found:
+        with profile(activities=activities) as found:
             trainee.train(batches)
+            synchronise(device)
         spent = dict.fromkeys([*KINDS, REST], 0.0)
         for event in found.key_averages():
-            spent[kind_of(event.key)] += event.self_cpu_time_total / 1e3 / len(batches)
+            if event.device_type == DeviceType.CPU:  # kernels count where they are launched
+                spent[kind_of(event.key)] += getattr(event, clock) / 1e3 / len(batches)
         rows.append({"name": variant.name, "milliseconds": spent})
         print(rows[-1], flush=True)
     return {"steps": steps, "batch_size": plans.batch_size, "rows": rows}
