@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, few_call
+from discrete_diffusion.sampling import build_sampler, draft, few_call, tokens
 from discrete_diffusion.types import Batch
 from toy_algorithms import ZeroBackbone
 from toy_world import (
@@ -87,12 +87,15 @@ def law(algorithm: Distill, world: ToyWorld) -> Tensor:
         return (-algorithm.loss(everything(world), make_generator(0), "exact").nelbo.double()).exp()
 
 
-@pytest.mark.parametrize("once", [True, False], ids=["alike", "each"])
+@pytest.mark.parametrize("how", ["alike", "each", "by masks"])
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 @pytest.mark.parametrize("plan", [(0, 1, 1), (1, 0, 0), (0, 0, 0), (2, 0, 1)])
-def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, once, monkeypatch):
-    """Whether samples that are all alike are computed once or not."""
-    if not once:
+def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, how, monkeypatch):
+    """Whether samples that are all alike are computed once or not, and as on a GPU."""
+    if how == "by masks":
+        for module in (draft, tokens):
+            monkeypatch.setattr(module, "keeps_shapes", lambda device: True)
+    if how == "each":
         monkeypatch.setattr(few_call, "are_alike", lambda *of: False)
     world, algorithm = ToyWorld.make(real), student(3, plan)
     p = law(algorithm, world)

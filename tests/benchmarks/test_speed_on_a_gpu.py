@@ -38,6 +38,7 @@ def test_the_processor_and_the_gpu_are_named(monkeypatch):
 def test_a_gpu_multiplies_large_matrices(monkeypatch):
     monkeypatch.setattr(clock, "_GPU_SIZE", 64)
     with fake_gpu() as calls:
+        assert torch.device("cuda") == CUDA
         assert clock.product_rate(CUDA, torch.float32) > 0
         assert clock.product_rows(CUDA) == 64
     assert calls["synchronize"] >= 2 * clock._PRODUCTS
@@ -91,6 +92,10 @@ def test_quick_runs_every_part_on_a_gpu(tmp_path, monkeypatch):
             speed.main()
         return SimpleNamespace(stdout=said.getvalue())
 
+    def without_triton(device):
+        raise ValueError(f"no compiler for {device.type}")
+
+    monkeypatch.setattr(speed_variants, "check_compiler", without_triton)
     monkeypatch.setattr(speed_training, "Trainer", on_cpu)
     monkeypatch.setattr(speed_training, "profile", profiled)
     monkeypatch.setattr(subprocess, "run", in_this_process)
@@ -107,5 +112,8 @@ def test_quick_runs_every_part_on_a_gpu(tmp_path, monkeypatch):
         assert part["command"] in page
     assert {row["mebibytes"] for row in found["memory"]["found"]["rows"]} == {4}
     assert set(accelerators) == {"cuda"}
+    assert found["training"]["found"]["notes"] == [
+        "torch.compile is left out: no compiler for cuda"
+    ]
     assert calls["synchronize"] > 100
     assert not Path(record.RESULTS, "speed_cuda.json").exists()

@@ -233,6 +233,24 @@ def test_a_sampler_reads_nothing_back(words, sampling, monkeypatch):
     assert len(calls) > 1
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("name", ["first-hitting", "ancestral", "remdm", "margin", "confidence"])
+def test_a_sampler_on_a_gpu_waits_for_nothing(name):
+    """What would block the host is an error there, once sizes are known."""
+    config = complete_data(compose("train", [*TINY, "algo=mdlm"]))
+    algorithm, data = build_algorithm(config).to("cuda").eval(), build_data(config)
+    real = data.splits["train"].real[:8].to("cuda")
+    free = torch.full(real.shape, -1, device="cuda")
+    draft = Draft.start(algorithm, real, free, make_generator(0, device="cuda"))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.no_grad():
+            build_sampler({"name": name}).run(draft)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert not bool((draft.masked & draft.free).any())
+
+
 def test_entropy_bounded_reads_once_a_call_whether_it_was_the_last(monkeypatch):
     draft = on_meta(("algo=mdlm",), monkeypatch)
     begun, calls = draft.begin_call, []
