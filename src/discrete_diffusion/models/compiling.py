@@ -45,7 +45,7 @@ def compile_backbone(backbone: nn.Module, device: torch.device, how: bool | str 
             logger.info("compile=%s is compile=true on the CPU, which has no CUDA graphs", how)
         else:
             options = {"dynamic": False, "mode": how}
-            limits = import_module("torch._dynamo.config")
+            limits: Any = import_module("torch._dynamo.config")
             limits.recompile_limit = max(limits.recompile_limit, _MOST_SHAPES)
             backbone.register_forward_pre_hook(_begin_without_gradients)
     lists = [module for module in backbone.modules() if isinstance(module, nn.ModuleList)]

@@ -159,8 +159,8 @@ class Unmasking(TokenSampler):
             raw_d0 = self.log_d0_of_all(draft, here.any(dim=1), t)  # (B, L, V)
             log_d0, log_kept = self.shaped(raw_d0, support)
             wide_d0 = log_d0 if support is None else self.shaped(raw_d0, None)[0]
-            every = (x.flatten(0, 1) for x in (log_d0, wide_d0))
-            chosen, tokens = self._choose(draft, *every, here, num)
+            cells, wide = log_d0.flatten(0, 1), wide_d0.flatten(0, 1)
+            chosen, tokens = self._choose(draft, cells, wide, here, num)
             if tokens is None:
                 draw.at(chosen, raw_d0, counts)
             else:
