@@ -180,7 +180,9 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             folder=folder,
         )
     if part == "account":
-        return account(lambda level: _in_own_process(given, ["--account-of", level.formats], level))
+        return account(
+            lambda level: _in_own_process(given, ["--account-of", level.formats], level), device
+        )
     if part == "memory":
         return memory(given, device)
     if part == "curves":
@@ -279,9 +281,14 @@ def main() -> None:
         print(json.dumps(found))
         return
     if given.account_of is not None:
-        subjects = speed_account.QUICK if given.quick else speed_account.SUBJECTS
-        formats = given.account_of.split(",")
-        print(json.dumps(account_of(subjects, repeats=given.repeats, formats=formats)))
+        subjects = speed_account.GPU if device.type == "cuda" else speed_account.SUBJECTS
+        found = account_of(
+            speed_account.QUICK if given.quick else subjects,
+            device,
+            repeats=given.repeats,
+            formats=given.account_of.split(","),
+        )
+        print(json.dumps(found))
         return
     chosen, code = given.only.split(","), digest_of_code()
     for part in PARTS:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from clock import product_rate, products, timed
+from clock import product_rate, products, synchronise, timed
 from discrete_diffusion.runtime.precision import multiplies_bfloat16
 from record import markdown_table
 from speed_cost import WORKS, model_of
@@ -61,6 +62,7 @@ SUBJECTS = (
     Subject("bd-denoiser-pair", 64, 8),
     Subject("bd-denoiser-pair", 64, 8, (*_NARROW, "model.n_heads=2", _FEATURES)),
 )
+GPU = tuple(replace(each, batch=16 * each.batch) for each in SUBJECTS)
 QUICK = (Subject("bd-denoiser", 8, 4), Subject("bd-denoiser-pair", 8, 2))
 
 
@@ -74,8 +76,10 @@ class Instructions:
     formats: str
 
 
-def levels() -> list[Instructions]:
-    """All that the processor has, and below that AVX-512 without AMX, and AVX2."""
+def levels(device: torch.device) -> list[Instructions]:
+    """All that the processor has, and below that AVX-512 without AMX, and AVX2; of a GPU all."""
+    if device.type == "cuda":
+        return [Instructions("GPU", {}, "float32,bfloat16")]
     own = torch.backends.cpu.get_cpu_capability()
     formats = "float32,bfloat16" if multiplies_bfloat16() is True else "float32"
     found = [Instructions(f"all ({own})", {}, formats)]
@@ -94,22 +98,23 @@ def _has_amx() -> bool:
     return any("amx" in str(name) and bool(has) for name, has in find().items())
 
 
-def account(measure: Callable[[Instructions], list[Any]]) -> dict[str, Any]:
+def account(measure: Callable[[Instructions], list[Any]], device: torch.device) -> dict[str, Any]:
     """The account under each of ``levels``; ``measure``: ``account_of`` in a process of its own."""
-    rows = [{"instructions": level.name, **row} for level in levels() for row in measure(level)]
-    return {"rows": rows}
+    found = {level.name: measure(level) for level in levels(device)}
+    rows = [{"instructions": name, **row} for name, each in found.items() for row in each]
+    return {"rows": rows, "clock": "CPU-time" if device.type == "cpu" else "time"}
 
 
 def account_of(
-    subjects: Sequence[Subject], *, repeats: int, formats: Sequence[str]
+    subjects: Sequence[Subject], device: torch.device, *, repeats: int, formats: Sequence[str]
 ) -> list[dict[str, Any]]:
     """A row per subject, work and number format, under the instructions of this process."""
     rows = []
     for name in formats:
-        rate = product_rate(torch.device("cpu"), getattr(torch, name))
+        rate = product_rate(device, getattr(torch, name))
         for subject in subjects:
             for work in WORKS:
-                found = _account(subject, work, repeats=repeats, bfloat16=name == "bfloat16")
+                found = _account(Work(subject, work, device, name == "bfloat16"), repeats)
                 share = found.pop("operations") / found["seconds"] / rate
                 about = {"network": subject.name, "nodes": subject.nodes, "batch": subject.batch}
                 about |= {"work": work, "format": name, "product_rate": rate}
@@ -118,43 +123,52 @@ def account_of(
     return rows
 
 
-def _account(subject: Subject, name: str, *, repeats: int, bfloat16: bool) -> dict[str, Any]:
-    work = _work(subject, name, bfloat16)
-    small = Subject(subject.network, ONE_GRAPH, 1, subject.words)
-    seconds = _least(work, repeats)
-    calls = min(_least(_work(small, name, bfloat16), repeats), seconds)
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        for _ in range(repeats):
-            work()
-    spent = dict.fromkeys([*KINDS, REST], 0.0)
-    for event in found.key_averages():
-        spent[kind_of(event.key)] += event.self_cpu_time_total
-    computed = (seconds - calls) / sum(spent.values())
+class Work:
+    """A step or call, one of ``WORKS``, of a subject, to be called."""
+
+    def __init__(self, subject: Subject, name: str, device: torch.device, bfloat16: bool) -> None:
+        self.subject, self.name, self.device, self.bfloat16 = subject, name, device, bfloat16
+        size = (subject.nodes, subject.batch)
+        self.model = model_of(subject.network, *size, device, subject.words)
+
+    def __call__(self) -> int:
+        with precision(self.bfloat16, self.device):
+            WORKS[self.name](self.model)
+        return 1
+
+    def of_one_graph(self) -> Work:
+        one = replace(self.subject, nodes=ONE_GRAPH, batch=1)
+        return Work(one, self.name, self.device, self.bfloat16)
+
+    def seconds(self, repeats: int) -> float:
+        """Of the fastest of ``repeats``: CPU-seconds, or seconds of a GPU."""
+        self()  # caches, allocator
+        spent = [timed(self, self.device) for _ in range(repeats)]
+        return min(each.cpu if self.device.type == "cpu" else each.wall for each in spent)
+
+    def by_kind(self, repeats: int) -> dict[str, float]:
+        """Profiled microseconds by kind of operation; of a GPU those of the kernels."""
+        on_gpu, spent = self.device.type == "cuda", dict.fromkeys([*KINDS, REST], 0.0)
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+        with profile(activities=activities) as found:
+            for _ in range(repeats):
+                self()
+            synchronise(self.device)
+        for event in found.key_averages():
+            if event.device_type == DeviceType.CPU:  # kernels count where they are launched
+                of = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+                spent[kind_of(event.key)] += of
+        return spent
+
+
+def _account(work: Work, repeats: int) -> dict[str, Any]:
+    seconds = work.seconds(repeats)
+    calls = min(work.of_one_graph().seconds(repeats), seconds)
+    spent = work.by_kind(repeats)
+    computed = (seconds - calls) / max(sum(spent.values()), 1e-9)
     shares = {kind: each * computed / seconds for kind, each in spent.items()}
     shares[CALLS] = calls / seconds
     return {"seconds": seconds, "shares": shares, "operations": products(work)}
-
-
-def _work(subject: Subject, name: str, bfloat16: bool) -> Callable[[], None]:
-    words = subject.words
-    model = model_of(subject.network, subject.nodes, subject.batch, torch.device("cpu"), words)
-
-    def work() -> None:
-        with precision(bfloat16, torch.device("cpu")):
-            WORKS[name](model)
-
-    return work
-
-
-def _least(work: Callable[[], None], repeats: int) -> float:
-    """CPU-seconds of the fastest of ``repeats``."""
-    work()  # caches, allocator
-
-    def once() -> int:
-        work()
-        return 1
-
-    return min(timed(once, torch.device("cpu")).cpu for _ in range(repeats))
 
 
 def kind_of(name: str) -> str:
@@ -167,8 +181,8 @@ def account_table(found: Mapping[str, Any]) -> str:
     rates = {(row["instructions"], row["format"]): row["product_rate"] for row in found["rows"]}
     said = ", ".join(f"{rate / 1e9:,.0f} in {name}, {isa}" for (isa, name), rate in rates.items())
     facts = (
-        f"Shares of the CPU-time of a training step and of a network call. *{CALLS}*: what the "
-        "same work takes of one graph of two nodes; the others by PyTorch's profiler. The last "
+        f"Shares of the {found['clock']} of a training step and of a network call. *{CALLS}*: what "
+        "the same work takes of one graph of two nodes; the others by PyTorch's profiler. The last "
         "column is what matrix products alone would take at the rate that square ones reach, over "
         f"what all takes; GFLOP/s: {said}."
     )

@@ -99,8 +99,9 @@ class Model:
         generator = make_generator(COST_STREAM)
         x0 = sample_categorical(layout.uniform_log_probs().expand(len(real), -1, -1), generator)
         x0 = x0.masked_fill(~real, layout.pad_id or 0)
-        self.batch = Batch(x0, real).to(device)
-        self.algorithm = MDLM(backbone, Absorbing(layout, LogLinear())).to(device)
+        self.algorithm = MDLM(backbone, Absorbing(layout, LogLinear()))
+        self.batch = self.algorithm.prepared(Batch(x0, real)).to(device)
+        self.algorithm.to(device)
         self.parameters = list(self.algorithm.parameters())
         self.optimizer = AdamW(self.parameters, fused=True)
         self.generator = make_generator(COST_STREAM, 1, device=device)
@@ -143,7 +144,7 @@ class Model:
         real, layout = self.batch.real, self.algorithm.layout
         x = self.batch.x0.masked_fill(real, layout.mask_id)
         t = torch.ones(len(x), dtype=torch.float64, device=x.device)
-        self.algorithm.denoise(x, t, real)
+        self.algorithm.denoise(x, t, real, self.batch.conditions)
 
     def sample(self, steps: int) -> None:
         """First-hitting sampling in so many calls."""

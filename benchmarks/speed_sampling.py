@@ -23,6 +23,7 @@ from clock import (
     Spent,
     interleaved,
     product_rates,
+    product_rows,
     products,
     rate_cells,
     rate_titles,
@@ -197,6 +198,7 @@ def sampling(
     low = {way.name for way in WAYS if way.bfloat16}
     return {
         "product_rate": shares_of_products(rows, each, low, device),
+        "product_rows": product_rows(device),
         "diagrams": diagrams,
         "repeats": repeats,
         "num_samples": num,
@@ -258,7 +260,13 @@ def students(
         each[way.name] = products(lambda w=way, p=painter, r=real: p.draw(w, r, 1, 0)) / diagrams
     low = {way.name for way in painters if way.bfloat16}
     reached = shares_of_products(rows, each, low, device)
-    return {"product_rate": reached, "diagrams": diagrams, "repeats": repeats, "rows": rows}
+    return {
+        "product_rate": reached,
+        "product_rows": product_rows(device),
+        "diagrams": diagrams,
+        "repeats": repeats,
+        "rows": rows,
+    }
 
 
 def sampling_table(found: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from clock import (
     interleaved,
     peak_of_tensors,
     product_rates,
+    product_rows,
     products,
     rate_cells,
     rate_titles,
@@ -122,6 +123,7 @@ def throughput(
     low = {v.name for v in variants if v.bfloat16}
     return {
         "product_rate": shares_of_products(rows, each, low, device),
+        "product_rows": product_rows(device),
         "batch_size": plans.batch_size,
         "steps": steps,
         "repeats": repeats,

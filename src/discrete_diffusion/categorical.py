@@ -63,7 +63,12 @@ def uniform_draws(
     """Uniform Float64 numbers in [0, 1), made where the generator lives, then moved to
     ``device``."""
     draws = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
-    return draws if device is None else draws.to(device)
+    return draws if device is None else sent(draws, device)
+
+
+def sent(x: Tensor, device: torch.device | str) -> Tensor:
+    """x on ``device``; what the host sends to another device it does not wait for."""
+    return x.to(device, non_blocking=x.device.type == "cpu")
 
 
 def sample_categorical(log_probs: Tensor, generator: torch.Generator) -> Tensor:

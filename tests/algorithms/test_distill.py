@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, few_call
+from discrete_diffusion.sampling import build_sampler, draft, few_call, tokens
 from discrete_diffusion.types import Batch
 from toy_algorithms import ZeroBackbone
 from toy_world import (
@@ -87,12 +87,15 @@ def law(algorithm: Distill, world: ToyWorld) -> Tensor:
         return (-algorithm.loss(everything(world), make_generator(0), "exact").nelbo.double()).exp()
 
 
-@pytest.mark.parametrize("once", [True, False], ids=["alike", "each"])
+@pytest.mark.parametrize("how", ["alike", "each", "by masks"])
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 @pytest.mark.parametrize("plan", [(0, 1, 1), (1, 0, 0), (0, 0, 0), (2, 0, 1)])
-def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, once, monkeypatch):
-    """Whether samples that are all alike are computed once or not."""
-    if not once:
+def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, how, monkeypatch):
+    """Whether samples that are all alike are computed once or not, and as on a GPU."""
+    if how == "by masks":
+        for module in (draft, tokens):
+            monkeypatch.setattr(module, "keeps_shapes", lambda device: True)
+    if how == "each":
         monkeypatch.setattr(few_call, "are_alike", lambda *of: False)
     world, algorithm = ToyWorld.make(real), student(3, plan)
     p = law(algorithm, world)
@@ -117,6 +120,15 @@ def test_one_call_is_an_unbiased_draw_of_the_whole():
     for row in drawn[:50]:  # of every batch each call has a third
         nearest = (row / num - torch.stack(seen)).abs().argmin(dim=0)
         assert nearest.bincount(minlength=num).tolist() == [8, 8, 8]
+
+
+def test_a_mask_chooses_the_tokens_of_a_call_as_their_places_do():
+    """The former where a device would have to be waited for."""
+    batch, algorithm = everything(ToyWorld.make()), student(3, (0, 1, 1))
+    logits = torch.randn(len(batch), 3, LENGTH, VOCAB_SIZE, generator=make_generator(2))
+    now = torch.rand(batch.x0.shape, generator=make_generator(3)) < 0.5
+    by_mask = algorithm._log_p_by_mask(logits, batch.x0, now)
+    torch.testing.assert_close(by_mask, algorithm._log_p(logits, batch.x0, now))
 
 
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])

@@ -235,3 +235,17 @@ def test_it_is_built_by_name():
     with pytest.raises(ValueError, match="forward_process=absorbing"):
         MDLM(ZeroBackbone(), process)
     D3PM(ZeroBackbone(), process)
+
+
+def test_squares_that_nothing_needs_change_no_bit(monkeypatch):
+    """Where a device would have to be asked how many it takes, as many are made as it could."""
+    process = own_rates(toy_layout(), LogLinear())
+    t = torch.tensor([1e-9, 0.3, 0.9, 1.0], dtype=torch.float64)
+    asked = process.log_transition(torch.zeros_like(t), t)
+    exponential = process.exponential
+    counted = exponential.most_halvings
+    largest = torch.full((1, len(process.first)), exponential.log_largest, dtype=torch.float64)
+    halvings = ((largest + exponential.log_speed) / torch.tensor(2.0).log().double()).ceil()
+    assert counted == int(halvings.max())
+    monkeypatch.setattr(type(exponential), "_most", lambda self, halvings: counted)
+    assert torch.equal(process.log_transition(torch.zeros_like(t), t), asked)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.plan import even_plan, plan_calls
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.categorical import log_softmax_on, sent
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.forward_process.absorbing import Absorbing
@@ -102,20 +102,38 @@ class Distill(TokenAlgorithm):
             return self.output(torch.stack(terms).sum(dim=0), batch)
         order = torch.randperm(len(batch), generator=generator, device=generator.device)
         first = torch.randint(num, (1,), generator=generator, device=generator.device)
-        return self.output(num * self.call_nll(batch, (order + first).to(batch.x0) % num), batch)
+        call = sent(order + first, batch.x0.device) % num
+        return self.output(num * self.call_nll(batch, call), batch)
 
     def call_nll(self, batch: Batch, call: Tensor) -> Tensor:
         """-log p(x0 of the set ``call`` | x0 of the sets before it): Float[B]; ``call``: Int[B]."""
-        later = (self.plan >= call.unsqueeze(1)) & batch.real
-        rows, position = ((self.plan == call.unsqueeze(1)) & batch.real).nonzero(as_tuple=True)
+        now, later = (
+            which & batch.real
+            for which in (self.plan == call.unsqueeze(1), self.plan >= call.unsqueeze(1))
+        )
         x_t = batch.x0.masked_fill(later, self.layout.mask_id)
         t = self.process.time_of_masked(later, batch.real)
-        logits = self.by_component(x_t, t, batch.real, batch.conditions)[rows, :, position]
-        log_d0 = log_softmax_on(logits, self.layout.support[position].unsqueeze(1))  # (N, M, V)
-        tokens = batch.x0[rows, position].view(-1, 1, 1).expand(-1, logits.shape[1], 1)
-        log_p = log_d0.new_zeros(len(batch), logits.shape[1])
-        log_p = log_p.index_add(0, rows, log_d0.gather(-1, tokens).squeeze(-1))  # (B, M)
+        logits = self.by_component(x_t, t, batch.real, batch.conditions)  # (B, M, L, V)
+        log_p_of = self._log_p if logits.device.type == "cpu" else self._log_p_by_mask
+        log_p = log_p_of(logits, batch.x0, now)
         return math.log(logits.shape[1]) - log_p.logsumexp(dim=1)
+
+    def _log_p(self, logits: Tensor, x0: Tensor, now: Tensor) -> Tensor:
+        """log p of the tokens x0 Int[B, L] at the positions ``now`` Bool[B, L] by component,
+        Float[B, M], from logits Float[B, M, L, V]."""
+        rows, position = now.nonzero(as_tuple=True)
+        logits = logits[rows, :, position]
+        log_d0 = log_softmax_on(logits, self.layout.support[position].unsqueeze(1))  # (N, M, V)
+        tokens = x0[rows, position].view(-1, 1, 1).expand(-1, logits.shape[1], 1)
+        log_p = log_d0.new_zeros(len(x0), logits.shape[1])
+        return log_p.index_add(0, rows, log_d0.gather(-1, tokens).squeeze(-1))
+
+    def _log_p_by_mask(self, logits: Tensor, x0: Tensor, now: Tensor) -> Tensor:
+        """``_log_p`` by a mask: on a GPU nothing waits until the positions are counted."""
+        log_d0 = log_softmax_on(logits, self.layout.support)
+        tokens = x0[:, None, :, None].expand(-1, logits.shape[1], -1, 1)
+        log_p = log_d0.gather(-1, tokens).squeeze(-1)  # (B, M, L)
+        return log_p.masked_fill(~now.unsqueeze(1), 0.0).sum(dim=-1)
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
         """(B, L, V), or (B, M, L, V) of all components."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
 from discrete_diffusion.algorithms.scaling import RowScaling
-from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.categorical import sent, uniform_draws
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -210,7 +210,8 @@ class MaskedFeatures(Algorithm):
         else:
             k = gaussian.sample_steps(len(x0), generator, x0.device)
             times = torch.full_like(k, gaussian.num_timesteps, dtype=torch.float64)
-        noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0.device)
+        noise = torch.randn(x0.shape, generator=generator, device=generator.device)
+        noise = sent(noise, x0.device)
         xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
         xhat = self.denoise_noised(xt, masked, k, batch.real, batch.conditions)
         # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence.

@@ -30,12 +30,12 @@ def open_trained_model(
     request: Request,
     *,
     ema: bool = True,
-    compiled: bool = False,
+    compiled: bool | str = False,
     device: str,
     sharing: Sharing,
 ) -> TrainedModel:
-    """The model of a ``checkpoint`` (``ema``: its averaged weights; ``compiled``: by torch)
-    with the sampler of ``sampling_of``, on the device.
+    """The model of a ``checkpoint`` with the sampler of ``sampling_of``, on the device. ``ema``:
+    its averaged weights; ``compiled``: see ``compile_backbone``.
 
     Raises ``ValueError`` for a sampler that does not fit the model, or cannot take ``steps``.
     """
@@ -51,7 +51,7 @@ def open_trained_model(
     found = read_checkpoint(checkpoint, ema=ema, device=device)
     if compiled:
         logger.info("compiling the network at its first calls, which takes a minute or more")
-        compile_backbone(found.algorithm.backbone, torch.device(device))
+        compile_backbone(found.algorithm.backbone, torch.device(device), compiled)
     return with_sampler(request, found, device=device, sharing=sharing)
 
 

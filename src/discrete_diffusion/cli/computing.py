@@ -12,6 +12,7 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import num_processes
 from discrete_diffusion.cli.launch_environment import local_rank
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import check_compile
 from discrete_diffusion.runtime.precision import (
     PRECISIONS,
     check_precision,
@@ -30,8 +31,9 @@ ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
 
 def check_computing(config: DictConfig) -> None:
-    """``ValueError`` for an unknown ``precision``, ``accelerator``, ``devices`` or ``num_nodes``;
-    imports nothing slow."""
+    """``ValueError`` for an unknown ``precision``, ``compile``, ``accelerator``, ``devices`` or
+    ``num_nodes``; imports nothing slow."""
+    check_compile(config.compile)
     check_precision("precision", str(config.precision), PRECISIONS)
     check_name("accelerator", config.accelerator, ACCELERATORS)
     if config.devices != "auto":

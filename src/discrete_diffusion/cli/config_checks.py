@@ -15,7 +15,7 @@ from discrete_diffusion.cli.devices import check_strategy
 from discrete_diffusion.cli.precision import check_trainer_precision
 from discrete_diffusion.config.files import check_exists, plain
 from discrete_diffusion.config.plugins import LazyEntry, import_plugins
-from discrete_diffusion.config.values import check_divides, is_number
+from discrete_diffusion.config.values import check_compile, check_divides, is_number
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
@@ -45,6 +45,7 @@ def check_values(config: DictConfig) -> None:
     check_backbone_name(config.algo.backbone)
     check_strategy(config)
     check_trainer_precision(config.trainer)
+    check_compile(config.get("compile", False))
     check_counts(
         config,
         trainer__num_nodes=1,

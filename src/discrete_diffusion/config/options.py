@@ -136,7 +136,7 @@ _MAY_BE_NULL = ("trainer.", "callbacks.ema_decay", "init.", "resume", "size_tole
 _OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")
 """Beginnings of keys whose numbers ``check_options`` compares with a constructor's annotations."""
 
-_OF_SEVERAL_KINDS = ("trainer.devices",)
+_OF_SEVERAL_KINDS = ("trainer.devices", "compile")
 """A number or text, checked where it is read."""
 
 

@@ -30,6 +30,18 @@ def check_share(key: str, value: Any) -> None:
         raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
 
 
+REDUCE_OVERHEAD = "reduce-overhead"
+"""What ``compile`` may say beside true and false: PyTorch's mode that records CUDA graphs."""
+
+
+def check_compile(value: Any) -> None:
+    """``ValueError`` for a value that the option ``compile`` does not have."""
+    if not isinstance(value, bool) and value != REDUCE_OVERHEAD:
+        raise ValueError(
+            f"compile={value}: expected true, false, or {REDUCE_OVERHEAD}, CUDA graphs on a GPU"
+        )
+
+
 def are_whole_numbers(values: Any) -> bool:
     """True for a list, or another sequence, of whole numbers."""
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)

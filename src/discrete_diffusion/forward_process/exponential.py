@@ -52,6 +52,8 @@ class Exponential(nn.Module):
             terms.scatter_add_(1, k.clamp(0, NUM_TERMS - 1).unsqueeze(1), value)
             power = power @ step
         self.log_largest = math.log(largest)
+        log_h = self.log_largest + math.log(float(speed.max()))
+        self.most_halvings = max(math.ceil(log_h / math.log(2)), 0)
         self.register_buffer("terms", terms.flatten(2), persistent=False)
         self.register_buffer("jumps", jumps, persistent=False)
         self.register_buffer("log_speed", speed.log(), persistent=False)
@@ -69,7 +71,7 @@ class Exponential(nn.Module):
         tiny = torch.finfo(torch.float64).tiny
         log_q = total.clamp(min=tiny).log() + self.jumps * h.unsqueeze(-1)
         log_q = torch.where(self.jumps < 0, floor, log_q).clamp(min=floor)
-        most = int(halvings.max()) if halvings.numel() else 0
+        most = self._most(halvings)
         if most == 0:
             return log_q
         q = log_q.exp()
@@ -79,6 +81,13 @@ class Exponential(nn.Module):
             q = torch.where((done < halvings)[..., None, None], squared, q)
         by_squares = torch.where(q > 0, q.clamp(min=tiny).log(), floor)
         return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
+
+    def _most(self, halvings: Tensor) -> int:
+        """The largest of ``halvings`` Float64[B, C]; of another device than the CPU, which would
+        have to be waited for, the largest that there can be."""
+        if halvings.device.type != "cpu":
+            return self.most_halvings
+        return int(halvings.max()) if halvings.numel() else 0
 
 
 def _least_jumps(possible: Tensor) -> Tensor:

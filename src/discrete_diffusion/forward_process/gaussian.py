@@ -11,7 +11,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.categorical import sent, uniform_draws
 from discrete_diffusion.config.values import check_whole_number
 
 
@@ -119,4 +119,4 @@ def _spread(num: int, generator: torch.Generator, device: torch.device) -> Tenso
     """Float64[num] in [0, 1): (u + i / num) mod 1 with one shared u, in random order."""
     u = uniform_draws((1,), generator) + torch.arange(num, device=generator.device) / num
     order = torch.randperm(num, generator=generator, device=generator.device)
-    return (u[order] % 1).to(device)
+    return sent(u[order] % 1, device)

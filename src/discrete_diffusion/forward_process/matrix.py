@@ -119,7 +119,8 @@ class Matrix(ForwardProcess):
         tau_s, tau_t = self._log_tau(s), self._log_tau(t)  # logarithms
         passed = tau_t + torch.log1p(-(tau_s - tau_t).clamp(max=0).exp())  # log(tau_t - tau_s)
         passed = torch.where(tau_s > neg_inf(tau_s.dtype), passed, tau_t)
-        if len(passed) > 1 and torch.equal(passed[1:], passed[:-1]):  # of a sampler's step
+        on_host = passed.device.type == "cpu"  # elsewhere it would be read back
+        if len(passed) > 1 and on_host and torch.equal(passed[1:], passed[:-1]):  # of a step
             return self.exponential(passed[:1]).expand(len(passed), -1, -1, -1)
         found: Tensor = self.exponential(passed)
         return found

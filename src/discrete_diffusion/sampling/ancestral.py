@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import Shaping, TokenAlgorithm
-from discrete_diffusion.categorical import sample_categorical, uniform_draws
+from discrete_diffusion.categorical import pick, sample_categorical, uniform_draws
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Block, Draft
+from discrete_diffusion.sampling.fixed_draw import FixedDraw
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 GRIDS = ("auto", "uniform", "squared")
@@ -84,6 +85,9 @@ class GridSampler(TokenSampler):
     def resample(self, draft: Draft, block: Block, t: float, s: float) -> None:
         """Draw x_s at the positions ``block.free`` from the sampling posterior; one network call,
         but for guidance."""
+        if draft.fixed:
+            self._resample_all(draft, block, t, s)
+            return
         rows = block.free.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
@@ -102,6 +106,22 @@ class GridSampler(TokenSampler):
         if by_outcome is not None:
             by_outcome = by_outcome[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
         draft.write(block.free, tokens, by_outcome)
+
+    def _resample_all(self, draft: Draft, block: Block, t: float, s: float) -> None:
+        """``resample`` of all samples, with the same random numbers."""
+        if block.num is None or not block.num.any():
+            return
+        at_t, shaping = draft.at(t), Shaping(draft.support, self.temperature, self.top_p)
+        prediction = draft.algorithm.step(
+            self.log_d0_of_all(draft, block.free.any(dim=1), at_t),
+            *(draft.x, at_t, draft.at(s), draft.real, shaping),
+        )
+        draw = FixedDraw(draft, self.shaped, self.uniform)
+        tokens = pick(prediction.log_probs, draw.numbers(block.free, block.num))
+        by_outcome = prediction.log_weights
+        if by_outcome is not None:
+            by_outcome = by_outcome.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+        draft.write_grid(block.free, tokens, by_outcome)
 
 
 class Ancestral(GridSampler):

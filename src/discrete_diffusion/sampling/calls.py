@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -19,6 +20,15 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
     order of the sampler: as evenly as can be.
     """
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
+
+
+def tokens_by_call(num: Tensor, calls: Tensor) -> Tensor:
+    """Int[C, B]: how many of ``num`` Int[B, 1] tokens each of ``calls`` Int[B, 1] calls reveals, C
+    the largest number of calls; 0 behind the last of a sample."""
+    most = int(calls.max()) if calls.numel() else 0
+    call = torch.arange(most + 1, device=num.device)
+    first = -(-call * num // calls.clamp(min=1))  # (B, C + 1), the least rank of a call
+    return first.diff(dim=1).masked_fill(call[:-1] >= calls, 0).T
 
 
 def are_sampled_together(tokens_per_call: int, steps: int | None, num: int) -> bool:

@@ -11,18 +11,64 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.layout.token_layout import TokenLayout
+from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.narrowing import Narrowing
 from discrete_diffusion.types import SampleOutput
 
 
+def keeps_shapes(device: torch.device) -> bool:
+    """True for a device that works on while the host prepares what comes next, as a GPU does.
+
+    A shape that depends on a value there would make the host wait for it: samplers compute all
+    samples in every call, finished ones too, and choose by masks.
+    """
+    return device.type != "cpu"
+
+
 class Block(NamedTuple):
     """Positions that are filled before any of the next block, one of all positions if the algorithm
     has no ``blocks``. ``free``: Bool[B, L], those to sample; ``real``: Bool[B, L], those whose
-    noise level t is."""
+    noise level t is. ``num``: Int[B] on the host, how many are free; None unless ``Draft.fixed``.
+    """
 
     free: Tensor
     real: Tensor
+    num: Tensor | None = None
+
+
+class OnHost(NamedTuple):
+    """What the host knows of a draft on another device, read back once at its start.
+
+    ``free``: Bool[B, L]. ``blocks``: Int[L] of the algorithm, or None. ``group``: Int[L] of the
+    layout. ``packing``: of the columns, on the device itself; None if the backbone takes none.
+    """
+
+    free: Tensor
+    blocks: Tensor | None
+    group: Tensor
+    packing: ColumnPacking | None
+
+    @classmethod
+    def of(cls, algorithm: TokenAlgorithm, x: Tensor, free: Tensor) -> OnHost:
+        """Of the samples x Int[B, L] at their start."""
+        layout, blocks = algorithm.layout, algorithm.blocks
+        packed = "packing" in algorithm.call.conditions
+        return cls(
+            free=free.cpu(),
+            blocks=None if blocks is None else blocks.cpu(),
+            group=layout.group.cpu(),
+            packing=pack_columns(layout.is_real(x)) if packed else None,
+        )
+
+    def num_free(self, block: int | None, group: int | None) -> Tensor:
+        """Int[B]: how many positions of a block and of a group are free; None: of all."""
+        free = self.free
+        if block is not None:
+            free = free & (self.blocks == block)
+        if group is not None:
+            free = free & (self.group == group)
+        return free.sum(dim=1)
 
 
 @dataclass
@@ -43,6 +89,7 @@ class Draft:
     ``calls``: those of the network as a command shows them; ``begin_call`` counts one.
     ``known``: Int[B, L] clean tokens, of a likelihood: what ``TokenSampler.sample_at`` would sample
         it reads here, and adds the log of its probability to ``log_weights``; None: it samples.
+    ``on_host``: None on the CPU, see ``keeps_shapes``.
     """
 
     algorithm: TokenAlgorithm
@@ -62,6 +109,7 @@ class Draft:
     calls: progress.Calls = field(default_factory=progress.Calls)
     ancestors: Tensor | None = None
     known: Tensor | None = None
+    on_host: OnHost | None = None
 
     @classmethod
     def start(
@@ -71,25 +119,52 @@ class Draft:
         prior = algorithm.process.prior_sample(real, generator)
         x = torch.where(clamp >= 0, clamp, prior)
         num, device = x.shape[0], x.device
+        free = real & (clamp < 0)
         return cls(
             algorithm=algorithm,
             real=real,
-            free=real & (clamp < 0),
+            free=free,
             generator=generator,
             x=x,
             probs=torch.zeros(x.shape, dtype=torch.float64, device=device),
             nfe=torch.zeros(num, dtype=torch.long, device=device),
             log_weights=torch.zeros(num, dtype=torch.float64, device=device),
             num_forced=torch.zeros(num, dtype=torch.long, device=device),
+            on_host=OnHost.of(algorithm, x, free) if keeps_shapes(device) else None,
         )
+
+    @property
+    def fixed(self) -> bool:
+        """True if no shape may depend on a value on the device. Not where tokens are known, nor
+        with a narrowing, which reads them."""
+        return self.on_host is not None and self.narrowing is None and self.known is None
 
     @property
     def blocks(self) -> list[Block]:
         """Blocks in ascending order."""
-        ids = self.algorithm.blocks
-        if ids is None:
-            return [Block(self.free, self.real)]
-        return [Block(self.free & (ids == b), self.real & (ids == b)) for b in ids.unique()]
+        return self._parts([None])
+
+    @property
+    def blocks_and_groups(self) -> list[Block]:
+        """Of each block one group of the layout after the other; ``Block.real`` is the block's."""
+        return self._parts(range(len(self.algorithm.layout.group_names)))
+
+    def _parts(self, groups: Sequence[int | None]) -> list[Block]:
+        blocks, host = self.algorithm.blocks, self.on_host
+        ids = blocks if host is None else host.blocks
+        numbers = [None] if ids is None else ids.unique().tolist()
+        return [self._part(block, group) for block in numbers for group in groups]
+
+    def _part(self, block: int | None, group: int | None) -> Block:
+        real, blocks = self.real, self.algorithm.blocks
+        if block is not None:
+            real = real & (blocks == block)
+        free = self.free & real
+        if group is not None:
+            free = free & (self.algorithm.layout.group == group)
+        if not self.fixed or self.on_host is None:
+            return Block(free, real)
+        return Block(free, real, self.on_host.num_free(block, group))
 
     @property
     def masked(self) -> Tensor:
@@ -112,9 +187,8 @@ class Draft:
     def most_calls(parts: Sequence[Block]) -> int:
         """Calls that fill parts one after the other, if each samples a token of every sample that
         has any left there."""
-        if not parts:
-            return 0
-        return int(sum(part.free.sum(dim=1).max() for part in parts if len(part.free)))
+        nums = [part.free.sum(dim=1) if part.num is None else part.num for part in parts]
+        return int(sum(num.max() for num in nums if len(num)))
 
     def conditions_of(self, rows: Tensor) -> dict[str, Any]:
         """The conditions of the samples ``rows`` Int[R]."""
@@ -149,14 +223,24 @@ class Draft:
             sample = where.nonzero(as_tuple=True)[0]
             self.log_weights.index_add_(0, sample, log_weights.double())
 
+    def write_grid(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
+        """``write`` in fixed shapes: tokens Int[B, L] and log weights Float[B, L] count at the
+        positions ``where`` Bool[B, L]."""
+        self.x.copy_(torch.where(where, tokens, self.x))
+        if log_weights is not None:
+            self.log_weights += log_weights.double().masked_fill(~where, 0.0).sum(dim=1)
+
     def record(self) -> None:
         """Keep the present state, if any are kept and it is a new one."""
-        if self.frames is not None and not torch.equal(self.x, self.frames[-1]):
+        if self.frames is not None and (self.fixed or not torch.equal(self.x, self.frames[-1])):
             self.frames.append(self.x.clone())
 
     def output(self) -> SampleOutput:
         """The finished samples."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
+        if trajectory is not None and self.fixed:  # equal states are still among them
+            new = (trajectory.diff(dim=0) != 0).flatten(1).any(dim=1)
+            trajectory = torch.cat([trajectory[:1], trajectory[1:][new]])
         forced = None if self.narrowing is None else self.num_forced
         return SampleOutput(self.x, self.nfe, self.log_weights, trajectory, self.ancestors, forced)
 

@@ -15,6 +15,7 @@ from discrete_diffusion.sampling.calls import (
     are_sampled_together,
     number_of_calls,
     order_of_unmasking,
+    tokens_by_call,
 )
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
@@ -97,13 +98,36 @@ class FirstHitting(TokenSampler):
         """
         call, t = self.plan(draft)
         left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
-        num_calls = int(left.max()) if left.numel() else 0
+        counts = self._counts(draft) if draft.fixed else None
+        num_calls = len(counts) if counts is not None else int(left.max()) if left.numel() else 0
         draft.calls.expect(num_calls)
         for remaining in range(num_calls, 0, -1):
             index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
             now = t.gather(1, index.clamp(min=0)).squeeze(1)
-            self.reveal(draft, (call == index) & draft.free, now)
+            where = (call == index) & draft.free
+            if counts is None:
+                self.reveal(draft, where, now)
+            else:
+                self.reveal(draft, where, now, counts[num_calls - remaining])
             draft.record()
+
+    def _counts(self, draft: Draft) -> Tensor:
+        """How many tokens of each sample each of all C calls reveals, Int[C, B] on the host.
+
+        All samples make their last call together.
+        """
+        nums = [num.unsqueeze(1) for _, _, num in draft.blocks if num is not None]
+        calls = [number_of_calls(self.tokens_per_call, draft.steps, num) for num in nums]
+        left = torch.stack(calls).sum(dim=0)  # (B, 1)
+        most = int(left.max()) if left.numel() else 0
+        counts = left.new_zeros(most, len(left))
+        begin = most - left  # of a block
+        for num, number in zip(nums, calls, strict=True):
+            found = tokens_by_call(num, number)
+            place = begin.T + torch.arange(len(found)).unsqueeze(1)
+            counts.scatter_add_(0, place.clamp(max=most - 1), found)
+            begin = begin + number
+        return counts
 
     def plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
         """Calls that reveal the free positions, and their times.
@@ -117,7 +141,8 @@ class FirstHitting(TokenSampler):
         """
         process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        u = self.uniform(draft, torch.ones_like(free)).view_as(free)
+        every = torch.ones(free.shape, dtype=torch.bool)
+        u = self.uniform(draft, every).view_as(free)
         times = process.unmask_times(1 - u)
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])

@@ -174,7 +174,7 @@ class _AtTimes(FirstHitting):
     u: Tensor
 
     def uniform(self, draft: Draft, where: Tensor) -> Tensor:
-        return self.u[where]
+        return self.u[where.to(self.u.device)]
 
 
 def _own_log_prob(algorithm: TokenAlgorithm, batch: Batch) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.masked_features import MaskedFeatures
-from discrete_diffusion.categorical import uniform_draws
+from discrete_diffusion.categorical import sent, uniform_draws
 from discrete_diffusion.config.values import check_whole_number, is_number
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Law, Sampler
@@ -159,4 +159,4 @@ class RowAncestral(Sampler[MaskedFeatures]):
         if temperature == 0:
             return torch.zeros_like(like)
         drawn = torch.randn(like.shape, generator=generator, device=generator.device)
-        return temperature * drawn.to(like.device)
+        return temperature * sent(drawn, like.device)

@@ -106,7 +106,8 @@ class Speculative(TokenSampler):
     def run(self, draft: Draft) -> None:
         process, free = draft.algorithm.process, draft.free
         assert isinstance(process, Absorbing)
-        u = self.uniform(draft, torch.ones_like(free)).view_as(free)
+        every = torch.ones(free.shape, dtype=torch.bool)
+        u = self.uniform(draft, every).view_as(free)
         times = process.unmask_times(1 - u)
         draft.calls.expect(draft.most_calls(draft.blocks), exact=False)
         for block in draft.blocks:

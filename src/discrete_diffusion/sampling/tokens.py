@@ -23,7 +23,8 @@ from discrete_diffusion.categorical import (
 )
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.draft import Draft, check_request
+from discrete_diffusion.sampling.draft import Draft, check_request, keeps_shapes
+from discrete_diffusion.sampling.fixed_draw import FixedDraw
 from discrete_diffusion.sampling.guidance import Guidance, check_given
 from discrete_diffusion.sampling.narrowed_draw import NarrowedDraw
 from discrete_diffusion.sampling.narrowing import Narrowing
@@ -178,16 +179,22 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             draft: the samples so far, and the request.
         """
 
-    def reveal(self, draft: Draft, where: Tensor, t: Tensor) -> None:
+    def reveal(self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None) -> None:
         """Sample MASKs from D, independently of each other.
 
-        One network call for the samples that have any; none if no sample has.
+        One network call for the samples that have any; none if no sample has. Of a draft that is
+        ``fixed`` a call for all samples.
 
         Args:
             draft: the samples so far.
             where: Bool[B, L], positions to sample, all MASK.
             t: Float64[B], times.
+            counts: Int[B] on the host, how many of each sample's they are, where that is known.
         """
+        if draft.fixed:
+            log_d0 = self.log_d0_of_all(draft, where.any(dim=1), t)
+            FixedDraw(draft, self.shaped, self.uniform).at(where, log_d0, counts)
+            return
         rows = where.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
@@ -225,12 +232,12 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
         Args:
             draft: the samples so far.
-            where: Bool[B, L], the N positions.
+            where: Bool[B, L], the N positions, or as many True in each row; on any device.
 
         Returns:
-            Float64[N] in [0, 1), row by row.
+            Float64[N] in [0, 1), row by row, on the device of the draft.
         """
-        return uniform_draws((int(where.sum()),), draft.generator, where.device)
+        return uniform_draws((int(where.sum()),), draft.generator, draft.x.device)
 
     def log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
         """log D, guided: one network call, two with guidance.
@@ -245,12 +252,39 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         Returns:
             Float[R, L, V].
         """
-        algorithm = draft.algorithm
         draft.begin_call()
         draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
         x, real = draft.x[rows] if x is None else x, draft.real[rows]
-        inputs = self._guidance.inputs(draft.conditions_of(rows), x)
-        found = [self.denoised(algorithm, x, t, real, conditions) for conditions in inputs]
+        return self._guided(draft.algorithm, x, t, real, draft.conditions_of(rows))
+
+    def log_d0_of_all(self, draft: Draft, counted: Tensor, t: Tensor) -> Tensor:
+        """``log_d0`` of all samples, in shapes that are the same in every call.
+
+        Args:
+            draft: the samples so far, ``fixed``.
+            counted: Bool[B], those that need the call, in whose ``nfe`` it counts.
+            t: Float64[B], times.
+
+        Returns:
+            Float[B, L, V].
+        """
+        draft.begin_call()
+        draft.nfe += counted * self._guidance.calls
+        given = draft.conditions
+        if draft.on_host is not None and draft.on_host.packing is not None:
+            given = {**given, "packing": draft.on_host.packing}
+        return self._guided(draft.algorithm, draft.x, t, draft.real, given)
+
+    def _guided(
+        self,
+        algorithm: TokenAlgorithm,
+        x: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: dict[str, Any],
+    ) -> Tensor:
+        inputs = self._guidance.inputs(conditions, x)
+        found = [self.denoised(algorithm, x, t, real, given) for given in inputs]
         return self._guidance.mix_log_probs(found, algorithm.layout.support)
 
     def denoised(
@@ -301,7 +335,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
 
 def are_alike(*tensors: Tensor) -> bool:
-    """True if all rows of each tensor are equal.
+    """True if all rows of each tensor are equal and it is cheap to know, as on the CPU.
 
     Args:
         *tensors: tensors with a batch axis.
@@ -309,4 +343,6 @@ def are_alike(*tensors: Tensor) -> bool:
     Returns:
         True if they are.
     """
+    if any(keeps_shapes(tensor.device) for tensor in tensors):
+        return False
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -18,8 +18,10 @@ from discrete_diffusion.sampling.calls import (
     are_sampled_together,
     number_of_calls,
     time_of_masked_share,
+    tokens_by_call,
 )
 from discrete_diffusion.sampling.draft import Block, Draft
+from discrete_diffusion.sampling.fixed_draw import FixedDraw
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 _ROUNDING = 1e-6
@@ -93,11 +95,12 @@ class Unmasking(TokenSampler):
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
-        """Int[R, 1]: how many tokens to reveal, at least 1.
+        """Int[R, 1]: how many tokens to reveal, at least 1 where any is left.
 
         ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] of
-        the block. ``order``: Int[R, L], positions by score, those MASKs first. ``num``: Int[R, 1],
-        how many the block had at first. ``steps``: of the request, or None.
+        the block, or at all R L places. ``order``: Int[R, L], positions by score, those MASKs
+        first. ``num``: Int[R, 1], how many the block had at first. ``steps``: of the request, or
+        None.
         """
 
     def score(
@@ -106,20 +109,18 @@ class Unmasking(TokenSampler):
         """Float[N]: scores of the N MASKs ``here`` Bool[R, L]; other arguments as ``SCORES``."""
         if isinstance(self.order, str):
             return SCORES[self.order](log_d0, tokens, generator)
-        turn = torch.tensor(self.order, device=here.device).argsort()
-        return -turn.expand(here.shape)[here]
+        turn = torch.tensor(self.order).argsort().to(here.device, non_blocking=True)
+        turns = -turn.expand(here.shape)
+        return turns.flatten() if len(log_d0) == here.numel() else turns[here]
 
     def run(self, draft: Draft) -> None:
-        parts, group = draft.blocks, draft.algorithm.layout.group
-        if self.groups_in_turn:
-            parts = [
-                Block(block.free & (group == g), block.real)
-                for block in parts
-                for g in group.unique()
-            ]
+        parts = draft.blocks_and_groups if self.groups_in_turn else draft.blocks
         draft.calls.expect(draft.most_calls(parts), exact=False)
         for part in parts:
-            self._fill(draft, part)
+            if draft.fixed:
+                self._fill_all(draft, part)
+            else:
+                self._fill(draft, part)
 
     def _fill(self, draft: Draft, block: Block) -> None:
         num = block.free.sum(dim=1, keepdim=True)
@@ -134,14 +135,7 @@ class Unmasking(TokenSampler):
             raw_d0, support = self.log_d0(draft, rows, t)[here], draft.support_at(rows, here)
             log_d0, log_kept = self.shaped(raw_d0, support)  # (N, V), (N,)
             wide_d0 = log_d0 if support is None else self.shaped(raw_d0, None)[0]
-            tokens = (
-                sample_categorical(log_d0, draft.generator) if self.order in READ_TOKENS else None
-            )
-            score = torch.full(here.shape, -torch.inf, dtype=torch.float64, device=here.device)
-            score[here] = self.score(log_d0, tokens, here, draft.generator).double()
-            order = score.argsort(dim=1, descending=True, stable=True)
-            number = self.number(wide_d0, here, order, num[rows], draft.steps)
-            chosen = (order.argsort(dim=1) < number) & here
+            chosen, tokens = self._choose(draft, log_d0, wide_d0, here, num[rows])
             picked = chosen[here]  # (N,)
             reveal = torch.zeros_like(waiting)
             reveal[rows] = chosen
@@ -150,6 +144,64 @@ class Unmasking(TokenSampler):
             else:
                 draft.write(reveal, tokens[picked], log_kept[picked])
             draft.record()
+
+    def _fill_all(self, draft: Draft, block: Block) -> None:
+        """``_fill`` of all samples in every call, by masks. The host waits for the device only
+        where ``turns`` does not know how many calls there are."""
+        num = block.free.sum(dim=1, keepdim=True).clamp(min=1)
+        draw = FixedDraw(draft, self.shaped, self.uniform)
+        legal = draft.algorithm.layout.support
+        support = None if draft.support is None else legal & draft.support
+        for counts in self.turns(draft, block):
+            masked = draft.masked
+            here = masked & block.free
+            t = time_of_masked_share(draft.algorithm, masked, block.real)
+            raw_d0 = self.log_d0_of_all(draft, here.any(dim=1), t)  # (B, L, V)
+            log_d0, log_kept = self.shaped(raw_d0, support)
+            wide_d0 = log_d0 if support is None else self.shaped(raw_d0, None)[0]
+            cells, wide = log_d0.flatten(0, 1), wide_d0.flatten(0, 1)
+            chosen, tokens = self._choose(draft, cells, wide, here, num)
+            if tokens is None:
+                draw.at(chosen, raw_d0, counts)
+            else:
+                draft.write_grid(chosen, tokens.view_as(here), log_kept)
+            draft.record()
+
+    def turns(self, draft: Draft, block: Block) -> Iterator[Tensor | None]:
+        """The calls that fill a block of a draft that is ``fixed``: how many tokens of each sample
+        one reveals, Int[B] on the host, or None where the device decides it. Here that decides the
+        number of calls, too, and the host reads after each of them whether it was the last.
+        """
+        most = int(block.num.max()) if block.num is not None and len(block.num) else 0
+        for call in range(1, most + 1):
+            yield None
+            if call < most and not bool((draft.masked & block.free).any()):
+                return
+
+    def _choose(
+        self, draft: Draft, log_d0: Tensor, wide_d0: Tensor, here: Tensor, num: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Bool[R, L], which of the MASKs ``here`` Bool[R, L] come next, and the tokens Int[N] if
+        the order reads them, sampled from log D Float[N, V]. ``wide_d0``: before it is narrowed.
+
+        N places are those MASKs, or all.
+        """
+        tokens = sample_categorical(log_d0, draft.generator) if self.order in READ_TOKENS else None
+        score = on_grid(self.score(log_d0, tokens, here, draft.generator), here, -torch.inf)
+        order = score.argsort(dim=1, descending=True, stable=True)
+        number = self.number(wide_d0, here, order, num, draft.steps)
+        return (order.argsort(dim=1) < number) & here, tokens
+
+
+def on_grid(values: Tensor, here: Tensor, elsewhere: float) -> Tensor:
+    """Float64[R, L]: values Float[N] of the N places that are True ``here`` Bool[R, L], row by row,
+    or of all R L places, of which those count."""
+    values = values.double()
+    if len(values) == here.numel():
+        return values.view(here.shape).masked_fill(~here, elsewhere)
+    grid = torch.full(here.shape, elsewhere, dtype=torch.float64, device=here.device)
+    grid[here] = values
+    return grid
 
 
 @dataclass(kw_only=True)
@@ -168,6 +220,11 @@ class EvenUnmasking(Unmasking):
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
         return are_sampled_together(self.tokens_per_call, steps, num)
+
+    def turns(self, draft: Draft, block: Block) -> Iterator[Tensor | None]:
+        assert block.num is not None
+        num = block.num.unsqueeze(1)
+        yield from tokens_by_call(num, number_of_calls(self.tokens_per_call, draft.steps, num))
 
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
@@ -272,8 +329,6 @@ class EntropyBounded(Unmasking):
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
-        entropy = torch.zeros(here.shape, dtype=torch.float64, device=here.device)
-        entropy[here] = entropy_of(log_d0).double()
-        entropy = entropy.gather(1, order)  # first to last
+        entropy = on_grid(entropy_of(log_d0), here, 0.0).gather(1, order)  # first to last
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
         return (lost <= self.budget + _ROUNDING).sum(dim=1, keepdim=True)

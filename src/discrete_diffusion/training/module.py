@@ -19,9 +19,10 @@ from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import info_with_digest
 from discrete_diffusion.checkpoints.files import INFO_KEY
+from discrete_diffusion.config.values import REDUCE_OVERHEAD
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundMeter
-from discrete_diffusion.models.compiling import compile_backbone
+from discrete_diffusion.models.compiling import begin_step, compile_backbone
 from discrete_diffusion.training.learning_rate import (
     check_learning_rate,
     check_length,
@@ -49,7 +50,8 @@ class DiffusionModule(LightningModule):
 
     ``bound``: what the NELBO bounds (``Dataset.bound``). ``checkpoint_info``: stored in every
     checkpoint, see ``checkpoints.checkpoint_info``. ``max_skipped_steps``: in a row, see
-    ``SkippedSteps``. ``compiled``: by ``torch.compile``, once training starts.
+    ``SkippedSteps``. ``compiled``: by ``torch.compile``, once training starts, see
+    ``compile_backbone``.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end.
     ``optimizer``: further options of ``build_optimizer``, AdamW's unless ``_target_`` says which.
 
@@ -68,7 +70,7 @@ class DiffusionModule(LightningModule):
         decay_steps: float | None = None,
         max_skipped_steps: int = 5,
         checkpoint_info: dict[str, Any] | None = None,
-        compiled: bool = False,
+        compiled: bool | str = False,
         **optimizer: Any,
     ) -> None:
         super().__init__()
@@ -97,7 +99,7 @@ class DiffusionModule(LightningModule):
         if self.compiled:
             if self.trainer.is_global_zero:
                 logger.info("compiling the network in the first steps: a minute or more")
-            compile_backbone(self.algorithm.backbone, self.device)
+            compile_backbone(self.algorithm.backbone, self.device, self.compiled)
 
     def on_train_start(self) -> None:
         """Put what is not trained into eval mode, of which Lightning would have warned any earlier,
@@ -127,6 +129,8 @@ class DiffusionModule(LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         trainer = self.trainer
+        if self.compiled == REDUCE_OVERHEAD:
+            begin_step()
         turn = batch_idx % trainer.accumulate_grad_batches  # of this process within the step
         part = turn * trainer.world_size + self.global_rank
         generator = make_generator(

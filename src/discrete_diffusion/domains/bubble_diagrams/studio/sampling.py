@@ -86,10 +86,10 @@ class RowByRow(FirstHitting):
             uniform_draws((count,), generator)
             for count, generator in zip(counts, self.generators, strict=True)
         ]
-        return torch.cat(draws).to(where.device)
+        return torch.cat(draws).to(draft.x.device)
 
-    def reveal(self, draft: Draft, where: Tensor, t: Tensor) -> None:
-        super().reveal(draft, where, t)
+    def reveal(self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None) -> None:
+        super().reveal(draft, where, t, counts)
         self.on_revealed(where, draft.x)
 
 
