@@ -126,6 +126,20 @@ def test_numbers_of_the_demo_come_from_the_results():
     assert_says("docs/results.md", quoted)
 
 
+def row_of_the_account() -> str:
+    """What the page says of the shares of the processor that the account was measured on."""
+    rows = [row for row in results_of("speed")["account"]["found"]["rows"] if row["nodes"] == 8]
+    shares = {
+        (row["network"], row["work"]): f"{100 * row['share_of_products']:.0f} %" for row in rows
+    }
+    cells = [
+        ", ".join(shares[f"`{network}`", work] for work in ("training_step", "network_call"))
+        for network in ("bd-denoiser", "bd-denoiser-pair")
+    ]
+    rate = f"{rows[0]['product_rate'] / 1e9:.0f}"
+    return f"| {' | '.join(['AMD EPYC, AVX2, float32', rate, *cells])} |"
+
+
 def test_numbers_of_speed_come_from_the_results():
     training, sampling = speed_ratios("training"), speed_ratios("sampling")
     students = speed_ratios("students")
@@ -144,6 +158,7 @@ def test_numbers_of_speed_come_from_the_results():
         f"{bounded['calls']:.1f} calls instead of {exact['calls']:.1f} a diagram",
         f"at {share(bounded['transitive'])} instead of {share(exact['transitive'])} transitive",
     ]
+    quoted.append(row_of_the_account())
     assert_says("docs/speed.md", quoted)
     text = (ROOT / "docs" / "speed.md").read_text().split("## Threads that wait")
     others = text[0] + text[1].partition("\n## ")[2]
