@@ -93,7 +93,7 @@ def first_fifth(file: Path, folder: Path) -> Path:
     return path
 
 
-MOLECULES = {"qm9": 10_000, "zinc": 2_000}
+MOLECULES = {"qm9": 10_000, "zinc": 1_000}
 """Recipes on molecules, and the samples that are measured."""
 
 
