@@ -1,9 +1,10 @@
 """-log p of held-out samples under samplers of a model, and its bound by orders.
 
     python benchmarks/likelihood.py [--num 80] [--orders 16] [--samplers NAME ...] [--threads 1]
-        [--model CHECKPOINT --name NAME]
+        [--model CHECKPOINT --name NAME] [--ar CHECKPOINT]
 
-Of the model in the box, or of a checkpoint, such as one that ``standard_sets.py --keep`` kept.
+Of the model in the box, or of a checkpoint, such as one that ``standard_sets.py --keep`` kept;
+``--ar``: beside it -log p of the same samples by a model of ``algo=ar``, of the same data.
 Writes ``benchmarks/results/likelihood.json``, or ``likelihood_NAME.json``, and its section of the
 docs.
 """
@@ -31,10 +32,12 @@ from discrete_diffusion.sampling.likelihood import (
 from discrete_diffusion.sampling.unmasking import ONE_PATH
 from record import Page, Record, Sections, markdown_table, publish, typed
 
-SEED = 0
+SEED, AUTOREGRESSIVE = 0, "ar"
 
 
-def measure(checkpoint: str, num: int, orders: int, samplers: Sequence[str]) -> dict[str, Any]:
+def measure(
+    checkpoint: str, num: int, orders: int, samplers: Sequence[str], ar: str | None = None
+) -> dict[str, Any]:
     """By quantity: mean, standard error, and how much less than the bound of one order, paired."""
     model = load(checkpoint)
     config = model.sample.checkpoint.config.data
@@ -56,6 +59,10 @@ def measure(checkpoint: str, num: int, orders: int, samplers: Sequence[str]) -> 
         start = time.process_time()
         values[order] = -order_log_probs(model, batch, order)
         seconds[order] = time.process_time() - start
+    if ar is not None:
+        start = time.process_time()
+        values[AUTOREGRESSIVE] = -order_log_probs(load(ar), batch, "left-to-right")
+        seconds[AUTOREGRESSIVE] = time.process_time() - start
     return {
         "num": len(batch),
         "of": domain_of(config).title,
@@ -78,6 +85,7 @@ def sections(record: Record) -> Sections:
     for name, row in found["rows"].items():
         below = f"{row['below']:.3f} ± {row['below_error']:.3f}"
         what = f"bound, {name}" if "order" in name else f"-log p, `{name}`"
+        what = "-log p, another network: `algo=ar`" if name == AUTOREGRESSIVE else what
         of_one = "" if name == "1 order" else below
         rows.append((what, f"{row['mean']:.3f} ± {row['error']:.3f}", of_one))
     of = found.get("of", "diagrams")
@@ -99,10 +107,11 @@ def main() -> None:
     parser.add_argument("--samplers", nargs="+", default=ONE_PATH, choices=ONE_PATH)
     parser.add_argument("--model", default="plans-small")
     parser.add_argument("--name", help="of the results of another model")
+    parser.add_argument("--ar", help="a model of algo=ar")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    results = measure(given.model, given.num, given.orders, given.samplers)
+    results = measure(given.model, given.num, given.orders, given.samplers, given.ar)
     name = f"likelihood_{given.name}" if given.name else "likelihood"
     publish(name, command=typed(), seed=SEED, results=results)
 
