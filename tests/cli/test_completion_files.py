@@ -194,6 +194,7 @@ def test_text_has_no_rooms_to_complete(tmp_path, failure):
     write_lines(tmp_path / "p.jsonl", [{"rooms": [0, None]}])
     words = ["data=text", "data.path=text.txt", "data.length=16", "algo.backbone=dit"]
     path = checkpoint(tmp_path, *words)
-    for word in ("given=p.jsonl", "trajectory=2"):
-        error = failure("sample", f"checkpoint={path}", word)
-        assert re.search(f"{word}: {path} was not trained on diagrams.*; leave it out", error)
+    error = failure("sample", f"checkpoint={path}", "trajectory=2")
+    assert re.search(f"trajectory=2: {path} was not trained on diagrams.*; leave it out", error)
+    error = failure("sample", f"checkpoint={path}", "given=p.jsonl")
+    assert 'p.jsonl, line 1: expected a text, or {"text": "..."}' in error
