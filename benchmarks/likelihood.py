@@ -93,9 +93,10 @@ def sections(record: Record) -> Sections:
     seconds = found["seconds"]
     own = max(value for name, value in seconds.items() if name != "orders")
     about = (
-        f"`{record.command}`, {record.hardware}: {found['num']} held-out {of} of "
-        f"{found['tokens']:.1f} tokens; {seconds['orders']:.0f} CPU-seconds for the orders, at "
-        f"most {own:.0f} for each sampler. ± is a standard error over {of}; differences are paired."
+        f"`{record.command}`, {record.hardware}: {found['num']} held-out samples of {of}, on "
+        f"average {found['tokens']:.1f} tokens; {seconds['orders']:.0f} CPU-seconds for the orders, "
+        f"at most {own:.0f} for each sampler. ± is a standard error over samples; differences are "
+        "paired."
     )
     return {(Page.LIKELIHOOD, record.name): f"{about}\n\n{markdown_table(head, rows)}"}
 
