@@ -94,9 +94,9 @@ def sections(record: Record) -> Sections:
     own = max(value for name, value in seconds.items() if name != "orders")
     about = (
         f"`{record.command}`, {record.hardware}: {found['num']} held-out samples of {of}, on "
-        f"average {found['tokens']:.1f} tokens; {seconds['orders']:.0f} CPU-seconds for the orders, "
-        f"at most {own:.0f} for each sampler. ± is a standard error over samples; differences are "
-        "paired."
+        f"average {found['tokens']:.1f} tokens; {seconds['orders']:.0f} CPU-seconds for the "
+        f"orders, at most {own:.0f} for each sampler. ± is a standard error over samples; "
+        "differences are paired."
     )
     return {(Page.LIKELIHOOD, record.name): f"{about}\n\n{markdown_table(head, rows)}"}
 
