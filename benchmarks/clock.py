@@ -242,6 +242,11 @@ def _resident(name: str) -> float:
 SPEED = ("diagrams per CPU-second", "ratio", "diagrams per second", "ratio")
 
 
+def ratio_words(ratio: Mapping[str, float]) -> str:
+    """A ratio of ``rates``, with the lowest and the highest of the repeats."""
+    return f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+
+
 def rate_titles(found: Mapping[str, Any]) -> list[str]:
     """Of the columns of ``rate_cells``; measurements from before the share was taken have none."""
     return [*SPEED, *(["of the product rate, %"] if "product_rate" in found else [])]
@@ -251,9 +256,8 @@ def rate_cells(found: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
     out = []
     for clock in ("per_cpu_second", "per_second"):
         ratio = row[f"{clock}_ratio"]
-        words = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
         rate = row[clock]
-        out += [f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}", words]
+        out += [f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}", ratio_words(ratio)]
     if "product_rate" in found:
         share = row.get("share_of_products")
         out.append("–" if share is None else f"{100 * share:.0f}")

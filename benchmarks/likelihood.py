@@ -84,8 +84,10 @@ def sections(record: Record) -> Sections:
     found, rows = record.results, []
     for name, row in found["rows"].items():
         below = f"{row['below']:.3f} ± {row['below_error']:.3f}"
-        what = f"bound, {name}" if "order" in name else f"-log p, `{name}`"
-        what = "-log p, another network: `algo=ar`" if name == AUTOREGRESSIVE else what
+        if name == AUTOREGRESSIVE:
+            what = "-log p, another network: `algo=ar`"
+        else:
+            what = f"bound, {name}" if "order" in name else f"-log p, `{name}`"
         of_one = "" if name == "1 order" else below
         rows.append((what, f"{row['mean']:.3f} ± {row['error']:.3f}", of_one))
     of = found.get("of", "diagrams")

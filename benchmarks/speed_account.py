@@ -94,8 +94,7 @@ def levels(device: torch.device) -> list[Instructions]:
 
 
 def _has_amx() -> bool:
-    find = getattr(torch.cpu, "get_capabilities", dict)
-    return any("amx" in str(name) and bool(has) for name, has in find().items())
+    return any("amx" in name and bool(has) for name, has in torch.cpu.get_capabilities().items())
 
 
 def account(measure: Callable[[Instructions], list[Any]], device: torch.device) -> dict[str, Any]:

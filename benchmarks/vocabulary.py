@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from clock import Spent, interleaved, peak_of_tensors, rates, timed
+from clock import Spent, interleaved, peak_of_tensors, rates, ratio_words, timed
 from discrete_diffusion.algorithms import AR, MDLM, TokenAlgorithm, many_ids
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.forward_process import Absorbing
@@ -124,8 +124,7 @@ def sections(record: Record) -> Sections:
     rows = []
     for name, found in r["algorithms"].items():
         for way, one in found.items():
-            ratio = one["per_cpu_second_ratio"]
-            words = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+            words = ratio_words(one["per_cpu_second_ratio"])
             share = one["peak_mib"] / found["plain"]["peak_mib"]
             cells = (f"{one['peak_mib']:,.0f}", f"{share:.3f}", f"{one['cpu_seconds']:.1f}", words)
             rows.append((f"{name}, {way}", *cells))

@@ -204,6 +204,8 @@ class SampleOutput:
             samples that are independent.
         num_forced: Int[B], tokens of each sample for which a ``Narrowing`` excluded what the
             network's distribution gave first, and another was drawn; None without one.
+        rows: Int[B], of a request for many samples, which of them these are, ascending: all, unless
+            a ``Stop`` left some out; None of one batch.
     """
 
     x0: Tensor
@@ -212,6 +214,7 @@ class SampleOutput:
     trajectory: Tensor | None = None
     ancestors: Tensor | None = None
     num_forced: Tensor | None = None
+    rows: Tensor | None = None
 
     def cpu(self) -> SampleOutput:
         """The same output on the CPU.

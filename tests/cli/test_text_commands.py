@@ -174,6 +174,21 @@ def test_texts_that_are_finished_when_a_signal_comes_are_kept(text_run, monkeypa
     assert whole.startswith(cut)
 
 
+def test_completions_that_are_finished_keep_the_lines_that_they_complete(
+    text_run, monkeypatch, capsys
+):
+    Path("texts.txt").write_text("".join(f"{k:02}\n" for k in range(12)))
+    words = ["sample", f"checkpoint={text_run}/run/checkpoints/best.ckpt", "given=texts.txt"]
+    words += ["completions=5", "batch_size=30", "threads=1"]
+    stop_at_call(monkeypatch, FirstHitting, 2)
+    stopped(capsys, *words, "out=cut")
+    samples = Path("cut/samples.txt").read_text().split("- sample ")[1:]
+    assert 0 < len(samples) < 60
+    for sample in samples:
+        line = int(sample.split(" of line ")[1].split()[0])
+        assert sample.partition("-\n")[2].startswith(f"{line - 1:02}")
+
+
 def test_the_embedded_text_is_labelled(tmp_path):
     short = [
         "trainer.max_steps=1",

@@ -87,11 +87,8 @@ def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
 def _check_kind(kind: str, file: OriginalFile) -> None:
     causal = file.sizes.cond_dim is None
     if causal != (kind == "ar"):
-        what = (
-            "no sigma_map.mlp.0.weight, as autoregressive ones"
-            if causal
-            else ("sigma_map.mlp.0.weight, as those of diffusion")
-        )
+        ones = "no {}, as autoregressive ones" if causal else "{}, as those of diffusion"
+        what = ones.format("sigma_map.mlp.0.weight")
         others = "ar:PATH" if causal else "mdlm:PATH, sedd:PATH or duo:PATH"
         raise ValueError(f"{file.path} has {what}; load it as {others}, not as {kind}:")
     if kind == "sedd" and (file.facts.get("noise") == "uniform"):

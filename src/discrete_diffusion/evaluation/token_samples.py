@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TokenSamples:
-    """``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``num_forced``: as in ``SampleOutput``;
-    ``seconds``: to sample them all; ``trajectory``: the states on the way of the first
-    ``trajectories``, Int[K, at most so many, L], or None."""
+    """``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``rows``, ``num_forced``: as in
+    ``SampleOutput``; ``seconds``: to sample them all; ``trajectory``: the states on the way of the
+    first ``trajectories``, Int[K, at most so many, L], or None."""
 
     tokens: Tensor
     nfe: Tensor
     log_weights: Tensor
+    rows: Tensor
     seconds: float
     trajectory: Tensor | None = None
     num_forced: Tensor | None = None
@@ -67,10 +68,12 @@ def sample_tokens(
         trajectories=trajectories,
     )
     seconds = time.perf_counter() - start
+    assert output.rows is not None
     return TokenSamples(
         output.x0,
         output.nfe,
         output.log_weights,
+        output.rows,
         seconds,
         output.trajectory,
         output.num_forced,

@@ -132,6 +132,7 @@ def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> Sa
         log_weights=torch.cat([output.log_weights for output in outputs])[back],
         trajectory=_joined_trajectories(states, order[order < trajectories].argsort()),
         num_forced=torch.cat(forced)[back] if forced else None,
+        rows=order[back],
     )
 
 

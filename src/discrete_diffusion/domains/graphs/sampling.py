@@ -102,10 +102,8 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     structure.check_given(x0, vocab.mask_id, places)
     x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
     asked = [line for line in partials for _ in range(each)]
-    finished: list[int] = []
 
     def lines(rows: Tensor, output: SampleOutput) -> str:
-        finished.extend(rows.tolist())
         of_rows = [asked[row] for row in rows.tolist()]
         more = structure.weights(output.log_weights)
         return lines_of(decode_graphs(output.x0, vocab), types, given=of_rows, **more)
@@ -114,12 +112,10 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         model = structure.on(trained.on(shard, lines))
         drawn = complete_tokens(model, x0, real, entropy=(request.seed,))
     graphs = decode_graphs(drawn.tokens, vocab)
-    was_stopped = len(graphs) < len(asked)
-    kept = sorted(finished) if was_stopped else range(len(asked))
-    lines_given = [asked[row] for row in kept]
+    lines_given = [asked[row] for row in drawn.rows.tolist()]
     reasons = trained.approximations(
-        real=real[kept],
-        known=x0[kept] != UNKNOWN,
+        real=real[drawn.rows],
+        known=x0[drawn.rows] != UNKNOWN,
         log_weights=drawn.log_weights if structure else None,
     )
     if (order := trained.data_config.node_order) != "random":

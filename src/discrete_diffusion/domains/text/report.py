@@ -86,9 +86,9 @@ class TextReport(TokenReport):
         return [f"{metrics[f'bits_per_{unit}']:.3f} bits per {unit}"]
 
 
-def write_texts(path: Path, texts: Sequence[str]) -> None:
+def write_texts(path: Path, texts: Sequence[str], lines: Sequence[int] | None = None) -> None:
     """Write texts as UTF-8, each under a line with its number."""
-    write_text(path, numbered_texts(texts, range(len(texts))))
+    write_text(path, numbered_texts(texts, range(len(texts)), lines))
 
 
 def numbered_texts(

@@ -17,7 +17,6 @@ from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts,
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh
-from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.runtime.given_objects import GivenObjects
 from discrete_diffusion.sampling.exactness import exactness
 
@@ -97,16 +96,13 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     sizes = torch.full((len(partial),), num_tokens)
     real = trained.domain.real_positions(trained.data_config, sizes)
     lines = [line for line in prompts for _ in range(each)]
-    finished: list[int] = []
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
-        finished.extend(rows.tolist())
         return numbered_texts(vocabulary.lines(output.x0), rows.tolist(), lines)
 
     with trained.sharing() as shard:
         model = trained.on(shard, numbered)
         drawn = complete_tokens(model, partial, real, entropy=(request.seed,))
-    kept = sorted(finished) if len(drawn.tokens) < len(lines) else range(len(lines))
     reasons = trained.approximations(real=real, known=real & (partial != UNKNOWN))
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
@@ -114,7 +110,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
-        write_text(path, numbered_texts(texts, range(len(texts)), [lines[row] for row in kept]))
+        write_texts(path, texts, [lines[row] for row in drawn.rows.tolist()])
         facts = {"given": str(given), "num_inputs": len(prompts), "completions": each}
         facts |= {**exactness(reasons), **drawn.facts}
         what = f"{counted(len(texts), 'completion')} of {counted(len(prompts), 'text')}"
