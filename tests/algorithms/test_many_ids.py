@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from discrete_diffusion.algorithms import AR, BD3LM, MDLM, MELD, many_ids
+from discrete_diffusion.algorithms import AR, BD3LM, GIDD, MDLM, MELD, SEDD, UDLM, many_ids
 from discrete_diffusion.algorithms.many_ids import nll_of_states
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import log_softmax_on, make_generator
-from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.forward_process import Absorbing, Hybrid, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.noise_schedules import Learned, LogLinear
@@ -21,7 +21,17 @@ from discrete_diffusion.types import Batch
 LENGTH, VOCAB_SIZE, MASK, PAD, WIDTH = 9, 23, 21, 22, 16
 CHUNK = 4
 """Rows at once in these tests."""
-ALGORITHMS = {"mdlm": MDLM, "meld": MELD, "ar": AR, "bd3lm": BD3LM}
+ALGORITHMS = {
+    "mdlm": (MDLM, Absorbing),
+    "meld": (MELD, Absorbing),
+    "ar": (AR, Absorbing),
+    "bd3lm": (BD3LM, Absorbing),
+    "sedd": (SEDD, Absorbing),
+    "sedd uniform": (SEDD, Uniform),
+    "udlm": (UDLM, Uniform),
+    "gidd": (GIDD, Hybrid),
+}
+"""With their processes."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +82,8 @@ def built(name: str, layout: TokenLayout, **options):
     schedule = Learned(layout) if name == "meld" else LogLinear()
     if name == "bd3lm":
         options["block_size"] = 4
-    algorithm = ALGORITHMS[name]
-    return algorithm(network(causal=name == "ar"), Absorbing(layout, schedule), **options)
+    algorithm, process = ALGORITHMS[name]
+    return algorithm(network(causal=name == "ar"), process(layout, schedule), **options)
 
 
 def results(algorithm, batch: Batch) -> dict[str, Tensor]:
@@ -96,7 +106,8 @@ class Widest(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         for x in tree_leaves(out):
             if isinstance(x, Tensor) and x.is_floating_point() and x.shape[-1:] == (VOCAB_SIZE,):
-                self.rows = max(self.rows, x.numel() // VOCAB_SIZE)
+                held = 0 if x.is_meta else x.untyped_storage().nbytes() // x.element_size()
+                self.rows = max(self.rows, min(x.numel(), held) // VOCAB_SIZE)
         return out
 
 
@@ -207,6 +218,7 @@ def test_nothing_is_read_back_from_a_device(name):
     """On the meta device, which holds no numbers, all rows are computed."""
     layout = layout_of_positions()
     algorithm, batch = built(name, layout), some_data(layout)
+    algorithm.loss(batch, make_generator(0))  # what is measured of a process once is known now
     batch = algorithm.prepared(batch).to("meta")
     loss = algorithm.to("meta").loss(batch, make_generator(0)).loss
     loss.backward()
@@ -223,6 +235,52 @@ def test_head_may_share_the_weights_of_the_embedding(monkeypatch):
         torch.testing.assert_close(found[key], value, rtol=1e-5, atol=1e-5, msg=key)
 
 
+@pytest.mark.parametrize("name", ["sedd", "sedd uniform", "udlm", "gidd"])
+def test_bound_of_a_whole_prediction_is_the_plain_one(name, monkeypatch):
+    """Without gradients, which are not computed then either."""
+    layout = layout_of_positions()
+    algorithm, batch = built(name, layout).eval(), some_data(layout)
+    with torch.no_grad(), Widest() as widest:
+        found = algorithm.loss(batch, make_generator(3))
+    assert widest.rows <= max(CHUNK, WIDTH)
+    assert not found.loss.requires_grad
+    monkeypatch.setattr(many_ids, "MANY_IDS", VOCAB_SIZE + 1)
+    torch.testing.assert_close(found.nelbo, algorithm.loss(batch, make_generator(3)).nelbo)
+
+
+@pytest.mark.parametrize("options", [{"parameterization": "posterior"}, {"weighting": "elbo"}])
+def test_other_readings_of_logits_are_the_plain_ones(options, monkeypatch):
+    layout = layout_of_positions()
+    name = "udlm" if "parameterization" in options else "gidd"
+    algorithm, batch = built(name, layout, **options), some_data(layout)
+    found = results(algorithm, batch)
+    monkeypatch.setattr(many_ids, "MANY_IDS", VOCAB_SIZE + 1)
+    for key, value in results(algorithm, batch).items():
+        torch.testing.assert_close(found[key], value, rtol=1e-5, atol=1e-5, msg=key)
+
+
+@pytest.mark.parametrize("name", ["udlm", "sedd"])
+def test_sums_of_bfloat16_products_are_near_those_of_float32(name):
+    """Gradients have the types of what they are of, whatever autocast multiplies in."""
+    algorithm, batch = built(name, layout_of_positions()), some_data(layout_of_positions())
+    expected = results(algorithm, batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = results(algorithm, batch)
+    for key in ("loss", "backbone.head.weight", "backbone.head.bias"):
+        assert found[key].dtype == torch.float32
+        apart = (found[key] - expected[key]).norm() / expected[key].norm()
+        assert 0 < apart < 0.05, key
+
+
+def test_a_scaled_loss_has_scaled_gradients():
+    """The gradients are made with the sum, before anyone says what the loss is multiplied by."""
+    algorithm, batch = built("udlm", layout_of_positions()), some_data(layout_of_positions())
+    once = results(algorithm, batch)["backbone.head.weight"]
+    algorithm.zero_grad()
+    (3 * algorithm.loss(batch, make_generator(3)).loss).backward()
+    torch.testing.assert_close(algorithm.backbone.head.weight.grad, 3 * once)
+
+
 class Halved(MDLM):
     """An algorithm with logits of its own."""
 
@@ -231,17 +289,29 @@ class Halved(MDLM):
 
 
 class Sharper(MDLM):
-    """An algorithm with a D of its own."""
+    """An algorithm with a D of its own ..."""
 
     def denoise(self, x_t, t, real, conditions=None):
-        log_d0 = super().denoise(x_t, t, real, conditions)
-        return log_softmax_on(2 * log_d0, self.layout.support)
+        logits = self.logits(x_t, t, real, conditions)
+        return log_softmax_on(2 * logits, self.layout.support)
 
 
-@pytest.mark.parametrize("kind", [Halved, Sharper])
+class SharperUDLM(UDLM):
+    """... and one whose bound reads the whole of it."""
+
+    denoise = Sharper.denoise
+
+
+class SharperSEDD(SEDD):
+    def log_prediction(self, x_t, t, real, conditions=None):
+        return super().log_prediction(x_t, t, real, conditions) / 2
+
+
+@pytest.mark.parametrize("kind", [Halved, Sharper, SharperUDLM, SharperSEDD])
 def test_an_algorithm_that_changes_logits_or_d_is_obeyed(kind, monkeypatch):
     layout = layout_of_positions()
-    algorithm, batch = kind(network(), Absorbing(layout, LogLinear())), some_data(layout)
+    process = (Uniform if kind is SharperUDLM else Absorbing)(layout, LogLinear())
+    algorithm, batch = kind(network(), process), some_data(layout)
     found = algorithm.loss(batch, make_generator(3))
     monkeypatch.setattr(many_ids, "MANY_IDS", VOCAB_SIZE + 1)
     assert torch.equal(found.loss, algorithm.loss(batch, make_generator(3)).loss)

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from discrete_diffusion.algorithms.jump_bound import jump_bound
 from discrete_diffusion.categorical import log_prob_at, neg_inf
-from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
 AT_ONCE = 2**18
@@ -23,7 +23,14 @@ NO_NOISE = 1e-280
 
 
 def general_bound(
-    process: ForwardProcess, xt: Tensor, x0: Tensor, log_d0: Tensor, t: Tensor, real: Tensor
+    process: ForwardProcess,
+    xt: Tensor,
+    x0: Tensor,
+    log_d0: Tensor,
+    t: Tensor,
+    real: Tensor,
+    *,
+    positions: slice = EVERYWHERE,
 ) -> Tensor:
     """The integrand of the NELBO at (xt, t) per position, Float64[B, L]; 0 where real is False.
 
@@ -40,35 +47,65 @@ def general_bound(
 
     ``log_d0``: Float[B, L, V], log D; a score model passes any positive G(y) in its place, since
     the formula never uses that D is normalised. The gradient goes to it alone, and is finite where
-    the bound is.
+    the bound is. Of an interpolating process ``log_d0`` may be that of some ``positions``, and so
+    is the result then; the ids are those of all.
     """
     if not isinstance(process, InterpolatingProcess):
         return jump_bound(process, xt, x0, log_d0, t, real)
-    bound: Tensor = _GeneralBound.apply(log_d0, _Noised(process, xt, x0, t, real))
+    bound: Tensor = _GeneralBound.apply(log_d0, _Noised.of(process, xt, x0, t, real, positions))
     return bound
 
 
 class _Noised(NamedTuple):
-    """Noisy and clean ids Int[B, L] at the times t, and where they count; as ``general_bound``."""
+    """Noisy and clean ids Int[B, N] of some positions, at times t Float[B], and what does not
+    depend on D: log alpha, and log b and the log of the rates at z and at x0, Float64[B, N] each.
+
+    ``counted``: Bool[B, N]. ``process``, ``positions``: for the noise b at all ids.
+    """
 
     process: InterpolatingProcess
+    positions: slice
+    t: Tensor
     xt: Tensor
     x0: Tensor
-    t: Tensor
-    real: Tensor
+    counted: Tensor
+    log_alpha: Tensor
+    log_b_z: Tensor
+    log_b_x: Tensor
+    log_rate: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        process: InterpolatingProcess,
+        xt: Tensor,
+        x0: Tensor,
+        t: Tensor,
+        real: Tensor,
+        positions: slice,
+    ) -> _Noised:
+        log_alpha = process.log_alpha(t).double().expand(xt.shape)
+        log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
+        log_rate = process.log_rate_at(xt, t)
+        counted = real & (log_rate > neg_inf(log_rate.dtype) / 2)  # absorbing noise left some alone
+        values = (xt, x0, counted, log_alpha, log_b_z, log_b_x, log_rate)
+        return cls(process, positions, t, *(value[:, positions] for value in values))
+
+    def noise(self, samples: slice, positions: slice) -> Tensor:
+        """b_t(y) of some of its samples and positions, Float64[b, n, V]."""
+        begin = self.positions.start or 0
+        within = slice(begin + positions.start, begin + min(positions.stop, self.xt.shape[1]))
+        return self.process.noise(self.t[samples], within).clamp(min=NO_NOISE)
 
 
 class _Terms(NamedTuple):
-    """The quantities of the bound at z and x0, in logarithms but for W and R; Float64[B, L] each.
+    """The quantities of the bound at z and x0, in logarithms but for W and R; Float64[B, N] each.
 
     ``rise``: log(Q / b). ``log_ratio``: log(q / Q). ``w``, ``r``: 0 where nothing counts.
     """
 
-    log_alpha: Tensor
     log_d_z: Tensor
     log_d_x: Tensor
-    log_b_z: Tensor
-    log_b_x: Tensor
     rise_z: Tensor
     rise_x: Tensor
     log_ratio_z: Tensor
@@ -78,20 +115,17 @@ class _Terms(NamedTuple):
 
     @classmethod
     def of(cls, log_d0: Tensor, noised: _Noised) -> _Terms:
-        process, xt, x0, t, real = noised
-        log_alpha, stays = process.log_alpha(t).double().expand(xt.shape), xt == x0
-        log_d_z, log_d_x = (log_prob_at(ids, log_d0) for ids in (xt, x0))
-        log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
+        log_alpha, log_b_z, log_b_x = noised.log_alpha, noised.log_b_z, noised.log_b_x
+        stays = noised.xt == noised.x0
+        log_d_z, log_d_x = (log_prob_at(ids, log_d0) for ids in (noised.xt, noised.x0))
         rise_z = _softplus(log_alpha + log_d_z - log_b_z)
         rise_x = _softplus(log_alpha + log_d_x - log_b_x)
         log_ratio_x = _softplus_difference(log_alpha - log_b_x, -log_d_x)
         log_ratio_z = torch.where(stays, log_ratio_x, -rise_z)
-        log_rate = process.log_rate_at(xt, t)
-        counted = real & (log_rate > neg_inf(log_rate.dtype) / 2)  # absorbing noise left some alone
         truth_rise = torch.where(stays, _softplus(log_alpha - log_b_z), 0.0)  # log q(z) / b(z)
+        log_rate, counted = noised.log_rate, noised.counted
         return cls(
-            *(log_alpha, log_d_z, log_d_x, log_b_z, log_b_x),
-            *(rise_z, rise_x, log_ratio_z, log_ratio_x),
+            *(log_d_z, log_d_x, rise_z, rise_x, log_ratio_z, log_ratio_x),
             w=torch.where(counted, (log_rate - log_b_z - truth_rise).exp(), 0.0),
             r=torch.where(counted, (log_rate - log_b_z - rise_z).exp(), 0.0),
         )
@@ -115,27 +149,26 @@ class _GeneralBound(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, log_d0: Tensor, noised: _Noised) -> Tensor:
         terms = _Terms.of(log_d0, noised)
-        w, r, log_alpha = terms.w, terms.r, terms.log_alpha
+        w, r, log_alpha = terms.w, terms.r, noised.log_alpha
         scale = (w + r).clamp(min=torch.finfo(w.dtype).tiny)
         from_w, from_r = ((one / scale).unsqueeze(-1) for one in (w, r))
         slope = torch.empty_like(log_d0) if ctx.needs_input_grad[0] else None
         data, risen = torch.empty_like(w), torch.empty_like(w)  # sums of alpha D and of b rise
         for part in _parts(log_d0):
-            samples, positions = part
             model = (log_d0[part].double() + log_alpha[part].unsqueeze(-1)).exp_()  # alpha D
-            noise = noised.process.noise(noised.t[samples], positions).clamp(min=NO_NOISE)
+            noise = noised.noise(*part)
             ratio = model / noise
             data[part] = model.sum(dim=-1)
             risen[part] = noise.mul_(ratio.log1p()).sum(dim=-1)
             if slope is not None:
                 slope[part] = model.mul_(from_r[part] - from_w[part] / ratio.add_(1))
 
-        alpha, b_x = log_alpha.exp(), terms.log_b_x.exp()
-        divergence = alpha * terms.log_ratio_x + b_x * _softplus(log_alpha - terms.log_b_x) - risen
+        alpha, b_x = log_alpha.exp(), noised.log_b_x.exp()
+        divergence = alpha * terms.log_ratio_x + b_x * _softplus(log_alpha - noised.log_b_x) - risen
         near = w * torch.expm1(terms.log_ratio_z.clamp(max=1.0))  # R - W, which may cancel
         beyond = torch.where(terms.log_ratio_z < 1, near, r - w)
         if slope is not None:
-            at_x0, at_z = _slopes(terms, data, stays=noised.xt == noised.x0)
+            at_x0, at_z = _slopes(terms, noised, data)
             for ids, one in ((noised.x0, at_x0), (noised.xt, at_z)):
                 slope.scatter_(-1, ids.unsqueeze(-1), (one / scale).unsqueeze(-1).to(slope))
             ctx.save_for_backward(slope, scale)
@@ -152,20 +185,19 @@ class _GeneralBound(torch.autograd.Function):
         return found, None
 
 
-def _slopes(terms: _Terms, data: Tensor, *, stays: Tensor) -> tuple[Tensor, Tensor]:
-    """The derivatives by log D at x0 and at z, Float64[B, L] each. ``data``: the sum of alpha D;
-    ``stays``: Bool[B, L], where z is x0."""
-    w, r, alpha = terms.w, terms.r, terms.log_alpha.exp()
-    share_z = (terms.log_alpha + terms.log_d_z - terms.log_b_z - terms.rise_z).exp()
-    share_x = (terms.log_alpha + terms.log_d_x - terms.log_b_x - terms.rise_x).exp()
-    slope_x = r * alpha * terms.log_d_x.exp() - w * (terms.log_b_x.exp() + alpha) * share_x
-    q_z = terms.log_b_z.exp() + alpha * stays
+def _slopes(terms: _Terms, noised: _Noised, data: Tensor) -> tuple[Tensor, Tensor]:
+    """The derivatives by log D at x0 and at z, Float64[B, N] each. ``data``: the sum of alpha D."""
+    w, r, alpha = terms.w, terms.r, noised.log_alpha.exp()
+    share_z = (noised.log_alpha + terms.log_d_z - noised.log_b_z - terms.rise_z).exp()
+    share_x = (noised.log_alpha + terms.log_d_x - noised.log_b_x - terms.rise_x).exp()
+    slope_x = r * alpha * terms.log_d_x.exp() - w * (noised.log_b_x.exp() + alpha) * share_x
+    q_z = noised.log_b_z.exp() + alpha * (noised.xt == noised.x0)
     slope_z = r * alpha * terms.log_d_z.exp() + (w * (1 - q_z) - r * (data + 1 - alpha)) * share_z
     return slope_x, slope_z
 
 
 def _parts(values: Tensor) -> Iterator[tuple[slice, slice]]:
-    """values (B, L, V) in parts of about ``AT_ONCE`` numbers: of samples, and of positions."""
+    """values (B, N, V) in parts of about ``AT_ONCE`` numbers: of samples, and of positions."""
     num, length, size = values.shape
     samples = max(1, AT_ONCE // max(length * size, 1))
     positions = length if samples > 1 else max(1, AT_ONCE // max(size, 1))

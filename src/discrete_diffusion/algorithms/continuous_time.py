@@ -10,9 +10,13 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.bounds import general_bound
 from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, sample_weighted_times
+from discrete_diffusion.algorithms.many_ids import head_of
+from discrete_diffusion.algorithms.summed_terms import TermsOf, summed_terms
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
+from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 PARAMETERIZATIONS = ("leave_one_out", "posterior")
@@ -53,11 +57,56 @@ class ContinuousTime(TokenAlgorithm):
             draw or self.draw, self.process, len(batch), generator, batch.x0.device
         )
         xt = self.process.corrupt(batch.x0, t, batch.real, generator)
-        predicted = self.log_prediction(xt, t, batch.real, batch.conditions)
-        terms = general_bound(self.process, xt, batch.x0, predicted, t, batch.real)  # (B, L)
-        terms = terms * time_weight.unsqueeze(1)
-        loss = (self.training_weight(xt, batch.x0, t) * terms).sum(dim=1).mean().float()
-        return self.output(terms.sum(dim=1), batch, loss / self.layout.length)
+        time_weight = time_weight.unsqueeze(1)
+        weight = time_weight * self.training_weight(xt, batch.x0, t)
+
+        def terms_of(log_d0: Tensor, samples: slice, positions: slice) -> Tensor:
+            whole = (xt, batch.x0, t, batch.real)
+            z, x0, at, real = (value[samples] for value in whole)
+            return general_bound(self.process, z, x0, log_d0, at, real, positions=positions)
+
+        total, terms = self.summed(xt, t, batch, weight, terms_of)
+        loss = (total / len(batch)).float() / self.layout.length
+        return self.output((time_weight * terms).sum(dim=1), batch, loss)
+
+    def summed(
+        self, xt: Tensor, t: Tensor, batch: Batch, weight: Tensor, terms_of: TermsOf
+    ) -> tuple[Tensor, Tensor]:
+        """Sum of weight * term, Float64[], and the terms, Float64[B, L], with no tensor
+        Float[B, L, V] of many ids, where the backbone gives its states.
+
+        ``terms_of``: terms of ``log_prediction`` at some samples and positions.
+        """
+        head = None
+        if self.reads_logits and hasattr(self.logits, "passes_states"):
+            head = head_of(self.backbone, self.call, self.layout.vocab_size)
+        if head is None:
+            predicted = self.log_prediction(xt, t, batch.real, batch.conditions)
+            terms = terms_of(predicted, EVERYWHERE, EVERYWHERE)
+            return (weight * terms).sum(), terms
+        states = self.logits(xt, t, batch.real, {**batch.conditions, "states": True})
+
+        def of_logits(logits: Tensor, samples: slice, positions: slice) -> Tensor:
+            log_d0 = self.prediction_of(logits, xt[samples], t[samples], positions)
+            return terms_of(log_d0, samples, positions)
+
+        return summed_terms(head, states, weight, of_logits)
+
+    @property
+    def reads_logits(self) -> bool:
+        """True if ``log_prediction`` is ``prediction_of`` the logits, position by position."""
+        own = (type(self).log_prediction, type(self).denoise)
+        written_here = own == (TokenAlgorithm.log_prediction, ContinuousTime.denoise)
+        return written_here and isinstance(self.process, InterpolatingProcess)
+
+    def prediction_of(
+        self, logits: Tensor, x_t: Tensor, t: Tensor, positions: slice = EVERYWHERE
+    ) -> Tensor:
+        """log D of the logits at some positions, Float[B, N, V]; x_t Int[B, L] is whole."""
+        log_probs = log_softmax_on(logits, self.layout.support[positions])
+        if self.parameterization == "leave_one_out":
+            return log_probs
+        return self.process.leave_one_out(log_probs, x_t, t, positions)
 
     def training_weight(self, xt: Tensor, x0: Tensor, t: Tensor) -> Tensor | float:
         """Factor on each position's term in the training loss, not in the bound: 1."""
@@ -66,10 +115,7 @@ class ContinuousTime(TokenAlgorithm):
     def denoise(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        log_probs = super().denoise(x_t, t, real, conditions)
-        if self.parameterization == "leave_one_out":
-            return log_probs
-        return self.process.leave_one_out(log_probs, x_t, t)
+        return self.prediction_of(self.logits(x_t, t, real, conditions), x_t, t)
 
 
 class UDLM(ContinuousTime):

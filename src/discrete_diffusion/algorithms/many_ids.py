@@ -89,7 +89,7 @@ class _NLL(torch.autograd.Function):
     def forward(
         ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets
     ) -> Tensor:
-        ctx.dtype, ctx.targets = _product_type(weight), targets
+        ctx.dtype, ctx.targets = product_type(weight), targets
         log_total = states.new_empty(len(states), dtype=torch.float32)
         nll = torch.empty_like(log_total)
         for part, logits in _chunks(states, weight, bias, targets, ctx.dtype):
@@ -116,7 +116,7 @@ class _NLL(torch.autograd.Function):
             by_bias += slope.sum(dim=0)
             slope = slope.to(ctx.dtype)
             by_states[part] = slope @ factor
-            _add_product(by_weight, slope.t(), states[part].to(ctx.dtype))
+            add_product(by_weight, slope.t(), states[part].to(ctx.dtype))
         return by_states, by_weight.to(weight), None if bias is None else by_bias.to(bias), None
 
 
@@ -136,7 +136,7 @@ def _chunks(
         yield part, logits.float().masked_fill_(illegal, neg_inf(torch.float32))
 
 
-def _product_type(weight: Tensor) -> torch.dtype:
+def product_type(weight: Tensor) -> torch.dtype:
     """The type that a linear layer computes in, here and now."""
     kind = weight.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
@@ -144,7 +144,7 @@ def _product_type(weight: Tensor) -> torch.dtype:
     return weight.dtype
 
 
-def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
+def add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
     """Add left @ right in place, whatever the types."""
     if into.dtype == left.dtype:
         into.addmm_(left, right)

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.continuous_time import ContinuousTime
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, sample_masks
-from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.categorical import log_prob_at, log_softmax_on, mask_logits
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.forward_process.absorbing import Absorbing
-from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.types import Batch, Conditions, LossOutput
 
@@ -75,10 +75,21 @@ class SEDD(ContinuousTime):
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """log G: Float[B, L, V]."""
-        log_k = self.layout.num_legal.log().unsqueeze(-1)
-        log_g = self.layout.restrict(self.logits(x_t, t, real, conditions) - log_k)
+        return self.prediction_of(self.logits(x_t, t, real, conditions), x_t, t)
+
+    @property
+    def reads_logits(self) -> bool:
+        return type(self).log_prediction is SEDD.log_prediction
+
+    def prediction_of(
+        self, logits: Tensor, x_t: Tensor, t: Tensor, positions: slice = EVERYWHERE
+    ) -> Tensor:
+        """log G of the logits at some positions, Float[B, N, V]."""
+        log_k = self.layout.num_legal[positions].log().unsqueeze(-1)
+        support = self.layout.support[positions]
+        log_g = mask_logits(logits - log_k, support)
         excess = (log_g.logsumexp(dim=-1, keepdim=True) - LARGEST_LOG_TOTAL).clamp(min=0)
-        return self.layout.restrict(log_g + (excess.log1p() - excess))
+        return mask_logits(log_g + (excess.log1p() - excess), support)
 
     def denoise(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
@@ -95,9 +106,13 @@ class SEDD(ContinuousTime):
         if not isinstance(self.process, Absorbing):
             return super().loss(batch, generator, draw)
         masked = sample_masks(draw or self.draw, self.process, batch, generator)
-        log_g = self.log_prediction(masked.xt, masked.t, batch.real, batch.conditions)
-        # visible tokens are not trained: whatever is predicted for them must not overflow
-        log_g = log_g.double().where(masked.weight.unsqueeze(-1) > 0, 0.0)
-        entropy = self.cross_entropy(log_g, batch) + log_g.exp().sum(dim=-1) - 1  # (B, L)
-        nelbo = masked.weight * entropy
-        return self.output(nelbo.sum(dim=1), batch)
+
+        def entropy(log_g: Tensor, samples: slice, positions: slice) -> Tensor:
+            x0, counted = batch.x0[samples, positions], masked.weight[samples, positions] > 0
+            # visible tokens are not trained: whatever is predicted for them must not overflow
+            log_g = log_g.double().where(counted.unsqueeze(-1), 0.0)
+            return (log_g.exp().sum(dim=-1) - 1 - log_prob_at(x0, log_g)) * counted
+
+        total, terms = self.summed(masked.xt, masked.t, batch, masked.weight, entropy)
+        loss = (total / len(batch)).float() / self.layout.length
+        return self.output((masked.weight * terms).sum(dim=1), batch, loss)

@@ -24,6 +24,9 @@ from discrete_diffusion.noise_schedules.checking import check_schedule
 SIGMA_FLOOR = 1e-4
 """Smallest alpha whose -log goes to a backbone: sigma stays below 9.22."""
 
+EVERYWHERE = slice(None)
+"""All positions."""
+
 
 class ForwardProcess(nn.Module, ABC):
     """A Markov chain in continuous time on the ids of each position, independent between positions.
@@ -304,20 +307,23 @@ class ForwardProcess(nn.Module, ABC):
         )
         return mask_logits(joint.log_softmax(dim=-1), joint > neg_inf(joint.dtype) / 2)
 
-    def leave_one_out(self, log_p: Tensor, xt: Tensor, t: Tensor) -> Tensor:
+    def leave_one_out(
+        self, log_p: Tensor, xt: Tensor, t: Tensor, positions: slice = EVERYWHERE
+    ) -> Tensor:
         """log D from the ordinary posterior log P(x0 | xt): D(x0) ~ P(x0) / q_t(xt | x0).
 
         Args:
-            log_p: Float[B, L, V], log P.
+            log_p: Float[B, L, V], log P; of some ``positions`` only, that of those.
             xt: Int[B, L], ids at t.
             t: Float[B], times.
+            positions: those of ``log_p``.
 
         Returns:
-            Float[B, L, V], normalised over the support.
+            As ``log_p``, normalised over the support.
         """
         log_q = self.log_transition(torch.zeros_like(t), t)
-        seen = log_columns(log_q, self.cells(), xt).clamp(min=neg_inf(log_p.dtype))
-        return log_softmax_on(log_p - seen.to(log_p.dtype), self.layout.support)
+        seen = log_columns(log_q, self.cells(), xt).clamp(min=neg_inf(log_p.dtype))[:, positions]
+        return log_softmax_on(log_p - seen.to(log_p.dtype), self.layout.support[positions])
 
     # -- helpers ---------------------------------------------------------------------------------
 

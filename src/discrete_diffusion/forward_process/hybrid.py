@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.forward_process.interpolating import EVERYWHERE, InterpolatingProcess
+from discrete_diffusion.forward_process.base import EVERYWHERE
+from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 

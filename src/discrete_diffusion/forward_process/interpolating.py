@@ -6,11 +6,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import log_softmax_on, mask_logits, neg_inf, uniform_draws
-from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.noise_schedules.base import per_token
-
-EVERYWHERE = slice(None)
-"""All positions."""
 
 
 class InterpolatingProcess(ForwardProcess):
@@ -97,12 +94,17 @@ class InterpolatingProcess(ForwardProcess):
         joint = marginal.scatter_add(-1, xt.unsqueeze(-1), stayed.unsqueeze(-1))
         return mask_logits(joint.log_softmax(dim=-1), marginal > floor / 2)
 
-    def leave_one_out(self, log_p: Tensor, xt: Tensor, t: Tensor) -> Tensor:
+    def leave_one_out(
+        self, log_p: Tensor, xt: Tensor, t: Tensor, positions: slice = EVERYWHERE
+    ) -> Tensor:
         """q_t(xt | x0) is b(xt) for every x0 but xt itself, for which it is b(xt) + alpha."""
         log_noise = self.log_noise_at(xt, t)
         gained = torch.logaddexp(self.log_alpha(t) - log_noise, torch.zeros_like(log_noise))
-        seen = -gained.clamp(max=-neg_inf(log_p.dtype)).unsqueeze(-1).to(log_p.dtype)
-        return log_softmax_on(log_p.scatter_add(-1, xt.unsqueeze(-1), seen), self.layout.support)
+        seen = -gained.clamp(max=-neg_inf(log_p.dtype)).to(log_p.dtype)
+        log_d0 = log_p.scatter_add(
+            -1, xt[:, positions].unsqueeze(-1), seen[:, positions].unsqueeze(-1)
+        )
+        return log_softmax_on(log_d0, self.layout.support[positions])
 
     def jump_rates(self, t: Tensor) -> Tensor:
         """rate(y) of jumping into y at time t in (0, 1): Float[B, L, V], >= 0."""
