@@ -1,13 +1,14 @@
 """The loss over many ids, in chunks of the positions that count, beside the plain one.
 
     python benchmarks/vocabulary.py [--vocab-size 50257] [--length 1024] [--batch-size 8]
-        [--repeats 2] [--threads 1] [--quick]
+        [--algorithms mdlm ar udlm gidd sedd] [--repeats 2] [--threads 1] [--quick]
 
-Loss and gradients of a network of the width and depth of ``dit_small``, by MDLM, where half of the
-positions count, and by AR, where all do. *Chunked* is what the package does with so many ids;
-*plain* makes the logits of all positions, as it does with few. Repeats are interleaved and ratios
-taken within one, of the CPU time of the process; the memory is that of all tensors made in a step,
-taken in a step of its own. ``--quick`` checks that it runs, and writes nothing.
+Loss and gradients of a network of the width and depth of ``dit_small``: by MDLM, where half of the
+positions count, and by AR, where all do, from -log D of the clean token alone; by UDLM, GIDD and
+SEDD, whose bounds read the whole of D, in float64. *Chunked* is what the package does with so many
+ids; *plain* makes the logits of all positions, as it does with few. Repeats are interleaved and
+ratios taken within one, of the CPU time of the process; the memory is that of all tensors made in a
+step, taken in a step of its own. ``--quick`` checks that it runs, and writes nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from typing import Any
 import torch
 
 from clock import Spent, interleaved, peak_of_tensors, rates, ratio_words, timed
-from discrete_diffusion.algorithms import AR, MDLM, TokenAlgorithm, many_ids
+from discrete_diffusion.algorithms import AR, GIDD, MDLM, SEDD, UDLM, TokenAlgorithm, many_ids
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, Hybrid, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.tuned import tuned
@@ -33,7 +34,13 @@ from discrete_diffusion.types import Batch
 from record import Page, Record, Sections, markdown_table, publish, typed
 
 WIDTH, BLOCKS, HEADS = 128, 4, 4
-ALGORITHMS: dict[str, type[TokenAlgorithm]] = {"mdlm": MDLM, "ar": AR}
+ALGORITHMS: dict[str, tuple[type[TokenAlgorithm], type[ForwardProcess]]] = {
+    "mdlm": (MDLM, Absorbing),
+    "ar": (AR, Absorbing),
+    "udlm": (UDLM, Uniform),
+    "gidd": (GIDD, Hybrid),
+    "sedd": (SEDD, Absorbing),
+}
 WAYS = ("plain", "chunked")
 SEED = 0
 QUICK = {"vocab_size": 600, "length": 32, "batch_size": 2, "repeats": 1}
@@ -44,6 +51,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--vocab-size", type=int, default=50_257, help="ids, MASK among them")
     parser.add_argument("--length", type=int, default=1024, help="positions of a sample")
     parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=[*ALGORITHMS])
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="only check that it runs")
@@ -65,7 +73,8 @@ def algorithm_of(name: str, vocab_size: int, length: int) -> TokenAlgorithm:
         dropout=0.0,
         causal=name == "ar",
     )
-    return ALGORITHMS[name](tuned(backbone), Absorbing(layout, LogLinear()))
+    algorithm, process = ALGORITHMS[name]
+    return algorithm(tuned(backbone), process(layout, LogLinear()))
 
 
 def data(vocab_size: int, length: int, num: int) -> Batch:
@@ -140,10 +149,10 @@ def sections(record: Record) -> Sections:
 def main() -> None:
     given = options()
     torch.set_num_threads(given.threads)
-    algorithms = {name: measured(given, name) for name in ALGORITHMS}
+    algorithms = {name: measured(given, name) for name in given.algorithms}
     if given.quick:
         return
-    sizes = {key: value for key, value in vars(given).items() if key != "quick"}
+    sizes = {k: v for k, v in vars(given).items() if k not in ("quick", "algorithms")}
     publish("vocabulary", command=typed(), seed=SEED, results={**sizes, "algorithms": algorithms})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 import torch
 
@@ -92,4 +93,5 @@ def with_sampler(
         steps=request.steps,
         batch_size=request.batch_size,
         sharing=sharing,
+        another=partial(read_checkpoint, device=device),
     )

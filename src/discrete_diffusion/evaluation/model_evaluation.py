@@ -34,11 +34,11 @@ from discrete_diffusion.evaluation.table import (
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
     from discrete_diffusion.data.base import TokenDataset
-    from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.evaluation.requests import EvaluateRequest
+    from discrete_diffusion.evaluation.token_report import TokenReport
+    from discrete_diffusion.evaluation.token_samples import TokenSamples
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.sampling.model import Model
 
@@ -53,11 +53,11 @@ NUM_SAMPLES = 1000
 
 @dataclass(frozen=True)
 class MeasuredSamples:
-    """``tokens``: Int[M, L], samples of a model, and what ``report`` measures of them. ``real``:
+    """``drawn``: samples of a model, and ``values``, what ``report`` measures of them. ``real``:
     what it measures of held-out samples in their place."""
 
-    tokens: Tensor
-    report: Report
+    drawn: TokenSamples
+    report: TokenReport
     values: dict[str, float]
     real: dict[str, float]
 
@@ -65,14 +65,14 @@ class MeasuredSamples:
         """Values for ``metrics.json``."""
         real = {f"{name}_real_data": value for name, value in self.real.items()}
         shares = interval_entries(self.shares) if self.shares else {}
-        return {"num_samples": len(self.tokens), **self.values, **real, **shares}
+        return {**self.drawn.facts, **self.values, **real, **shares}
 
     @property
     def shares(self) -> dict[str, Interval]:
         """Intervals of the metrics that are shares of samples."""
         return {
             column.name: share_interval(
-                [self.values[column.name]], self.values.get(column.counted, len(self.tokens))
+                [self.values[column.name]], self.values.get(column.counted, len(self.drawn.tokens))
             )
             for column in self.report.columns
             if column.of_samples and column.name in self.values
@@ -89,7 +89,8 @@ class MeasuredSamples:
             )
             for name, value in self.values.items()
         ]
-        return TableSection(f"{len(self.tokens):,} samples", tuple(rows))
+        rows.append(TableRow("network_calls_per_sample", f"{self.drawn.network_calls:g}"))
+        return TableSection(f"{len(self.drawn.tokens):,} samples", tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class ModelEvaluation(Evaluation):
 
     def save(self, folder: Path) -> None:
         if self.samples is not None:
-            self.samples.report.save(self.samples.tokens, folder)
+            self.samples.report.save(self.samples.drawn.tokens, folder)
 
     def plot(self, folder: Path) -> None:
         if self.scores is not None:
@@ -166,7 +167,7 @@ def measure_model(
 def evaluate_token_model(
     request: EvaluateRequest,
     trained: TrainedModel,
-    report: Callable[[Any, str, DictConfig], Report] | None = None,
+    report: Callable[[Any, str, DictConfig], TokenReport] | None = None,
 ) -> ModelEvaluation:
     """A model of tokens on the split that its checkpoint held out, or on other data, and
     ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without it the model
@@ -185,14 +186,14 @@ def evaluate_token_model(
     made = None if report is None else report(data, split, trained.config)
     with trained.sharing() as shard:
         model = trained.on(shard)
-        tokens = None if made is None else sample_in_batches(request, model, made)
-        if made is not None and tokens is not None and request.out and shard.rank == 0:
-            made.save(tokens, request.out)  # kept if what follows is stopped
+        drawn = None if made is None else draw_samples(request, model, made)
+        if made is not None and drawn is not None and request.out and shard.rank == 0:
+            made.save(drawn.tokens, request.out)  # kept if what follows is stopped
         scores = measure_model(request, model, some_held_out(request, data, split), split)
     samples = None
-    if made is not None and tokens is not None:
-        real = made.measure(data.splits[split].x0)
-        samples = MeasuredSamples(tokens, made, made.measure(tokens), real)
+    if made is not None and drawn is not None:
+        real = made.measure_real(len(drawn.tokens))
+        samples = MeasuredSamples(drawn, made, made.measure(drawn.tokens), real)
     facts = {
         **checkpoint_facts(request, trained, data),
         **measured_on.facts(request),
@@ -204,8 +205,8 @@ def evaluate_token_model(
     return ModelEvaluation(facts, name, scores, absorbing, titles, samples, measured_on)
 
 
-def sample_in_batches(request: EvaluateRequest, model: Model, report: Report) -> Tensor:
-    """Samples as ``request`` says: ``num_samples``, ``seed``. Int[num, L]."""
+def draw_samples(request: EvaluateRequest, model: Model, report: TokenReport) -> TokenSamples:
+    """Samples as ``request`` says: ``num_samples``, ``seed``."""
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     logger.info("sampling %s samples", f"{num:,}")
-    return report.sample(model, num, request.seed)
+    return report.drawn(model, num, request.seed)

@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.evaluation.bound import blind_bounds
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Report
-from discrete_diffusion.evaluation.token_samples import fresh_sizes, sample_tokens
+from discrete_diffusion.evaluation.token_samples import TokenSamples, fresh_sizes, sample_tokens
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
@@ -30,9 +30,19 @@ class TokenReport(Report):
         self.data, self.split = data, split
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Tensor:
+        return self.drawn(model, num, seed, stream).tokens
+
+    def drawn(
+        self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()
+    ) -> TokenSamples:
+        """``sample`` with the network calls that it took."""
         entropy = (seed, *stream)
         sizes = fresh_sizes(num, self.data.size_counts(), entropy=entropy)
-        return sample_tokens(model, self.data.real_positions(sizes), entropy=entropy).tokens
+        return sample_tokens(model, self.data.real_positions(sizes), entropy=entropy)
+
+    def measure_real(self, num: int) -> dict[str, float]:
+        """``measure`` of the split itself, beside that of ``num`` samples."""
+        return self.measure(self.data.splits[self.split].x0)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -52,7 +52,8 @@ class TrainedModel:
     share the work, at the requested precision. ``append``: writes samples as they come; if a
     process by itself has it, a ``Stop`` ends the sampling with those that are finished.
     ``stop_asked``: what comes after the sampling calls it between its parts, and ends with what it
-    has.
+    has. ``another``: reads another checkpoint onto the device, as one with ``algorithm`` and
+    ``config``, for what a second model measures.
     """
 
     path: str
@@ -70,6 +71,7 @@ class TrainedModel:
     sharing: Callable[[], AbstractContextManager[Shard]]
     append: Callable[[str], None] | None = None
     stop_asked: Callable[[], bool] = lambda: False
+    another: Callable[[str], Any] = field(kw_only=True)
 
     @property
     def data_config(self) -> DictConfig:

@@ -33,18 +33,24 @@ def transformers_library(what: str, remedy: str = "") -> ModuleType:
 
 
 def read_pretrained(
-    key: str, path: str, read: Callable[[], _Read], *, expected: str, download: bool = False
+    key: str,
+    path: str,
+    read: Callable[[], _Read],
+    *,
+    expected: str,
+    remedy: str = "a checkpoint that was trained with it needs it again, so put it back",
+    download: bool = False,
 ) -> _Read:
     """Result of ``read`` on the folder ``path``, given as ``key``.
 
     Without ``download`` the path must be a folder: the libraries open a connection even where they
     must not. Raises ``ValueError`` if there is no folder, or ``read`` fails. ``expected``: what
-    there should be.
+    there should be; ``remedy``: what to do without a folder.
     """
     if not download and not Path(path).is_dir():
         raise ValueError(
             f"{key}={path}: there is no folder {Path(path).absolute()}; expected {expected}; "
-            "a checkpoint that was trained with it needs it again, so put it back"
+            f"{remedy}"
         )
     try:
         return read()

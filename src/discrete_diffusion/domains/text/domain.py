@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Report, Samples
-    from discrete_diffusion.evaluation.requests import SampleRequest
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 
+_JUDGE = "a checkpoint of algo=ar, or hf:FOLDER of transformers, whose perplexity of the samples "
 _SAMPLE = (
     Option(
         "given",
@@ -45,7 +46,9 @@ _SAMPLE = (
         "tokens of every sample, with those that are given; null is data.length of training",
         least=1,
     ),
+    Option("judge", f"{_JUDGE}goes into metrics.json; see docs/text.md", written=True),
 )
+_EVALUATE_JUDGE = Option("judge", f"{_JUDGE}is measured; null leaves it out; see docs/text.md")
 
 
 @register_domain
@@ -58,7 +61,7 @@ class Text(Domain):
     streamed_file = "samples.txt"
     sample_options = _SAMPLE
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
-    evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS)
+    evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS, _EVALUATE_JUDGE)
     fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
 
     def complete(self, data: DictConfig) -> None:
@@ -91,6 +94,11 @@ class Text(Domain):
 
         has_text = request.given is not None or request.prompt is not None
         return (complete_texts if has_text else sample_texts)(request, trained)
+
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+        from discrete_diffusion.domains.text.work import evaluate_text
+
+        return evaluate_text(request, trained)
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.text.work import TextCells, TextReport

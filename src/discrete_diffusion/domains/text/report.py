@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.metrics import (
@@ -18,19 +20,25 @@ from discrete_diffusion.domains.text.metrics import (
     share_known,
     words_of,
 )
+from discrete_diffusion.domains.text.quality import text_quality
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.types import BoundEstimate
 
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.text.judge import Judge
+
 SAMPLE_TEXTS = "samples.txt"
 _SHOWN = 36
 """Samples of a validation that are written."""
+_REAL = (27,)
+"""Keeps the choice of windows apart from other choices."""
 
 
 class TextReport(TokenReport):
-    """Samples of text against the windows of a split."""
+    """Samples of text against the windows of a split. ``judge``: reads them, too."""
 
     headlines = (Headline("words_in_training", share=True),)
     columns = (
@@ -39,6 +47,10 @@ class TextReport(TokenReport):
     )
     axes = columns[::-1]
     data: TextDataset
+
+    def __init__(self, data: TextDataset, split: str = "val", judge: Judge | None = None) -> None:
+        super().__init__(data, split)
+        self.judge = judge
 
     @cached_property
     def _reference(self) -> list[str]:
@@ -55,19 +67,27 @@ class TextReport(TokenReport):
     def measure(self, samples: Tensor) -> dict[str, float]:
         """``character_tv`` to the held-out windows, and ``words_in_training``, the share of words
         that training has, of the samples and of the windows themselves; of ids ``token_tv``, that
-        of their frequencies; none without either."""
+        of their frequencies; and ``text_quality``. None without samples or windows."""
         windows = self.data.splits[self.split].x0
         if len(samples) == 0 or len(windows) == 0:
             return {}
+        quality = text_quality(self.data.vocabulary, samples, self.judge)
         if self.data.vocabulary.unit == "ids":
             counts = (Counter(tokens.flatten().tolist()) for tokens in (samples, windows))
-            return {"token_tv": frequency_distance(*counts)}
+            return {**quality, "token_tv": frequency_distance(*counts)}
         texts = self.data.vocabulary.decode(samples)
         return {
+            **quality,
             "character_tv": character_distance(texts, self._reference),
             "words_in_training": share_known(texts, self._known_words),
             "words_in_training_reference": self._reference_share,
         }
+
+    def measure_real(self, num: int) -> dict[str, float]:
+        """Of as many windows as there are samples: shares of distinct n-grams depend on it."""
+        windows = self.data.splits[self.split].x0
+        order = torch.randperm(len(windows), generator=make_generator(0, *_REAL))
+        return self.measure(windows[order[:num].sort().values])
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):

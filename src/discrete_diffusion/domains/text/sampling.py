@@ -12,7 +12,9 @@ from torch import Tensor
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.domains.text.judge import Judge, read_judge
 from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
+from discrete_diffusion.domains.text.quality import quality_line, text_quality
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
@@ -60,7 +62,7 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
 def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """``num_samples`` texts, of ids lists of them, of ``num_tokens`` tokens if that is given;
     written as ``samples.txt``."""
-    vocabulary = _vocabulary(trained)
+    vocabulary, judge = _vocabulary(trained), _judge(request, trained)
     size = _num_tokens(request, trained)
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
@@ -75,8 +77,9 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
         write_texts(path, texts)
-        what = counted(len(texts), "sample")
-        return SavedSamples(drawn.facts, f"{what} in {drawn.seconds:.1f} s; {path}")
+        facts = {**drawn.facts, **_quality(vocabulary, drawn.tokens, judge)}
+        what = f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s"
+        return SavedSamples(facts, f"{what}; {quality_line(facts)}; {path}" if texts else what)
 
     return Samples(vocabulary.samples(drawn.tokens), write)
 
@@ -84,7 +87,7 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """``completions`` of every line of ``given``, or ``num_samples`` of ``prompt``; written
     likewise, each with the number of its line."""
-    vocabulary = _vocabulary(trained)
+    vocabulary, judge = _vocabulary(trained), _judge(request, trained)
     length = int(trained.data_config["length"])
     num_tokens = _num_tokens(request, trained) or length
     given, each = request.given, request.completions or COMPLETIONS
@@ -113,10 +116,24 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
         write_texts(path, texts, [lines[row] for row in drawn.rows.tolist()])
         facts = {"given": str(given), "num_inputs": len(prompts), "completions": each}
         facts |= {**exactness(reasons), **drawn.facts}
+        facts |= _quality(vocabulary, drawn.tokens, judge)
         what = f"{counted(len(texts), 'completion')} of {counted(len(prompts), 'text')}"
-        return SavedSamples(facts, f"{what} in {drawn.seconds:.1f} s; {path}")
+        what = f"{what} in {drawn.seconds:.1f} s"
+        return SavedSamples(facts, f"{what}; {quality_line(facts)}; {path}" if texts else what)
 
     return Samples(vocabulary.samples(drawn.tokens), write)
+
+
+def _judge(request: SampleRequest, trained: TrainedModel) -> Judge | None:
+    return None if request.judge is None else read_judge(request.judge, trained)
+
+
+def _quality(
+    vocabulary: TextVocabulary | IdVocabulary, tokens: Tensor, judge: Judge | None
+) -> dict[str, Any]:
+    """Entries of ``metrics.json`` on what the samples, prompts included, are like."""
+    named = {} if judge is None else {"judge": judge.name}
+    return {**named, **text_quality(vocabulary, tokens, judge)}
 
 
 def _num_tokens(request: SampleRequest, trained: TrainedModel) -> int | None:

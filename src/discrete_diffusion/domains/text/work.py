@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from discrete_diffusion.domains.text.build import build_test_text, build_text, complete_text
+from discrete_diffusion.domains.text.evaluation import evaluate_text
 from discrete_diffusion.domains.text.report import TextCells, TextReport
 from discrete_diffusion.domains.text.sampling import complete_texts, encode_texts, sample_texts
 
@@ -14,5 +15,6 @@ __all__ = [
     "complete_text",
     "complete_texts",
     "encode_texts",
+    "evaluate_text",
     "sample_texts",
 ]

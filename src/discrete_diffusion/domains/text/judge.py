@@ -1,0 +1,231 @@
+"""Judges of sampled text: another model, and the nats that the text costs it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms.ar import AR
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.domains.text.vocabulary import vocabulary_of
+from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
+from discrete_diffusion.types import Batch
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+PRETRAINED = "hf:"
+"""How a judge of transformers begins, before its folder."""
+
+_AT_ONCE = 2**24
+"""Logits of a batch at most."""
+
+
+@dataclass(frozen=True)
+class SampledTexts:
+    """Samples for a judge. ``rows``: the ids of each, without PAD; ``texts``: None where no
+    tokenizer makes text of them."""
+
+    rows: Sequence[np.ndarray]
+    texts: Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``nats``: Float64[M], -log p of each sample; ``num_tokens``: Int64[M], of the judge's own;
+    ``texts``: as it read them, or None."""
+
+    nats: Tensor
+    num_tokens: Tensor
+    texts: Sequence[str] | None
+
+    def as_dict(self) -> dict[str, float]:
+        """``gen_ppl``, exp of the nats of all samples over their tokens, with the standard error of
+        this ratio over samples, and what does not depend on the judge's tokens: bits per character
+        and per byte of UTF-8."""
+        total, num = float(self.nats.sum()), float(self.num_tokens.sum())
+        if not num:
+            return {"gen_ppl": math.nan}
+        found = {"gen_ppl": math.exp(min(total / num, 700.0))}
+        if (count := len(self.nats)) > 1:
+            rest = self.nats - total / num * self.num_tokens
+            error = float(rest.square().sum() * count / (count - 1)) ** 0.5 / num
+            found["gen_ppl_standard_error"] = found["gen_ppl"] * error
+        if self.texts is not None:
+            bits, whole = total / math.log(2), "".join(self.texts)
+            found["gen_bits_per_character"] = bits / len(whole)
+            found["gen_bits_per_byte"] = bits / len(whole.encode("utf-8"))
+        return found
+
+
+class Judge(ABC):
+    """A model with an exact likelihood. ``name``: as it was given; ``begin_id``: stands before
+    every window; ``window``: most tokens of one, each of which is predicted; ``width``: its ids.
+
+    A sample of more tokens is read in windows that do not overlap, each without those before it.
+    """
+
+    name: str
+    window: int
+    width: int
+    device: torch.device | str
+
+    @abstractmethod
+    def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
+        """The judge's own ids of each sample, and the texts that they stand for, if any."""
+
+    @abstractmethod
+    def nats(self, ids: Tensor, real: Tensor) -> Tensor:
+        """-log p of windows, Float[W]: ids Int[W, N], of which ``real`` Bool[W, N] count."""
+
+    @torch.no_grad()
+    def read(self, samples: SampledTexts) -> Verdict:
+        """The nats of every sample."""
+        rows, texts = self.encode(samples)
+        windows = [
+            (owner, row[begin : begin + self.window])
+            for owner, row in enumerate(rows)
+            for begin in range(0, len(row), self.window)
+        ]
+        nats = torch.zeros(len(rows), dtype=torch.float64)
+        at_once = max(1, _AT_ONCE // (self.window * self.width))
+        for first in range(0, len(windows), at_once):
+            some = windows[first : first + at_once]
+            owners, parts = zip(*some, strict=True)
+            lengths = torch.tensor([len(part) for part in parts])
+            ids = torch.nn.utils.rnn.pad_sequence(
+                [torch.from_numpy(part) for part in parts], batch_first=True
+            )
+            real = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
+            found = self.nats(ids.to(self.device), real.to(self.device))
+            nats.index_add_(0, torch.tensor(owners), found.double().cpu())
+        return Verdict(nats, torch.tensor([len(row) for row in rows]), texts)
+
+
+class CheckpointJudge(Judge):
+    """A checkpoint of ``algo=ar`` of text: exact, from the first token on.
+
+    Samples of a model with the same vocabulary are read as they are, others as text.
+    """
+
+    def __init__(self, name: str, checkpoint: Any, vocabulary: Any) -> None:
+        """``checkpoint``: with ``algorithm`` and ``config``; ``vocabulary``: that of the samples.
+
+        Raises ``ValueError`` for a model without an exact likelihood, one of other data, and one
+        of ids alone, if they are other ids.
+        """
+        algorithm, data = checkpoint.algorithm, checkpoint.config.data
+        if not isinstance(algorithm, AR) or data.get("domain") != "text":
+            what = f"algo={checkpoint.config.algo.name} of {data.get('domain')}"
+            raise ValueError(
+                f"judge={name} is {what}: expected algo=ar of text, whose likelihood is exact, or "
+                f"{PRETRAINED}FOLDER of transformers"
+            )
+        self.name, self.algorithm = name, algorithm.eval()
+        self.vocabulary = vocabulary_of(data)
+        self.same_ids = self.vocabulary == vocabulary
+        if "ids" in (self.vocabulary.unit, vocabulary.unit) and not self.same_ids:
+            whose = f"judge={name}" if self.vocabulary.unit == "ids" else "the model"
+            raise ValueError(
+                f"judge={name}: {whose} has ids without a tokenizer, so the samples cannot be "
+                "written in the tokens of the judge; give a judge of the same ids"
+            )
+        layout = algorithm.layout
+        self.window, self.width = layout.length, layout.vocab_size
+        self.filling = layout.mask_id if layout.pad_id is None else layout.pad_id
+        self.device = layout.support.device
+
+    def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
+        if self.same_ids or samples.texts is None:
+            return [np.asarray(row) for row in samples.rows], samples.texts
+        known, remedy = f"those of judge={self.name}", "give a judge that knows them"
+        return [
+            self.vocabulary.encode(  # type: ignore[union-attr]
+                TextSource(f"sample {k + 1}", text), known=known, remedy=remedy
+            )
+            for k, text in enumerate(samples.texts)
+        ], samples.texts
+
+    def nats(self, ids: Tensor, real: Tensor) -> Tensor:
+        behind = (0, self.window - ids.shape[1])
+        ids = torch.nn.functional.pad(ids.where(real, self.filling), behind, value=self.filling)
+        real = torch.nn.functional.pad(real, behind, value=False)
+        batch = self.algorithm.prepared(Batch(ids, real))
+        return self.algorithm.loss(batch, make_generator(0, device=self.device)).nelbo
+
+
+class TransformersJudge(Judge):
+    """A causal language model in a folder of ``transformers``, on text in its own tokens.
+
+    Before every window stands the tokenizer's begin of text, or else its end of text, so that the
+    first token is predicted, too.
+    """
+
+    def __init__(self, folder: str, device: torch.device | str) -> None:
+        """Raises ``ValueError`` without ``transformers``, a readable folder, or such a token."""
+        library = transformers_library(f"judge={PRETRAINED}{folder} is read")
+
+        def read(kind: str) -> Any:
+            return read_pretrained(
+                "judge",
+                folder,
+                lambda: getattr(library, kind).from_pretrained(folder, local_files_only=True),
+                expected="a causal language model and its tokenizer, of save_pretrained",
+                remedy="give another folder",
+            )
+
+        self.tokenizer = read("AutoTokenizer")
+        self.network = read("AutoModelForCausalLM").eval().to(device)
+        tokenizer, config = self.tokenizer, self.network.config
+        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        begin = next((one for one in ends if one is not None), None)
+        if begin is None:
+            raise ValueError(
+                f"judge={PRETRAINED}{folder}: its tokenizer has neither begin nor end of text, so "
+                "nothing predicts a first token; give another model"
+            )
+        self.name, self.device, self.begin_id = f"{PRETRAINED}{folder}", device, int(begin)
+        most = getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length
+        self.window, self.width = min(int(most), 1024) - 1, int(config.vocab_size)
+
+    def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
+        if samples.texts is None:
+            raise ValueError(
+                f"judge={self.name}: the model has ids without a tokenizer, so its samples are no "
+                "text; give a checkpoint of algo=ar of the same ids"
+            )
+        rows = [
+            self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+            for text in samples.texts
+        ]
+        return [np.asarray(row, np.int64) for row in rows], samples.texts
+
+    def nats(self, ids: Tensor, real: Tensor) -> Tensor:
+        before = torch.cat([torch.full_like(ids[:, :1], self.begin_id), ids[:, :-1]], dim=1)
+        logits = self.network(input_ids=before).logits.float()
+        nll = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids, reduction="none")
+        return nll.double().masked_fill(~real, 0.0).sum(dim=1)
+
+
+def read_judge(name: str, trained: TrainedModel) -> Judge:
+    """The judge that ``judge=NAME`` names, on the device of the model whose samples it reads.
+
+    Raises ``ValueError`` or ``FileNotFoundError`` naming the key if it cannot be one.
+    """
+    vocabulary = vocabulary_of(trained.data_config)
+    if name.startswith(PRETRAINED):
+        if vocabulary.unit == "ids":
+            raise ValueError(
+                f"judge={name} reads text, and {trained.path} has ids without a tokenizer; give a "
+                "checkpoint of algo=ar of the same ids"
+            )
+        return TransformersJudge(name.removeprefix(PRETRAINED), trained.device)
+    return CheckpointJudge(name, trained.another(name), vocabulary)
