@@ -129,6 +129,7 @@ def _model_section(scores: ModelScores) -> TableSection:
         "bits_per_character": "the bound per character in bits, each window by itself",
         "bits_per_character_standard_error": "its standard error over windows",
         "bits_per_byte": "the bound per byte in bits",
+        "perplexity_per_word": "exp of the bound per word, each window by itself",
         "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
         "nelbo_uniform": "what knowing nothing costs, nats",
         "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",

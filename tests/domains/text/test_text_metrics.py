@@ -9,6 +9,7 @@ import pytest
 from discrete_diffusion.domains.text.metrics import (
     character_distance,
     share_known,
+    variety,
     words_of,
 )
 
@@ -37,3 +38,15 @@ def test_the_share_of_words_seen():
     known = {"to", "be"}
     assert share_known([" to be or not to be. "], known) == pytest.approx(4 / 6)
     assert math.isnan(share_known(["to"], known))
+
+
+def test_variety_by_hand():
+    rows = [[0, 1, 0, 1], [2, 2, 2, 2]]
+    units = [["a", "b", "c", "d", "a", "b", "c", "d"], ["x", "y"]]
+    found = variety(rows, units)
+    assert found["unigram_entropy"] == pytest.approx(math.log(2) / 2)
+    assert found["distinct_1"] == pytest.approx(6 / 10)
+    assert found["distinct_2"] == pytest.approx((4 + 1) / (7 + 1))
+    assert found["distinct_3"] == pytest.approx(4 / 6)
+    assert found["repetition_share"] == pytest.approx(1 - 4 / 5)  # the second has no run of four
+    assert all(math.isnan(value) for value in variety([[]], [[]]).values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import numpy as np
 import pytest
@@ -48,9 +49,12 @@ def test_bits_are_the_nats_of_the_split_over_its_characters(kind):
     assert bits["bits_per_character"] == pytest.approx(total / len(TEXT))
     expected = bound.standard_error * len(real) / math.log(2) / len(TEXT)
     assert bits["bits_per_character_standard_error"] == pytest.approx(expected)
-    assert ("bits_per_byte" in bits) == (kind == "bytes")
-    if kind == "bytes":
-        assert bits["bits_per_byte"] == pytest.approx(total / len(TEXT.encode()))
+    assert bits["bits_per_byte"] == pytest.approx(total / len(TEXT.encode()))
+    per_word = math.exp(float(nats.sum()) / len(TEXT.split()))
+    assert bits["perplexity_per_word"] == pytest.approx(per_word)
+    some = copy(data)  # of fewer windows the ratios of the whole are taken
+    some.splits = {**data.splits, "val": data.splits["val"][:1]}
+    assert some.further_bounds("val", bound) == bits
     assert TextReport(data).findings(bound, data.splits["val"].x0)["text"] == "here"
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
 from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.domains.text.units import TextUnits
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.layout.token_layout import TokenLayout, sequence_positions
 
@@ -30,7 +31,7 @@ class TextDataset(TokenDataset):
     ``num_characters``: by split, what N tokens stand for; fewer than N where tokens are bytes.
     """
 
-    per_split = ("splits", "num_tokens", "num_characters")
+    per_split = ("splits", "whole", "num_tokens", "num_characters")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class TextDataset(TokenDataset):
     ) -> None:
         self.vocabulary, self.layout, self.source = vocabulary, layout, source
         self.splits = {name: self._windows(ids[name]) for name in SPLITS}
+        self.whole = self.splits  # of a copy with fewer samples, too
         self.num_tokens = {name: len(ids[name]) for name in SPLITS}
         self.num_characters = {name: self._count_characters(ids[name]) for name in SPLITS}
 
@@ -67,7 +69,7 @@ class TextDataset(TokenDataset):
         return sequence_positions({"length": self.layout.length}, sizes)
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
-        """Bits per character and, where tokens are bytes, bits per byte.
+        """Bits per character and per byte, and perplexity per word, see ``TextUnits``.
 
             bits per token = nats per token / ln 2
             bits per character = bits per token * tokens / characters
@@ -80,13 +82,12 @@ class TextDataset(TokenDataset):
         if self.vocabulary.unit == "ids":
             error = bits * per_sample_error
             return {"bits_per_token": bits, "bits_per_token_standard_error": error}
-        out = {
+        units = TextUnits.of(self.vocabulary, self.whole[split].x0)
+        return {
             "bits_per_character": bits * tokens / characters,
             "bits_per_character_standard_error": bits * tokens / characters * per_sample_error,
+            **units.bounds(bound.per_token * tokens),
         }
-        if self.vocabulary.unit == "bytes":
-            out["bits_per_byte"] = bits
-        return out
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
         if self.vocabulary.unit == "ids":
