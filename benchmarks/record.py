@@ -55,6 +55,7 @@ class Page(StrEnum):
     SPEED = "results_speed.md"
     STANDARD_SETS = "standard_sets.md"
     STUDIO = "studio.md"
+    TEXT = "text.md"
 
 
 Sections = Mapping[tuple[str, str], str]

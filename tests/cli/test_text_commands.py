@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -208,3 +209,62 @@ def test_a_backbone_of_graphs_is_refused_with_the_one_to_take(capsys):
     error = capsys.readouterr().err
     assert "reads graphs and needs data.n_max" in error
     assert "for plain sequences set algo.backbone=dit or algo.backbone=my-transformer" in error
+
+
+QUALITY = ["gen_ppl", "unigram_entropy", "distinct_1", "distinct_2", "distinct_3"]
+QUALITY += ["repetition_share", "network_calls_per_sample"]
+
+
+@pytest.fixture(scope="module")
+def judge(text_run):
+    words = [f"data.path={text_run}/pigs.txt", "data.length=16", "data.tokens=bytes", "algo=ar"]
+    main(["train", *TINY, *words, f"hydra.run.dir={text_run}/judge"])
+    return f"{text_run}/judge"
+
+
+def test_samples_are_judged(text_run, judge, capsys):
+    """A perplexity never stands without the numbers that a text repeated over and over fails."""
+    run, words = f"checkpoint={text_run}/run", [f"judge={judge}", "num_samples=3"]
+    main(["evaluate", run, *words, "bound_draws=0", "out=judged", "pictures=false"])
+    metrics, table = read(Path("judged/metrics.json")), Path("judged/table.md").read_text()
+    printed = capsys.readouterr().out
+    for name in QUALITY:
+        assert name in metrics
+        assert f"| {name} |" in table
+        assert name in printed
+    assert metrics["judge"] == judge
+    assert metrics["num_samples"] == 3
+    assert metrics["gen_ppl_real_data"] > 1
+    assert Path("judged/samples.txt").read_text().count("- sample ") == 3
+
+    main(["sample", run, *words, "out=drawn"])
+    drawn = read(Path("drawn/metrics.json"))
+    assert drawn["gen_ppl"] == pytest.approx(metrics["gen_ppl"])  # the same seed
+    assert {*QUALITY, "judge", "gen_bits_per_byte"} <= set(drawn)
+    main(["sample", run, "num_samples=2", "out=without"])
+    assert "gen_ppl" not in read(Path("without/metrics.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("RUN", ["algo=mdlm", "algo=ar"]), ("nowhere", ["nowhere"]), ("hf:none", ["judge", "none"])],
+)
+def test_what_is_no_judge_is_refused(text_run, name, named, capsys):
+    name = name.replace("RUN", f"{text_run}/run")
+    with pytest.raises(SystemExit):
+        main(["evaluate", f"checkpoint={text_run}/run", f"judge={name}"])
+    said = capsys.readouterr().err
+    assert all(word in said for word in named)
+
+
+def test_another_text_is_measured_in_units_of_any_tokenizer(text_run):
+    """Nats of the same split, over its bytes and its words."""
+    other = "Three small goats, 7 trolls: a bridge.\n" * 3
+    Path("other.txt").write_text(other)
+    words = ["data.path=other.txt", "bound_draws=1", "time_bins=2", "pictures=false"]
+    main(["evaluate", f"checkpoint={text_run}/run", *words, "out=shot"])
+    metrics = read(Path("shot/metrics.json"))
+    nats = metrics["nelbo_plain_per_token"] * len(other)
+    assert metrics["bits_per_byte"] == pytest.approx(nats / math.log(2) / len(other))
+    assert metrics["perplexity_per_word"] == pytest.approx(math.exp(nats / len(other.split())))
+    assert "| perplexity_per_word |" in Path("shot/table.md").read_text()
