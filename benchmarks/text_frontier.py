@@ -1,6 +1,6 @@
 """Perplexity of sampled text under a judge over its entropy, by temperature and steps.
 
-    python benchmarks/text_frontier.py --model RUN --judge RUN [--num 256] [--threads 1] [--quick]
+    python benchmarks/text_frontier.py --model RUN --judge RUN [--num 64] [--threads 1] [--quick]
 
 ``--model`` and ``--judge`` are runs on the same text, such as
 
@@ -41,7 +41,7 @@ from record import Figures, Page, Record, Sections, markdown_table, publish, typ
 from sampler_figures import COLOURS, MARKERS
 
 SEED = 0
-TEMPERATURES = (0.5, 0.7, 0.8, 0.9, 1.0)
+TEMPERATURES = (0.5, 0.7, 0.85, 1.0)
 STEPS = (8, 32, 128)
 QUICK = {"num": 8, "temperatures": (1.0,), "steps": (4,)}
 FIGURE = "text_frontier.png"
@@ -53,7 +53,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", required=True, help="run that is sampled")
     parser.add_argument("--judge", required=True, help="run of algo=ar")
-    parser.add_argument("--num", type=int, default=256, help="samples of every row")
+    parser.add_argument("--num", type=int, default=64, help="samples of every row")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="only check that it runs")
     given = parser.parse_args()

@@ -1,14 +1,15 @@
 """The loss over many ids, in chunks of the positions that count, beside the plain one.
 
     python benchmarks/vocabulary.py [--vocab-size 50257] [--length 1024] [--batch-size 8]
-        [--algorithms mdlm ar udlm gidd sedd] [--repeats 2] [--threads 1] [--quick]
+        [--algorithms mdlm ar] [--name NAME] [--repeats 2] [--threads 1] [--quick]
 
 Loss and gradients of a network of the width and depth of ``dit_small``: by MDLM, where half of the
 positions count, and by AR, where all do, from -log D of the clean token alone; by UDLM, GIDD and
 SEDD, whose bounds read the whole of D, in float64. *Chunked* is what the package does with so many
 ids; *plain* makes the logits of all positions, as it does with few. Repeats are interleaved and
 ratios taken within one, of the CPU time of the process; the memory is that of all tensors made in a
-step, taken in a step of its own. ``--quick`` checks that it runs, and writes nothing.
+step, taken in a step of its own. Writes ``benchmarks/results/vocabulary.json``, or
+``vocabulary_NAME.json``, and its section of the docs. ``--quick`` checks that it runs, and writes nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--vocab-size", type=int, default=50_257, help="ids, MASK among them")
     parser.add_argument("--length", type=int, default=1024, help="positions of a sample")
     parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=[*ALGORITHMS])
+    parser.add_argument("--algorithms", nargs="+", choices=[*ALGORITHMS], default=["mdlm", "ar"])
+    parser.add_argument("--name", help="of another record")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="only check that it runs")
@@ -143,7 +145,7 @@ def sections(record: Record) -> Sections:
         f"{r['vocab_size']:,} ids, {r['batch_size']} samples of {r['length']:,} positions; "
         f"repeats: {r['repeats']}, other work on the machine.\n\n{markdown_table(head, rows)}"
     )
-    return {(Page.SPEED, "vocabulary"): text}
+    return {(Page.SPEED, record.name): text}
 
 
 def main() -> None:
@@ -152,8 +154,9 @@ def main() -> None:
     algorithms = {name: measured(given, name) for name in given.algorithms}
     if given.quick:
         return
-    sizes = {k: v for k, v in vars(given).items() if k not in ("quick", "algorithms")}
-    publish("vocabulary", command=typed(), seed=SEED, results={**sizes, "algorithms": algorithms})
+    sizes = {k: v for k, v in vars(given).items() if k not in ("quick", "algorithms", "name")}
+    name = f"vocabulary_{given.name}" if given.name else "vocabulary"
+    publish(name, command=typed(), seed=SEED, results={**sizes, "algorithms": algorithms})
 
 
 if __name__ == "__main__":

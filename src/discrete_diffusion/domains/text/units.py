@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from discrete_diffusion.domains.text.ids import IdVocabulary
     from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 
 _AT_ONCE = 4096
@@ -21,7 +22,7 @@ class TextUnits(NamedTuple):
     num_words: int
 
     @classmethod
-    def of(cls, vocabulary: TextVocabulary, x0: Tensor) -> TextUnits:
+    def of(cls, vocabulary: TextVocabulary | IdVocabulary, x0: Tensor) -> TextUnits:
         """Those of windows Int[M, L] that follow each other; a word across two counts once."""
         num_bytes = num_words = 0
         within_word = False
