@@ -9,7 +9,8 @@ SEDD, whose bounds read the whole of D, in float64. *Chunked* is what the packag
 ids; *plain* makes the logits of all positions, as it does with few. Repeats are interleaved and
 ratios taken within one, of the CPU time of the process; the memory is that of all tensors made in a
 step, taken in a step of its own. Writes ``benchmarks/results/vocabulary.json``, or
-``vocabulary_NAME.json``, and its section of the docs. ``--quick`` checks that it runs, and writes nothing.
+``vocabulary_NAME.json``, and its section of the docs. ``--quick`` checks that it runs, and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -151,12 +152,13 @@ def sections(record: Record) -> Sections:
 def main() -> None:
     given = options()
     torch.set_num_threads(given.threads)
-    algorithms = {name: measured(given, name) for name in given.algorithms}
-    if given.quick:
-        return
-    sizes = {k: v for k, v in vars(given).items() if k not in ("quick", "algorithms", "name")}
-    name = f"vocabulary_{given.name}" if given.name else "vocabulary"
-    publish(name, command=typed(), seed=SEED, results={**sizes, "algorithms": algorithms})
+    record = f"vocabulary_{given.name}" if given.name else "vocabulary"
+    results = {k: v for k, v in vars(given).items() if k not in ("quick", "algorithms", "name")}
+    results["algorithms"] = {}
+    for name in given.algorithms:
+        results["algorithms"][name] = measured(given, name)
+        if not given.quick:  # what there is, as long as others are to come
+            publish(record, command=typed(), seed=SEED, results=results)
 
 
 if __name__ == "__main__":

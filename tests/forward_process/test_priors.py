@@ -12,7 +12,7 @@ from discrete_diffusion.forward_process import (
     Uniform,
     build_forward_process,
 )
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
 from toy_world import LEGAL, MASK, VOCAB_SIZE, ToyWorld, all_schedules, toy_layout
 
@@ -125,3 +125,22 @@ def test_hybrid_masked_share_in_draws():
 def test_bad_options_name_themselves(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         build_forward_process(options, toy_layout(), LogLinear())
+
+
+@pytest.mark.parametrize("kind", [Uniform, Hybrid])
+@pytest.mark.parametrize("alike", [True, False])
+def test_equal_rows_of_a_prior_are_held_once(kind, alike):
+    """Noise is that of rows of its own, to the bit."""
+    support = torch.ones(5, 9, dtype=torch.bool)
+    support[:, 8], support[0, 0] = False, alike
+    process = kind(TokenLayout(support, mask_id=8), LogLinear())
+    probs = process.pi if kind is Uniform else process.uniform
+    assert probs.untyped_storage().nbytes() == probs.element_size() * 9 * (1 if alike else 5)
+    t = torch.linspace(0.1, 1.0, 400, dtype=torch.float64)
+    found = process.sample_noise(t, make_generator(0))
+    torch.testing.assert_close(probs.sum(dim=1), torch.ones(5, dtype=torch.float64))
+    if kind is Uniform:
+        process.pi = probs.contiguous()
+    else:
+        process.uniform = probs.contiguous()
+    assert torch.equal(found, process.sample_noise(t, make_generator(0)))

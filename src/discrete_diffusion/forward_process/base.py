@@ -336,10 +336,19 @@ class ForwardProcess(nn.Module, ABC):
     @staticmethod
     def _draw_from(probs: Tensor, num: int, generator: torch.Generator) -> Tensor:
         """Sample ``num`` ids per position from probs Float64[L, V]: Int[num, L]; see ``draw``."""
-        cumulative = probs.cumsum(dim=-1)
         u = uniform_draws((num, probs.shape[0]), generator, probs.device)
+        if probs.stride(0) == 0:  # one row for all
+            row = probs[0].cumsum(dim=-1)
+            return torch.searchsorted(row, u * row[-1], right=True)
+        cumulative = probs.cumsum(dim=-1)
         threshold = (u * cumulative[:, -1]).T.contiguous()  # (L, num)
         return torch.searchsorted(cumulative, threshold, right=True).T.contiguous()
+
+    @staticmethod
+    def _uniform(layout: TokenLayout) -> Tensor:
+        """Uniform on the legal ids by position: Float64[L, V]; of equal rows memory for one."""
+        log_probs = layout.uniform_log_probs()
+        return log_probs[: 1 if layout.rows_alike else None].exp().expand(log_probs.shape)
 
     @staticmethod
     def _log(probs: Tensor) -> Tensor:

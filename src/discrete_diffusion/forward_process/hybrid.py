@@ -54,7 +54,7 @@ class Hybrid(InterpolatingProcess):
         mask_id = torch.tensor(layout.mask_id, device=layout.support.device)
         mask = one_hot(mask_id, layout.vocab_size).double()
         self.register_buffer("mask", mask, persistent=False)
-        self.register_buffer("uniform", layout.uniform_log_probs().exp(), persistent=False)
+        self.register_buffer("uniform", self._uniform(layout), persistent=False)
 
     def prior(self) -> Tensor:
         return self.mask.expand(self.layout.length, -1)

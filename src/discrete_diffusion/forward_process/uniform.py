@@ -23,7 +23,7 @@ class Uniform(InterpolatingProcess):
 
     def __init__(self, layout: TokenLayout, schedule: Schedule) -> None:
         super().__init__(layout, schedule)
-        self.register_buffer("pi", layout.uniform_log_probs().exp(), persistent=False)
+        self.register_buffer("pi", self._uniform(layout), persistent=False)
 
     def prior(self) -> Tensor:
         return self.pi

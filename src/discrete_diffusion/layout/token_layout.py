@@ -69,6 +69,7 @@ class TokenLayout(nn.Module):
         if group is None:
             group = torch.zeros(self.length, dtype=torch.long, device=support.device)
         self.group_names, self.num_given = tuple(group_names), num_given
+        self.rows_alike = not support.is_meta and bool((support == support[:1]).all())
         self.register_buffer("support", support, persistent=False)
         self.register_buffer("group", group.long(), persistent=False)
         self.register_buffer("num_legal", support.sum(dim=1), persistent=False)
@@ -119,10 +120,12 @@ class TokenLayout(nn.Module):
         """The uniform distribution on each position's legal ids.
 
         Returns:
-            Float64[L, V], log-probabilities in nats.
+            Float64[L, V], log-probabilities in nats; one row in memory where all are alike.
         """
-        log_k = self.num_legal.double().log().unsqueeze(-1).expand(-1, self.vocab_size)
-        return (-log_k).masked_fill(~self.support, neg_inf(torch.float64))
+        rows = slice(1 if self.rows_alike else None)
+        log_k = self.num_legal[rows].double().log().unsqueeze(-1).expand(-1, self.vocab_size)
+        found = (-log_k).masked_fill(~self.support[rows], neg_inf(torch.float64))
+        return found.expand(self.length, -1)
 
     def digest(self) -> dict[str, str]:
         """Fingerprint of lengths, ids and support, for checkpoints.
