@@ -45,7 +45,10 @@ TEMPERATURES = (0.5, 0.7, 0.85, 1.0)
 STEPS = (8, 32, 128)
 QUICK = {"num": 8, "temperatures": (1.0,), "steps": (4,)}
 FIGURE = "text_frontier.png"
-SHOWN = ("held-out text", "the judge itself", "its words shuffled", "its characters shuffled")
+SHOWN = (
+    *("held-out text", "the judge itself"),
+    *("held-out words shuffled", "held-out characters shuffled"),
+)
 HEAD = ("text", "calls", "gen_ppl", "bits per byte", "entropy", "distinct-1/2/3", "repetition")
 
 
@@ -86,11 +89,11 @@ def controls(
     flat = windows.flatten()
     return {
         "held-out text": windows,
-        "its words shuffled": shuffled.view(-1, windows.shape[1]),
-        "its characters shuffled": flat[torch.randperm(len(flat), generator=generator)].view_as(
-            windows
-        ),
-        "one window over and over": windows[:1].expand_as(windows),
+        "held-out words shuffled": shuffled.view(-1, windows.shape[1]),
+        "held-out characters shuffled": flat[
+            torch.randperm(len(flat), generator=generator)
+        ].view_as(windows),
+        "one held-out window over and over": windows[:1].expand_as(windows),
     }
 
 
