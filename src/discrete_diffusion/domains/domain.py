@@ -124,6 +124,17 @@ class Domain(ABC):
         """
         return ()
 
+    def needed_conditions(self, data: Mapping[str, Any]) -> dict[str, str]:
+        """Tensors with every training sample that a backbone must take.
+
+        Args:
+            data: a ``config.data``.
+
+        Returns:
+            Key and value of ``data`` that ask for it, by name; by default none.
+        """
+        return {}
+
     def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
         """Sizes of the facts of a sample on which ``data.condition`` conditions a network.
 

@@ -1,4 +1,4 @@
-"""Text, by characters or bytes."""
+"""Text: by characters, bytes or subwords, in memory or as ids on disk."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.text.tokenize_command import TOKENIZE
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.domains.sub_command import SubCommand
     from discrete_diffusion.evaluation.report import Report, Samples
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -53,13 +55,20 @@ class Text(Domain):
     """Windows of a text, one after the other."""
 
     name, title = "text", "text"
-    data_sets = {"text": "tokens"}
+    data_sets = {"text": "tokens", "tokens": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     streamed_file = "samples.txt"
     sample_options = _SAMPLE
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
     evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS)
-    fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
+    fixed_keys = (
+        *("tokens", "tokenizer", "tokenizer_state", "length", "characters", "pack"),
+        *("vocab_size", "mask_id", "pad_id", "bos_id", "eos_id", "document_mask"),
+    )
+
+    def needed_conditions(self, data: Mapping[str, Any]) -> dict[str, str]:
+        asked = data.get("document_mask")
+        return {"document_idxs": "data.document_mask=true"} if asked else {}
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.text.work import complete_text
@@ -91,6 +100,9 @@ class Text(Domain):
 
         has_text = request.given is not None or request.prompt is not None
         return (complete_texts if has_text else sample_texts)(request, trained)
+
+    def commands(self) -> Mapping[str, SubCommand]:
+        return {"tokenize": TOKENIZE}
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.text.work import TextCells, TextReport

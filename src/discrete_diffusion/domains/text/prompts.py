@@ -13,7 +13,7 @@ from torch import Tensor
 
 from discrete_diffusion.data.text_files import TextSource, read_text, suffix_of
 from discrete_diffusion.domains.text.ids import IdVocabulary
-from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+from discrete_diffusion.domains.text.vocabulary import Vocabulary
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 
 UNKNOWN = -1
@@ -24,7 +24,7 @@ _BLANK = re.compile(r"\[MASK\]|_{4,}")
 
 
 def read_prompts(
-    given: str | GivenObjects, vocabulary: TextVocabulary | IdVocabulary, num_tokens: int
+    given: str | GivenObjects, vocabulary: Vocabulary, num_tokens: int
 ) -> dict[int, Tensor]:
     """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
 
@@ -55,7 +55,7 @@ def _parts(text: str) -> list[str]:
     return re.split(rf"({_BLANK.pattern})", text)
 
 
-def _ids(part: str, place: str, vocabulary: TextVocabulary | IdVocabulary) -> Tensor:
+def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
     """Int64[N] of a part."""
     if _BLANK.fullmatch(part):
         return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)

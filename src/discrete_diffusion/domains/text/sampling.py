@@ -14,7 +14,7 @@ from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
-from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
+from discrete_diffusion.domains.text.vocabulary import Vocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh
 from discrete_diffusion.runtime.given_objects import GivenObjects
@@ -40,9 +40,10 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
     vocabulary, length = vocabulary_of(data), int(data["length"])
     if isinstance(vocabulary, IdVocabulary):
         return vocabulary.rows(texts, length)
-    tokens = torch.full((len(texts), length), vocabulary.pad_id)
+    pad_id = vocabulary.pad_id
+    tokens = torch.full((len(texts), length), 0 if pad_id is None else pad_id)
     for k, text in enumerate(texts):
-        if vocabulary.characters is None and "\ufffd" in text:
+        if vocabulary.unit != "characters" and "\ufffd" in text:
             raise ValueError(
                 f"samples[{k}] holds U+FFFD, which stands for bytes that are no UTF-8; give tokens "
                 "Int[M, L]"
@@ -52,6 +53,11 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
             raise ValueError(
                 f"samples[{k}] has {len(ids):,} {data['tokens']}, more than data.length={length}; "
                 "cut it into windows"
+            )
+        if pad_id is None and len(ids) < length:
+            raise ValueError(
+                f"samples[{k}] has {len(ids):,} {data['tokens']}; rows of data.pack={data['pack']} "
+                f"are whole: give texts of {length}, or tokens Int[M, {length}]"
             )
         tokens[k, : len(ids)] = ids
     return tokens
@@ -135,7 +141,7 @@ def _num_tokens(request: SampleRequest, trained: TrainedModel) -> int | None:
     return None if asked is None else int(asked)
 
 
-def _vocabulary(trained: TrainedModel) -> TextVocabulary | IdVocabulary:
+def _vocabulary(trained: TrainedModel) -> Vocabulary:
     vocabulary = vocabulary_of(trained.data_config)
     if vocabulary.unit == "ids":
         logger.info("the model has no tokenizer: its samples are ids")

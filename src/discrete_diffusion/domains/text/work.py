@@ -5,6 +5,7 @@ from __future__ import annotations
 from discrete_diffusion.domains.text.build import build_test_text, build_text, complete_text
 from discrete_diffusion.domains.text.report import TextCells, TextReport
 from discrete_diffusion.domains.text.sampling import complete_texts, encode_texts, sample_texts
+from discrete_diffusion.domains.text.tokenizing import tokenize
 
 __all__ = [
     "TextCells",
@@ -15,4 +16,5 @@ __all__ = [
     "complete_texts",
     "encode_texts",
     "sample_texts",
+    "tokenize",
 ]

@@ -1,0 +1,150 @@
+"""Documents of text files, JSON lines and Parquet, in parts that can be gone back to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.data.text_files import open_unzipped, suffix_of
+from discrete_diffusion.domains.text.subwords import pieces
+
+_PART = 1 << 22
+"""Bytes of text that are read at once, and a little more, to the end of a line."""
+
+_ROWS = 256
+"""Rows of a Parquet file that are read at once."""
+
+DOCUMENTS = ("file", "line")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some text of a file.
+
+    ``texts`` and, for each, whether it ``ends`` a document. ``after``: where the next part begins,
+    in bytes, of Parquet in rows.
+    """
+
+    texts: Sequence[str]
+    ends: Sequence[bool]
+    after: int
+
+
+def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[Part]:
+    """The parts of a file from ``start``, the ``after`` of an earlier part, or 0.
+
+    A ``.jsonl`` file has a document a line, text or an object with a ``field``, and a ``.parquet``
+    file one a row, in the column ``field``. Other files are text, gzipped or not: one document
+    (``documents`` is ``file``) or one a line that is not empty (``line``).
+
+    Raises ``ValueError`` naming file and line for what cannot be read.
+    """
+    if path.suffix.lower() == ".parquet":
+        yield from _rows(path, start, field)
+    elif suffix_of(path) == ".jsonl" or documents == "line":
+        is_json = suffix_of(path) == ".jsonl"
+        yield from _lines(path, start, field if is_json else None)
+    else:
+        yield from _text(path, start)
+
+
+def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
+    """A document a line, JSON if there is a ``field``."""
+    number, after = 0, 0
+    with open_unzipped(path) as file:
+        while lines := file.readlines(_PART):
+            begin, first = after, number
+            after, number = after + sum(map(len, lines)), number + len(lines)
+            if begin < start:
+                continue
+            places = (f"{path}, line {k:,}" for k in range(first + 1, number + 1))
+            decoded = (_decoded(line, place) for line, place in zip(lines, places, strict=True))
+            texts = [
+                text if field is None else _of_json(text, field, f"{path}, line {k:,}")
+                for k, text in enumerate(decoded, first + 1)
+                if text.strip()
+            ]
+            yield Part(texts, [True] * len(texts), after)
+
+
+def _decoded(line: bytes, place: str) -> str:
+    try:
+        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{place} is not UTF-8; convert the file first, e.g. with iconv"
+        ) from error
+
+
+def _of_json(line: str, field: str, place: str) -> str:
+    try:
+        value: Any = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{place} is not JSON: {error}") from error
+    text = value.get(field) if isinstance(value, dict) else value
+    if not isinstance(text, str):
+        has = f"; it has {', '.join(value)}" if isinstance(value, dict) else ""
+        raise ValueError(f"{place}: expected a text, or an object with '{field}'{has}; see --field")
+    return text
+
+
+def _text(path: Path, start: int) -> Iterator[Part]:
+    """One document, cut where a tokenizer does not notice."""
+    with open_unzipped(path) as file:
+        _skip(file, start)
+        rest, after, is_last = b"", start, False
+        while not is_last:
+            new = file.read(_PART)
+            is_last = not new
+            text = _whole(rest + new, path, after, is_last)
+            found = pieces(text, _PART // 2)
+            if not is_last:
+                found = found[:-1]  # may go on
+            used = sum(len(each.encode()) for each in found)
+            rest, after = (rest + new)[used:], after + used
+            ends = [False] * len(found)
+            if is_last and after:
+                found, ends = (found or [""]), (ends or [False])
+                ends[-1] = True
+            if found:
+                yield Part(found, ends, after)
+
+
+def _whole(content: bytes, path: Path, offset: int, is_last: bool) -> str:
+    """The text of bytes, but for a character at the end that has only begun."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if not is_last and error.start > len(content) - 4:
+            return content[: error.start].decode("utf-8")
+        raise ValueError(
+            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset "
+            f"{offset + error.start:,}; convert it first, e.g. with iconv"
+        ) from error
+
+
+def _skip(file: Any, num: int) -> None:
+    while num > 0 and (content := file.read(min(num, _PART))):
+        num -= len(content)
+
+
+def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ValueError(
+            f"{path}: Parquet is read by pyarrow; pip install 'discrete-diffusion[parquet]'"
+        ) from error
+    after = 0
+    with pyarrow.parquet.ParquetFile(path) as file:
+        if field not in file.schema_arrow.names:
+            names = ", ".join(file.schema_arrow.names)
+            raise ValueError(f"{path} has no column '{field}'; it has {names}; see --field")
+        for batch in file.iter_batches(_ROWS, columns=[field]):
+            begin, after = after, after + batch.num_rows
+            if begin >= start:
+                texts = [text for text in batch.column(0).to_pylist() if text]
+                yield Part(texts, [True] * len(texts), after)
