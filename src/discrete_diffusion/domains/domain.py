@@ -41,6 +41,8 @@ class Domain(ABC):
             such samples from files.
         fixed_keys: keys of ``data`` that a trained model has fixed, such as the sizes of its
             samples, so that ``evaluate`` cannot replace them.
+        needed_conditions: keys of ``data`` that, if true, give every training sample a tensor that
+            the backbone must take, with its name.
         sample_options: keys of ``sample`` that mean something for its models, beside those that do
             for all.
         evaluate_options: likewise of ``evaluate``.
@@ -66,6 +68,7 @@ class Domain(ABC):
     data_files: ClassVar[tuple[str, ...]] = ()
     data_sets_of_files: ClassVar[Mapping[str, str]] = {}
     fixed_keys: ClassVar[tuple[str, ...]] = ()
+    needed_conditions: ClassVar[Mapping[str, str]] = {}
     sample_options: ClassVar[tuple[Option, ...]] = ()
     evaluate_options: ClassVar[tuple[Option, ...]] = ()
     train_options: ClassVar[tuple[Option, ...]] = ()
@@ -123,17 +126,6 @@ class Domain(ABC):
             The names, by default none.
         """
         return ()
-
-    def needed_conditions(self, data: Mapping[str, Any]) -> dict[str, str]:
-        """Tensors with every training sample that a backbone must take.
-
-        Args:
-            data: a ``config.data``.
-
-        Returns:
-            Key and value of ``data`` that ask for it, by name; by default none.
-        """
-        return {}
 
     def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
         """Sizes of the facts of a sample on which ``data.condition`` conditions a network.

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from discrete_diffusion.data.text_files import open_unzipped, suffix_of
-from discrete_diffusion.domains.text.subwords import pieces
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 
 _PART = 1 << 22
 """Bytes of text that are read at once, and a little more, to the end of a line."""
@@ -49,6 +52,20 @@ def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[
         yield from _lines(path, start, field if is_json else None)
     else:
         yield from _text(path, start)
+
+
+def encoded(
+    vocabulary: TextVocabulary | SubwordVocabulary, part: Part
+) -> tuple[np.ndarray, list[int]]:
+    """Int64[N], the ids of a part with the token ``eos_id``, if there is one, behind each document;
+    and the places behind documents."""
+    ids, ends, num = [np.zeros(0, np.int64)], [], 0
+    eos = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
+    for found, is_end in zip(vocabulary.encode_each(part.texts), part.ends, strict=True):
+        ids += [found, np.array(eos, np.int64)] if is_end else [found]
+        num += len(found) + (len(eos) if is_end else 0)
+        ends += [num] if is_end else []
+    return np.concatenate(ids), ends
 
 
 def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
@@ -92,25 +109,25 @@ def _of_json(line: str, field: str, place: str) -> str:
 
 
 def _text(path: Path, start: int) -> Iterator[Part]:
-    """One document, cut where a tokenizer does not notice."""
+    """One document, cut where a tokenizer does not notice; a part depends on where it begins
+    alone."""
     with open_unzipped(path) as file:
         _skip(file, start)
-        rest, after, is_last = b"", start, False
+        content, after, is_last = b"", start, False
         while not is_last:
-            new = file.read(_PART)
-            is_last = not new
-            text = _whole(rest + new, path, after, is_last)
-            found = pieces(text, _PART // 2)
+            wanted = _PART - len(content) if len(content) < _PART else _PART
+            new = file.read(wanted)
+            content, is_last = content + new, len(new) < wanted
+            found = pieces(_whole(content, path, after, is_last), _PART // 2)
             if not is_last:
-                found = found[:-1]  # may go on
-            used = sum(len(each.encode()) for each in found)
-            rest, after = (rest + new)[used:], after + used
-            ends = [False] * len(found)
-            if is_last and after:
-                found, ends = (found or [""]), (ends or [False])
-                ends[-1] = True
-            if found:
-                yield Part(found, ends, after)
+                found = found[:-1]  # which may go on
+            elif after + len(content) == 0:
+                return
+            num = sum(len(each.encode()) for each in found)
+            content, after = content[num:], after + num
+            if found or is_last:
+                found = found or [""]
+                yield Part(found, [False] * (len(found) - 1) + [is_last], after)
 
 
 def _whole(content: bytes, path: Path, offset: int, is_last: bool) -> str:

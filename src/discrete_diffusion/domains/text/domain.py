@@ -57,6 +57,7 @@ class Text(Domain):
     name, title = "text", "text"
     data_sets = {"text": "tokens", "tokens": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    needed_conditions = {"document_mask": "document_idxs"}
     streamed_file = "samples.txt"
     sample_options = _SAMPLE
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
@@ -65,10 +66,6 @@ class Text(Domain):
         *("tokens", "tokenizer", "tokenizer_state", "length", "characters", "pack"),
         *("vocab_size", "mask_id", "pad_id", "bos_id", "eos_id", "document_mask"),
     )
-
-    def needed_conditions(self, data: Mapping[str, Any]) -> dict[str, str]:
-        asked = data.get("document_mask")
-        return {"document_idxs": "data.document_mask=true"} if asked else {}
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.text.work import complete_text

@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discrete_diffusion.data.base import SPLITS, shares_of
+from discrete_diffusion.domains.text.corpus_files import encoded, parts_of
+from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.packing import Packing
 from discrete_diffusion.domains.text.paths import training_path
 from discrete_diffusion.domains.text.stored_dataset import Span, StoredTextDataset
-from discrete_diffusion.domains.text.subwords import pack
+from discrete_diffusion.domains.text.subwords import pack, warn_of_lost
 from discrete_diffusion.domains.text.token_files import (
+    ENDINGS,
     TOKENIZER,
     TokenFiles,
+    TokensInMemory,
     meaning_of,
     read_meta,
     split_files,
@@ -39,21 +45,18 @@ def complete_stored(config: DictConfig) -> None:
     """
     if config.tokens == "ids" and config.vocab_size is None:
         path = _training_path(config)
-        folder = Path(path)
-        meta = read_meta(folder) if folder.is_dir() else None
-        if meta is not None:
+        folder = Path(split_files(path).get("train", path))
+        meta = read_meta(folder)
+        if meta is None:
+            set_tokenizer(config, None)
+        else:
             _refuse_other(config, path)
             config.tokens, config.characters = meta["tokens"], meta["characters"]
             if meta["tokens"] == "subwords":
                 config.tokenizer_state = pack((folder / TOKENIZER).read_text("utf-8"))
             config.tokenizer = meta["tokenizer"]
-        else:
-            set_tokenizer(config, None)
         if config.tokens == "ids":
-            files = TokenFiles.of(
-                split_files(folder).get("train", path) if folder.is_dir() else path
-            )
-            config.vocab_size = files.largest() + 2 + (config.get("pack") == "pad")
+            config.vocab_size = TokenFiles.of(folder).largest() + 2 + (config.get("pack") == "pad")
     vocabulary = vocabulary_of(config)
     for key in ("bos_id", "eos_id"):
         if config.get(key) is None and key in config:
@@ -62,25 +65,19 @@ def complete_stored(config: DictConfig) -> None:
 
 def build_stored(config: DictConfig) -> StoredTextDataset:
     """The data set of a completed config; errors name key or file."""
-    path, vocab_size = _training_path(config), config.vocab_size
+    path, packing = _training_path(config), packing_of(config)
     separate = {split: config.get(f"{split}_path") for split in SPLITS}
-    if config.path is not None:
-        separate = (
-            {s: str(p) for s, p in split_files(Path(path)).items()} if Path(path).is_dir() else {}
-        )
-    packing = packing_of(config)
-    if not any(separate.values()):
-        files = TokenFiles.of(path, vocab_size)
-        spans = {split: (files, *span) for split, span in _spans(files, config, packing).items()}
-        source, fix = path, "more text, a smaller data.length or another data.split"
-    else:
-        spans = {s: _whole(p, vocab_size) for s, p in separate.items() if p is not None}
+    separate = split_files(path) if config.path is not None else separate
+    if separate:
+        spans = {s: _whole(p, config.vocab_size) for s, p in separate.items() if p is not None}
         spans.setdefault("test", (spans["val"][0], 0, 0))
-        source = ", ".join(dict.fromkeys(files.where for files, _, _ in spans.values()))
         fix = "more text or a smaller data.length"
-        _check_alike(config, spans)
-    layout = sequence_layout(config)
-    data = StoredTextDataset(spans, packing, layout=layout, source=source)
+    else:
+        spans = _shares(TokenFiles.of(path, config.vocab_size), config, packing)
+        fix = "more text, a smaller data.length or another data.split"
+    _check_alike(config, spans)
+    source = ", ".join(dict.fromkeys(files.where for files, _, _ in spans.values()))
+    data = StoredTextDataset(spans, packing, layout=sequence_layout(config), source=source)
     for split, (files, start, stop) in spans.items():
         if len(data.splits[split]) == 0 and (stop > start or split != "test"):
             raise ValueError(
@@ -91,8 +88,9 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
 
 
 def build_stored_test(config: DictConfig) -> StoredTextDataset:
-    """The ids of ``path`` as the test split of what a model with this config was trained on."""
-    files = TokenFiles.of(config.path, config.vocab_size)
+    """The ids of ``path``, or of the text there, as the test split of what a model with this config
+    was trained on."""
+    files = _tokens_or_text(config)
     spans: dict[str, Span] = {"train": (files, 0, 0), "val": (files, 0, 0)}
     spans["test"] = (files, 0, len(files))
     _check_alike(config, spans)
@@ -127,20 +125,38 @@ def _training_path(config: Mapping[str, Any]) -> str:
     return path
 
 
-def _whole(path: str, vocab_size: int) -> Span:
+def _tokens_or_text(config: DictConfig) -> TokenFiles:
+    """``path``: ids or, of a model with a tokenizer, text, whose documents end with ``eos_id``."""
+    path, vocabulary = Path(config.path), vocabulary_of(config)
+    is_text = path.is_file() and path.suffix not in ENDINGS
+    if isinstance(vocabulary, IdVocabulary) or not is_text:
+        return TokenFiles.of(path, config.vocab_size)
+    parts = list(parts_of(path, 0, field="text", documents="file"))
+    lost = vocabulary.unknown(text for part in parts for text in part.texts)
+    warn_of_lost(lost, str(path))
+    found = [encoded(vocabulary, part) for part in parts]
+    starts = np.cumsum([0, *(len(ids) for ids, _ in found)]).tolist()
+    ends = [start + end for start, (_, own) in zip(starts, found, strict=False) for end in own]
+    ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in found)])
+    return TokenFiles([TokensInMemory(ids, np.array(ends, np.int64))], str(path))
+
+
+def _whole(path: str | Path, vocab_size: int) -> Span:
     files = TokenFiles.of(path, vocab_size)
     return files, 0, len(files)
 
 
-def _spans(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, tuple[int, int]]:
-    """First and last place of every split, shares of the tokens or, for rows of documents, of the
-    documents."""
+def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:
+    """Every split's share of the tokens or, for rows of documents, of the documents."""
     if packing.pack != "pad":
         shares = shares_of(len(files), config.split)
-        return {split: (share.start, share.stop) for split, share in shares.items()}
-    ends = [0, *files.document_ends(packing.eos_id).tolist()]
+        return {split: (files, share.start, share.stop) for split, share in shares.items()}
+    ends = np.concatenate([[0], files.document_ends(packing.eos_id)])
     shares = shares_of(len(ends) - 1, config.split)
-    return {split: (ends[share.start], ends[share.stop]) for split, share in shares.items()}
+    return {
+        split: (files, int(ends[share.start]), int(ends[share.stop]))
+        for split, share in shares.items()
+    }
 
 
 def _refuse_other(config: DictConfig, path: str) -> None:
@@ -159,5 +175,5 @@ def _check_alike(config: Mapping[str, Any], spans: Mapping[str, Span]) -> None:
         if meaning is not None and meaning != meaning_of(vocabulary.meaning):
             raise ValueError(
                 f"{files.where} was made with another tokenizer ({files.meta['tokenizer']}) than "
-                f"the model's; make it with --tokenizer of the training data's folder"
+                f"the model's; tokenize the text with --tokenizer FOLDER of the training data"
             )

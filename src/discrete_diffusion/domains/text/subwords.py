@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 import lzma
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -81,7 +81,7 @@ class SubwordVocabulary:
         Characters that the tokenizer has no token for are left out, or become its token for such,
         and a warning counts and names them. ``words``: of other vocabularies, which refuse them.
         """
-        self.warn_of(self.unknown([source.text]), source.name)
+        warn_of_lost(self.unknown([source.text]), source.name)
         texts = pieces(source.text)
         return np.concatenate([np.zeros(0, np.int64), *self.encode_each(texts, special=True)])
 
@@ -101,9 +101,9 @@ class SubwordVocabulary:
     samples = lines = decode
 
     def sizes(self, ids: np.ndarray) -> tuple[int, int]:
-        """Characters and UTF-8 bytes of the text that ids stand for."""
+        """Characters and UTF-8 bytes of the text that ids stand for; special tokens are none."""
         parts = [ids[k : k + _PIECE].tolist() for k in range(0, len(ids), _PIECE)]
-        texts = self._tokenizer.decode_batch(parts, False)
+        texts = self._tokenizer.decode_batch(parts, True)
         return sum(map(len, texts)), sum(len(text.encode()) for text in texts)
 
     def is_exact(self, text: str) -> bool:
@@ -121,16 +121,6 @@ class SubwordVocabulary:
                 else:
                     counts[character] = counts.get(character, 0) + text.count(character)
         return counts
-
-    def warn_of(self, unknown: dict[str, int], name: str) -> None:
-        """Warn of ``unknown`` characters of the text ``name``."""
-        if unknown:
-            kinds = sorted(unknown, key=lambda c: (-unknown[c], c))
-            named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
-            logger.warning(
-                "%s: %s characters have no token of data.tokenizer and are lost: %s",
-                *(name, f"{sum(unknown.values()):,}", named),
-            )
 
     @property
     def _num_ids(self) -> int:
@@ -153,6 +143,17 @@ class SubwordVocabulary:
     @property
     def _tokenizer(self) -> Any:
         return _of_state(self.state)
+
+
+def warn_of_lost(unknown: Mapping[str, int], name: str) -> None:
+    """Warn of ``unknown`` characters, by how often the text ``name`` has them."""
+    if unknown:
+        kinds = sorted(unknown, key=lambda c: (-unknown[c], c))
+        named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
+        logger.warning(
+            "%s: %s characters have no token and are lost: %s",
+            *(name, f"{sum(unknown.values()):,}", named),
+        )
 
 
 def pack(tokenizer_json: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 META, TOKENIZER = "meta.json", "tokenizer.json"
 """Files of a folder that ``data tokenize`` has written."""
 
-_ENDINGS = (".npy", ".bin")
+ENDINGS = (".npy", ".bin")
 _MOST_UINT16 = 1 << 16
 _SAMPLED, _PIECE = 256, 1 << 14
 """So many pieces of so many ids are checked first, and identify files without a digest."""
@@ -37,10 +37,39 @@ class TokenFile:
     offset: int
     num: int
 
+    @property
+    def num_bytes(self) -> int:
+        return self.num * self.kind.itemsize
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Int64[D], places behind documents, as ``data tokenize`` wrote them."""
+        found: np.ndarray = np.load(documents_of(self.path))
+        return found
+
     def read(self, start: int, stop: int) -> np.ndarray:
         """Int64[stop - start]."""
         at = self.offset + start * self.kind.itemsize
         return np.fromfile(self.path, self.kind, stop - start, offset=at).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class TokensInMemory:
+    """Ids Int64[N] in the place of a file; ``ends``: places behind documents."""
+
+    ids: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def num(self) -> int:
+        return len(self.ids)
+
+    @property
+    def num_bytes(self) -> int:
+        return 0  # to be read
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        return self.ids[start:stop]
 
 
 class TokenFiles:
@@ -51,7 +80,10 @@ class TokenFiles:
     """
 
     def __init__(
-        self, files: list[TokenFile], where: str, meta: Mapping[str, Any] | None = None
+        self,
+        files: Sequence[TokenFile | TokensInMemory],
+        where: str,
+        meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.files, self.where, self.meta = files, where, meta or {}
         self._starts = np.cumsum([0, *(file.num for file in files)])
@@ -104,10 +136,9 @@ class TokenFiles:
     def document_ends(self, eos_id: int | None) -> np.ndarray:
         """Int64[D], for each document the place behind its last id: as ``data tokenize`` wrote
         them, else behind every ``eos_id``. Raises ``ValueError`` where nothing tells."""
-        if self.meta:
+        if self.meta or isinstance(self.files[0], TokensInMemory):
             of_files = zip(self.files, self._starts, strict=False)
-            found = [np.load(documents_of(file.path)) + start for file, start in of_files]
-            return np.concatenate(found)
+            return np.concatenate([file.ends + start for file, start in of_files])
         if eos_id is None or self._num_bytes > _SCANNED:
             raise ValueError(
                 f"nothing says where the documents of {self.where} end; give data.eos_id, the "
@@ -124,7 +155,7 @@ class TokenFiles:
 
     @property
     def _num_bytes(self) -> int:
-        return sum(file.num * file.kind.itemsize for file in self.files)
+        return sum(file.num_bytes for file in self.files)
 
     def digest(self) -> str:
         """What identifies the ids: the digest of ``data tokenize``, else one of sizes and of
@@ -161,15 +192,17 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
     return meta
 
 
-def split_files(folder: Path) -> dict[str, Path]:
-    """``train.bin``, ``val.bin`` and ``test.bin`` of a folder, as nanoGPT writes them, by split."""
+def split_files(folder: str | Path) -> dict[str, Path]:
+    """``train.bin``, ``val.bin`` and ``test.bin`` of a folder, as nanoGPT writes them, by split;
+    none of a file, or of another folder."""
+    folder = Path(folder)
     found = {}
     for split, names in (
         ("train", ("train",)),
         ("val", ("val", "validation")),
         ("test", ("test",)),
     ):
-        paths = [folder / f"{name}{ending}" for name in names for ending in _ENDINGS]
+        paths = [folder / f"{name}{ending}" for name in names for ending in ENDINGS]
         if path := next((each for each in paths if each.is_file()), None):
             found[split] = path
     return found if {"train", "val"} <= {*found} else {}
@@ -179,7 +212,7 @@ def _shards(folder: Path) -> list[Path]:
     found = sorted(
         each
         for each in folder.iterdir()
-        if each.suffix in _ENDINGS and not each.name.endswith(".documents.npy")
+        if each.suffix in ENDINGS and not each.name.endswith(".documents.npy")
     )
     if not found:
         raise ValueError(f"{folder} holds no ids; expected {EXPECTED}")
@@ -200,7 +233,7 @@ def _opened(path: Path, kind: np.dtype) -> TokenFile:
     """``kind``: of a ``.bin``."""
     if not path.is_file():
         raise FileNotFoundError(f"no file of ids at {path.absolute()}")
-    if path.suffix not in _ENDINGS:
+    if path.suffix not in ENDINGS:
         raise ValueError(f"{path}: expected {EXPECTED}")
     size = path.stat().st_size
     if path.suffix == ".bin":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.text.subwords import state_of_file, trained_bpe
+from discrete_diffusion.domains.text.token_files import read_meta
 from discrete_diffusion.domains.text.vocabulary import LETTERS
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
 
     Args:
         name: ``characters`` (or ``chars``), ``bytes``, ``text8``, the 27 letters, ``bpe:SIZE``, or
-            a path for ``state_of_file``.
+            a folder of ``data tokenize``, or a path for ``state_of_file``.
         texts: texts to train ``bpe:SIZE`` on; None where there are none.
 
     Returns:
@@ -46,7 +47,11 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
         return {"tokens": "characters", "characters": LETTERS}
     if bpe := re.fullmatch(r"bpe:(\d+)", name):
         return {"tokens": "subwords", "tokenizer_state": _trained(name, int(bpe[1]), texts)}
-    if not Path(name).expanduser().exists() and not re.search(r"[/\\.]", name):
+    folder = Path(name).expanduser()
+    meta = read_meta(folder) if folder.is_dir() else None
+    if meta is not None and meta["tokens"] != "subwords":
+        return {key: meta[key] for key in ("tokens", "characters")}
+    if not folder.exists() and not re.search(r"[/\\.]", name):
         raise ValueError(unknown_name("data.tokenizer", name, _NAMES))
     return {"tokens": "subwords", "tokenizer_state": state_of_file(name)}
 

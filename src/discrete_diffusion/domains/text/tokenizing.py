@@ -14,16 +14,15 @@ from typing import Any
 import numpy as np
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.text.corpus_files import Part, parts_of
+from discrete_diffusion.domains.text.corpus_files import Part, encoded, parts_of
 from discrete_diffusion.domains.text.ids import IdVocabulary
-from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pack, unpack
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary, unpack
 from discrete_diffusion.domains.text.token_files import (
     META,
     TOKENIZER,
     documents_of,
     kind_of_ids,
     meaning_of,
-    read_meta,
 )
 from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
@@ -127,7 +126,7 @@ class _Work:
         return state
 
     def _new(self) -> dict[str, Any]:
-        keys = _UNNAMED | _named(self.options.tokenizer, self._texts)
+        keys = _UNNAMED | named_tokenizer(self.options.tokenizer, self._texts)
         if keys["tokens"] == "characters" and keys["characters"] is None:
             found: set[str] = set()
             for text in self._texts():
@@ -176,18 +175,12 @@ class _Work:
                 yield number, part
 
     def _encode(self, part: Part, shard: _Shard) -> None:
-        vocabulary = self.vocabulary
-        if isinstance(vocabulary, SubwordVocabulary):
-            self.unknown.update(vocabulary.unknown(part.texts))
-        found = vocabulary.encode_each(part.texts)
-        for text, ids, ends in zip(part.texts, found, part.ends, strict=True):
-            shard.add(ids, self.kind)
-            self.state["num_characters"] += len(text)
-            self.state["num_bytes"] += len(text.encode())
-            if ends:
-                if vocabulary.eos_id is not None:
-                    shard.add(np.array([vocabulary.eos_id]), self.kind)
-                shard.ends.append(shard.num)
+        self.unknown.update(self.vocabulary.unknown(part.texts))
+        ids, ends = encoded(self.vocabulary, part)
+        shard.ends += [shard.num + end for end in ends]
+        shard.add(ids.astype(self.kind))
+        self.state["num_characters"] += sum(map(len, part.texts))
+        self.state["num_bytes"] += sum(len(text.encode()) for text in part.texts)
 
     def _write(self, shard: _Shard, number: int, after: int) -> None:
         """Write a shard, and how far the work is: at byte ``after`` of file ``number``."""
@@ -215,21 +208,9 @@ class _Shard:
         self.ends: list[int] = []
         self.num = 0
 
-    def add(self, ids: np.ndarray, kind: np.dtype) -> None:
-        self.ids.append(ids.astype(kind))
+    def add(self, ids: np.ndarray) -> None:
+        self.ids.append(ids)
         self.num += len(ids)
-
-
-def _named(name: str, texts: Any) -> dict[str, Any]:
-    """Keys of a tokenizer, which can be a folder that this command has written."""
-    folder = Path(name).expanduser()
-    meta = read_meta(folder) if folder.is_dir() else None
-    if meta is None:
-        return named_tokenizer(name, texts)
-    keys = {key: meta[key] for key in ("tokens", "characters")}
-    if meta["tokens"] == "subwords":
-        keys["tokenizer_state"] = pack((folder / TOKENIZER).read_text("utf-8"))
-    return keys
 
 
 def _vocabulary(keys: dict[str, Any]) -> TextVocabulary | SubwordVocabulary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -80,8 +80,21 @@ class TextVocabulary:
         return str(self.characters)
 
     def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Int64[N] of each text, errors of ``encode``."""
-        return [self.encode(TextSource(f"text {k}", text)) for k, text in enumerate(texts, 1)]
+        """Int64[N] of each text; characters of ``unknown`` are left out."""
+        if unknown := self.unknown(texts):
+            without = dict.fromkeys(map(ord, unknown))
+            texts = [text.translate(without) for text in texts]
+        return [self.encode(TextSource("text", text)) for text in texts]
+
+    def unknown(self, texts: Iterable[str]) -> dict[str, int]:
+        """Characters that are not in the vocabulary, by how often they occur."""
+        if self.characters is None or self.as_letters:
+            return {}
+        counts: dict[str, int] = {}
+        for text in texts:
+            for lost in set(text) - set(self.characters):
+                counts[lost] = counts.get(lost, 0) + text.count(lost)
+        return counts
 
     def sizes(self, ids: np.ndarray) -> tuple[int, int]:
         """Characters and UTF-8 bytes of the text that ids stand for; a character of several bytes
