@@ -237,3 +237,23 @@ def test_another_tokenizer_is_refused(run, files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", f"checkpoint={run}", f"data.path={out}", f"out={tmp_path}/e"])
     assert "another tokenizer (characters)" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "tokenizer"), [("text8", "text8"), ("lm1b", "bpe:300"), ("owt", "bpe:300")]
+)
+def test_published_settings_train_on_a_made_corpus(recipe, tokenizer, files, tmp_path):
+    """With a small network, on the CPU, and as they are but for that."""
+    out, run = tmp_path / "ids", tmp_path / "run"
+    main(["data", "tokenize", str(files["a.jsonl"]), f"tokenizer={tokenizer}", f"out={out}"])
+    small = ["model.hidden_size=16", "model.n_blocks=1", "model.n_heads=2", "data.batch_size=2"]
+    small += ["trainer.max_steps=2", "trainer.precision=32-true", "eval.num_samples=1"]
+    small += ["callbacks.num_samples=0", "logger=none", "trainer.val_check_interval=2"]
+    split = ["data.split=[0.6,0.4,0]"] if recipe == "owt" else []  # its rows are long
+    words = [f"experiment={recipe}", f"data.path={out}", *small, *split, f"hydra.run.dir={run}"]
+    main(["train", *words])
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["steps"] == 2
+    if recipe != "lm1b":  # whose rows have PAD, which their networks do not
+        main(["export", f"checkpoint={run}", "format=mdlm", f"out={tmp_path}/theirs.ckpt"])
