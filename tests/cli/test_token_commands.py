@@ -131,7 +131,7 @@ def test_tokens_without_a_file_of_a_tokenizer(name, unit, files, tmp_path):
 @pytest.mark.parametrize(
     ("content", "words", "named"),
     [
-        ('{"text": "a"}\n{"body": "b"}\n', [], r"a.jsonl, line 2.*'text'.*body.*--field"),
+        ('{"text": "a"}\n{"body": "b"}\n', [], r'a\.jsonl, line 2.*"text".*body'),
         ('{"text": "a"}\n{"text"\n', [], "a.jsonl, line 2 is not JSON"),
         ('"a"\n', ["--tokenizer", "byte"], "did you mean 'bytes'"),
         ("\n\n", [], "no text"),

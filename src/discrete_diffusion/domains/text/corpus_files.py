@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from discrete_diffusion.data.text_files import open_unzipped, suffix_of
+from discrete_diffusion.domains.text.json_text import json_text
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 
@@ -80,7 +80,7 @@ def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
             places = (f"{path}, line {k:,}" for k in range(first + 1, number + 1))
             decoded = (_decoded(line, place) for line, place in zip(lines, places, strict=True))
             texts = [
-                text if field is None else _of_json(text, field, f"{path}, line {k:,}")
+                text if field is None else json_text(text, f"{path}, line {k:,}", field)
                 for k, text in enumerate(decoded, first + 1)
                 if text.strip()
             ]
@@ -94,18 +94,6 @@ def _decoded(line: bytes, place: str) -> str:
         raise ValueError(
             f"{place} is not UTF-8; convert the file first, e.g. with iconv"
         ) from error
-
-
-def _of_json(line: str, field: str, place: str) -> str:
-    try:
-        value: Any = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{place} is not JSON: {error}") from error
-    text = value.get(field) if isinstance(value, dict) else value
-    if not isinstance(text, str):
-        has = f"; it has {', '.join(value)}" if isinstance(value, dict) else ""
-        raise ValueError(f"{place}: expected a text, or an object with '{field}'{has}; see --field")
-    return text
 
 
 def _text(path: Path, start: int) -> Iterator[Part]:
