@@ -122,7 +122,7 @@ class SubwordVocabulary:
                     counts[character] = counts.get(character, 0) + text.count(character)
         return counts
 
-    @property
+    @cached_property
     def _num_ids(self) -> int:
         return 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
 
