@@ -6,12 +6,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
+from torch import Tensor
 
 from discrete_diffusion.cli import config_dir
-from discrete_diffusion.data import BatchStream, Dataset
+from discrete_diffusion.data import BatchStream, Dataset, Examples
+from discrete_diffusion.data.examples_on_disk import ExamplesOnDisk
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
 
@@ -20,6 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "plans": {"path": "plans.jsonl"},
     "cubigraph": {"path": "cubigraph.jsonl"},
     "text": {"path": "text.txt", "length": 16},
+    "tokens": {"path": "ids.npy", "length": 4},
     "regions": {"num_windows": 30, "num_motifs": 2},
     "eit": {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12},
     "eit-levels": {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12},
@@ -60,6 +64,7 @@ def build(tmp_path, monkeypatch):
     (tmp_path / "paths.jsonl").write_text("\n".join(map(json.dumps, paths)))
     chains = ["C" * n + end for n in range(1, 9) for end in ("", "O", "N", "F", "=O", "C(=O)O")]
     (tmp_path / "chains.smi").write_text("\n".join(c for c in chains if len(c) <= 12))
+    np.save(tmp_path / "ids.npy", np.arange(251) % 9)
     (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 21)
 
     def build(name: str, changes: dict[str, Any]) -> Dataset:
@@ -70,6 +75,17 @@ def build(tmp_path, monkeypatch):
     return build
 
 
+def numbered(examples: Examples) -> Examples:
+    """The same, each with its row number as a condition."""
+
+    def with_rows(some: Examples, rows: Tensor) -> Examples:
+        return replace(some, conditions={**some.conditions, "row": rows})
+
+    if isinstance(examples, ExamplesOnDisk):
+        return ExamplesOnDisk(lambda rows: with_rows(examples[rows], rows), examples.sizes)
+    return with_rows(examples, torch.arange(len(examples)))
+
+
 @pytest.mark.parametrize(("name", "changes"), CASES, ids=str)
 def test_every_training_sample_is_shown_equally_often(build, monkeypatch, name, changes):
     """By two processes with two batches a step each, over fifty epochs."""
@@ -77,8 +93,7 @@ def test_every_training_sample_is_shown_equally_often(build, monkeypatch, name, 
     train = data.splits["train"]
     num, asked = len(train), []
     assert num % BATCH_SIZE, "some samples are to be left over"
-    numbered = {**train.conditions, "row": torch.arange(num)}
-    data.splits["train"] = replace(train, conditions=numbered)
+    data.splits["train"] = numbered(train)
     original = data.augment
 
     def recording(examples, generator):

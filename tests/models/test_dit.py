@@ -107,3 +107,43 @@ def test_a_network_without_adaln_reads_no_noise_level(randomise):
 def test_options_of_other_names_are_refused_with_the_closest(option, closest):
     with pytest.raises(ValueError, match=f"did you mean '{closest}'"):
         DiT(**TINY, **option)
+
+
+@pytest.mark.parametrize(
+    "kind", [{}, {"causal": True}, {"pad_id": 11}], ids=["plain", "causal", "pad"]
+)
+def test_documents_of_one_row_do_not_see_each_other(randomise, kind):
+    """Rotary scores depend on distances, so each has the logits that it has alone."""
+    model = randomise(DiT(**TINY, **kind))
+    parts = [torch.randint(0, 11, (2, length)) for length in (4, 1, 5)]
+    documents = torch.tensor([[0] * 4 + [1] + [2] * 5] * 2)
+    sigma, end = torch.rand(2), torch.full((2, 2), 11)
+    row, more = torch.cat(parts, dim=1), torch.full((2, 2), 3)
+    if "pad_id" in kind:  # behind the last document
+        row, documents = torch.cat([row, end], dim=1), torch.cat([documents, more], dim=1)
+    logits = model(row, sigma, document_idxs=documents)
+    alone = torch.cat([model(part, sigma) for part in parts], dim=1)
+    torch.testing.assert_close(logits[:, :10], alone, atol=1e-5, rtol=0)
+    assert not torch.allclose(model(row, sigma)[:, :10], alone, atol=1e-3)
+
+
+def test_documents_and_blocks_together(randomise):
+    """A position sees what both let it see: clean tokens of earlier blocks of its own document."""
+    model = randomise(DiT(**TINY))
+    noisy, clean = torch.randint(0, 12, (2, 2, 8)).unbind()
+    blocks, documents = torch.arange(8) // 2, torch.tensor([[0] * 4 + [1] * 4] * 2)
+    given = {"group_idxs": blocks, "context": clean}
+    logits = model(noisy, None, document_idxs=documents, **given)
+    second = {"group_idxs": blocks[4:], "context": clean[:, 4:]}
+    alone = model(noisy[:, 4:], None, **second)
+    torch.testing.assert_close(logits[:, 4:], alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits[:, :4], model(noisy, None, **given)[:, :4], atol=1e-5, rtol=0)
+
+
+def test_documents_need_a_row_each_and_no_cache(randomise):
+    model = DiT(**TINY, causal=True)
+    x = torch.zeros(2, 4, dtype=torch.long)
+    with pytest.raises(ValueError, match="document_idxs"):
+        model(x, document_idxs=torch.zeros(2, 3, dtype=torch.long))
+    with pytest.raises(ValueError, match="document_idxs"):
+        model(x, document_idxs=x, cache=model.new_cache(torch.arange(4)))

@@ -124,6 +124,15 @@ def _how_to_offer(needs: Collection[str]) -> str:
 def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
     """``ValueError`` where ``data.condition``, the backbone and ``condition_dropout`` disagree."""
     data, dropout = config.data, config.algo.get("condition_dropout")
+    for key, name in domain_of(data).needed_conditions.items():
+        if data.get(key) and not spec.offers((name,)):
+            able = (
+                " or algo.backbone=".join(usable_backbones((name,), spec.state)) or "one that does"
+            )
+            raise ValueError(
+                f"data.{key}=true needs a backbone that takes {name}, and '{spec.name}' does "
+                f"not; choose algo.backbone={able}, or leave it out; {_how_to_offer((name,))}"
+            )
     facts = data.get("condition") if "condition" in domain_of(data).conditions(data) else None
     shown = f"data.condition=[{','.join(map(str, facts or ()))}]"
     if facts and not spec.offers(("condition",)):

@@ -41,7 +41,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion evaluate checkpoint=RUN | samples=FILE   measure samples and model
   discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
   discrete-diffusion export  checkpoint=RUN format=onnx | mdlm   the network, for other code
-  discrete-diffusion data    describe | check | convert | cache   look at plans and the cache
+  discrete-diffusion data    describe | check | convert | tokenize | ...   plans, text, the cache
   discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
   discrete-diffusion brief   check FILE        what a brief asks of floor plans, if it can be met
   discrete-diffusion studio  [checkpoint=RUN]  a local page: draw, complete, realise
@@ -59,7 +59,8 @@ Every setting is a config value; key=value on the command line overrides it:
   noise=cosine             another schedule        sampling=ancestral     another sampler
   optim=muon               another optimiser       logger=[csv,wandb]     several loggers
   data=plans data.path=plans.jsonl                 your own plans
-  data=text data.path=file.txt algo.backbone=dit   text, by characters or bytes
+  data=text data.path=file.txt algo.backbone=dit   text, by characters, bytes or a tokenizer
+  data=tokens data.path=corpus algo.backbone=dit   text of any size, of data tokenize
   algo=masked-features     rows of numbers: regions of a genome, hidden and predicted
   init.checkpoint=RUN      weights to start from; init.parts=[encoder] takes parts of them
   trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written

@@ -19,7 +19,7 @@ from discrete_diffusion.domains import available_domains, get_domain
 
 _PATHS = (
     *("checkpoint", "samples", "out", "picture", "resume", "init.checkpoint", "reward"),
-    *("algo.reward", "hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir"),
+    *("algo.reward", "data.tokenizer", "hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir"),
 )
 """Keys of commands that name a file or folder. Those of kinds of data say so themselves, see
 ``path_keys``, and a key whose last part is ``path`` or ends in ``_path`` does, too."""

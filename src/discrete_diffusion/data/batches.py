@@ -12,6 +12,8 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import Dataset, Examples
+from discrete_diffusion.data.examples_on_disk import ExamplesOnDisk
+from discrete_diffusion.data.permutation import Permutation
 from discrete_diffusion.types import Batch
 
 D = TypeVar("D", bound=Dataset)
@@ -52,7 +54,8 @@ class BatchStream:
     samples again and again, each time in another random order, in rounds of as many whole batches
     as M samples make. A round is bucketed by size and begins with the samples of a pass that the
     round before left over, so a round in which two passes meet may hold a sample twice. After any
-    round, no two samples have been shown a number of times that differs by more than one.
+    round, no two samples have been shown a number of times that differs by more than one. Samples
+    on disk are not bucketed: pass k is a ``Permutation``, which no memory holds.
 
     An iteration is an epoch: as many whole steps as come nearest to one pass over the samples, at
     least one. It begins where the last one ended. A step is ``accumulate`` batches of each of
@@ -101,6 +104,8 @@ class BatchStream:
     def _rows(self, number: int) -> Tensor:
         """Int[batch_size]: the samples of batch ``number`` of the stream."""
         index, k = divmod(number, self._batches_per_round)
+        if isinstance(self.examples, ExamplesOnDisk):
+            return self._of_permutations(number)
         if self._round is None or self._round[0] != index:
             self._round = (index, self._batches_of_round(index))
         return self._round[1][k]
@@ -114,6 +119,15 @@ class BatchStream:
         generator = make_generator(self.seed, _ORDER_STREAM, 1, index)
         return [rows[b] for b in bucket_batches(self._sizes[rows], self.batch_size, generator)]
 
+    def _of_permutations(self, number: int) -> Tensor:
+        size = len(self.examples)
+        places = number * self.batch_size + torch.arange(self.batch_size)
+        rows = torch.empty_like(places)
+        for k in range(int(places[0]) // size, int(places[-1]) // size + 1):
+            own = places // size == k
+            rows[own] = Permutation(size, self.seed, _ORDER_STREAM, 2, k)(places[own] - k * size)
+        return rows
+
     def _order(self, number: int) -> Tensor:
         """Int[M]: the samples in the order of one pass."""
         generator = make_generator(self.seed, _ORDER_STREAM, 0, number)
@@ -125,7 +139,8 @@ class BatchStream:
 
     def state_dict(self) -> dict[str, int]:
         """Position of the stream."""
-        return {"batches": self._given * self.world_size}
+        on_disk = {"permutation": 1} if isinstance(self.examples, ExamplesOnDisk) else {}
+        return {"batches": self._given * self.world_size} | on_disk
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on from there at the next iteration.
@@ -133,7 +148,7 @@ class BatchStream:
         Where other ranks left off between our batches, those begun are given again.
         Raises ``ValueError`` for the state of a stream that drew other batches.
         """
-        if "batches" not in state:
+        if not {*self.state_dict()} <= {*state}:
             raise ValueError(
                 "the checkpoint is of an earlier version, which drew other batches, so the run "
                 "cannot be resumed; start a new one from its weights: init.checkpoint=FILE"

@@ -41,6 +41,8 @@ class Domain(ABC):
             such samples from files.
         fixed_keys: keys of ``data`` that a trained model has fixed, such as the sizes of its
             samples, so that ``evaluate`` cannot replace them.
+        needed_conditions: keys of ``data`` that, if true, give every training sample a tensor that
+            the backbone must take, with its name.
         sample_options: keys of ``sample`` that mean something for its models, beside those that do
             for all.
         evaluate_options: likewise of ``evaluate``.
@@ -66,6 +68,7 @@ class Domain(ABC):
     data_files: ClassVar[tuple[str, ...]] = ()
     data_sets_of_files: ClassVar[Mapping[str, str]] = {}
     fixed_keys: ClassVar[tuple[str, ...]] = ()
+    needed_conditions: ClassVar[Mapping[str, str]] = {}
     sample_options: ClassVar[tuple[Option, ...]] = ()
     evaluate_options: ClassVar[tuple[Option, ...]] = ()
     train_options: ClassVar[tuple[Option, ...]] = ()

@@ -17,7 +17,7 @@ CONTRACT = (
 )
 OWN_CONDITIONS = frozenset(
     {"group_idxs", "context", "cache", "masked", "noisy", "real", "keep", "encoded", "packing"}
-    | {"condition", "component", "states"}
+    | {"condition", "component", "states", "document_idxs"}
 )
 """Conditions that algorithms, samplers and training give a backbone that takes them, and facts of
 samples (``Domain.condition_sizes``), which no backbone needs; others are the data's."""

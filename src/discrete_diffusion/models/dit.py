@@ -113,6 +113,7 @@ class DiT(nn.Module):
         cache: KeyValueCache | None = None,
         packing: ColumnPacking | None = None,
         states: bool = False,
+        document_idxs: Tensor | None = None,
     ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V].
 
@@ -123,13 +124,28 @@ class DiT(nn.Module):
         ``context``: Int[B, L], the clean sequence, with ``group_idxs``: what each block sees of
         earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
         gives the logits of every block at once that x_t with clean earlier blocks gives for one.
+        ``document_idxs``: Int[B, L], the document of each position; a position sees those of its
+        own. Not with ``cache``.
         ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
         ``packing``: which columns hold PAD, if it is known already.
         ``states``: return what ``head`` makes the logits of, Float[B, L, D].
         """
         self._check(x_t, group_idxs, context, cache)
+        if document_idxs is not None and (cache is not None or document_idxs.shape != x_t.shape):
+            raise ValueError(
+                f"document_idxs has shape {tuple(document_idxs.shape)}; expected "
+                f"{tuple(x_t.shape)}, and no cache"
+            )
         packing = self.packed(x_t, packing, whole=cache is not None)
-        x = self.features(x_t, sigma, packing, group_idxs=group_idxs, context=context, cache=cache)
+        x = self.features(
+            x_t,
+            sigma,
+            packing,
+            group_idxs=group_idxs,
+            context=context,
+            cache=cache,
+            document_idxs=document_idxs,
+        )
         return packing.unpack(x) if states else self.scatter(self.head(x), packing)
 
     def packed(
@@ -150,6 +166,7 @@ class DiT(nn.Module):
         group_idxs: Tensor | None = None,
         context: Tensor | None = None,
         cache: KeyValueCache | None = None,
+        document_idxs: Tensor | None = None,
     ) -> Tensor:
         """Features of the columns kept, Float[B, K, D]; the arguments of ``forward``."""
         tokens, mask = packing.pack(x_t), packing.key_mask  # (B, K)
@@ -162,6 +179,10 @@ class DiT(nn.Module):
             positions = torch.arange(num_columns, device=x_t.device)
         if group_idxs is not None:
             mask = self._block_causal(group_idxs, packing, with_context=context is not None)
+        if document_idxs is not None:
+            own = document_mask(packing.pack(document_idxs), with_context=context is not None)
+            itself = torch.eye(own.shape[-1], dtype=torch.bool, device=own.device)
+            mask = own if mask is None else (mask & own) | itself
         if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
             positions = positions.repeat(2)
@@ -262,6 +283,16 @@ class KeyValueCache:
             )
         self.num_read = stop
         return self.positions[start:stop]
+
+
+def document_mask(documents: Tensor, *, with_context: bool = False) -> Tensor:
+    """Bool[B, 1, K, K]: a column sees the columns of its own document.
+
+    ``documents``: Int[B, K], the document of each column. ``with_context``: Bool[B, 1, 2K, 2K] for
+    K noisy columns followed by their clean twins.
+    """
+    documents = documents.repeat(1, 2) if with_context else documents
+    return documents[:, None, :, None] == documents[:, None, None, :]
 
 
 def block_causal_mask(

@@ -279,7 +279,7 @@ _ours(
 _ours(
     "dit",
     causal=True,
-    conditions=("group_idxs", "context", "cache"),
+    conditions=("group_idxs", "context", "cache", "document_idxs"),
     default_model="dit_small",
 )
 _ours("my-transformer", default_model="my_transformer_small")

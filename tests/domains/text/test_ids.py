@@ -31,7 +31,7 @@ def test_windows_are_the_numbers_of_the_file_in_order(name, kind, num, tmp_path)
         assert data.splits[split].x0.tolist() == whole.tolist()
         assert data.splits[split].real.all()
     assert (data.layout.mask_id, data.layout.pad_id) == (num - 1, None)
-    assert "ids in windows of 4" in data.summary()
+    assert "rows of 4 ids" in data.summary()
 
 
 def test_v_is_given_or_one_more_than_the_largest_id(tmp_path):

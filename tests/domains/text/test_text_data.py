@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains import build_data, build_layout, complete_data
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
@@ -67,14 +68,16 @@ def test_splits_are_the_parts_of_the_file_in_order(numbered, tokens):
     assert "".join(parts) == NUMBERED
     assert [len(part) for part in parts] == [395, 197, 198]
     assert data.bound == "plain"
-    assert data.num_tokens == data.num_characters
+    for split, num in data.num_tokens.items():
+        assert data.text_sizes(split) == (num, num)
 
 
 def test_a_character_of_several_bytes_counts_once(tmp_path):
     (tmp_path / "umlauts.txt").write_text("äöü\n" * 50)
     data = built(path=f"{tmp_path}/umlauts.txt", tokens="bytes", length=8, split=[0.6, 0.2, 0.2])
     assert sum(data.num_tokens.values()) == 7 * 50
-    assert sum(data.num_characters.values()) == 4 * 50
+    assert sum(data.text_sizes(split)[0] for split in SPLITS) == 4 * 50
+    assert sum(data.text_sizes(split)[1] for split in SPLITS) == 7 * 50
 
 
 def test_the_completed_config_needs_no_file(numbered, tmp_path):
@@ -184,9 +187,11 @@ def test_tiny_shakespeare(real_data):
     data = built(path=str(path))
     assert data.vocabulary.characters is not None
     assert len(data.vocabulary.characters) == 65
-    assert sum(data.num_characters.values()) == 1_115_394
+    sizes = {split: data.text_sizes(split) for split in SPLITS}
+    assert sum(characters for characters, _ in sizes.values()) == 1_115_394
     assert "".join(data.texts("train")).startswith("First Citizen:\nBefore we proceed")
-    assert built(path=str(path), tokens="bytes").num_characters == data.num_characters
+    in_bytes = built(path=str(path), tokens="bytes")
+    assert {split: in_bytes.text_sizes(split) for split in SPLITS} == sizes
 
 
 def test_the_example_of_the_page_on_text_runs(capsys):

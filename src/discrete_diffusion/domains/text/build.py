@@ -1,4 +1,4 @@
-"""From a ``data`` config to a ``TextDataset``: one file split here, or a file per split."""
+"""From a ``data`` config to a data set: one file split here, or a file per split."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.domains.text.paths import training_path
+from discrete_diffusion.domains.text.storing import (
+    build_stored,
+    build_stored_test,
+    complete_stored,
+    is_stored,
+)
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
+from discrete_diffusion.domains.text.tokenizer_option import set_tokenizer
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 from discrete_diffusion.layout.token_layout import sequence_layout
 
@@ -22,16 +31,18 @@ logger = logging.getLogger(__name__)
 
 def complete_text(config: DictConfig) -> None:
     """Write what the text decides into ``config``: ``characters`` (those of the training text, all
-    of a file that is split here) and ``vocab_size``, ``mask_id``, ``pad_id``.
+    of a file that is split here), what ``tokenizer`` means, and ``vocab_size``, ``mask_id``,
+    ``pad_id``.
 
-    Of ``tokens: ids``, MASK is the last id where nothing else is given, and there is no PAD.
     With them the config is enough to rebuild the layout and to read samples, without the text.
     Characters that are given stay. Raises ``ValueError`` for ids that are not those of the text.
     """
+    if is_stored(config):
+        complete_stored(config)
+    else:
+        set_tokenizer(config, lambda: _training_share(config))
     if config.tokens == "characters" and config.characters is None:
         config.characters = TextVocabulary.of_text(_training_text(config).text).characters
-    if config.tokens == "ids" and config.vocab_size is None:
-        config.vocab_size = IdVocabulary.of_file(_path_of_ids(config)).vocab_size
     vocabulary = vocabulary_of(config)
     for key in ("vocab_size", "mask_id", "pad_id"):
         value = getattr(vocabulary, key)
@@ -41,12 +52,14 @@ def complete_text(config: DictConfig) -> None:
 
 
 def build_text(config: DictConfig) -> TextDataset:
-    """``data=text`` with a completed config.
+    """The data set of a completed config.
 
     Raises ``ValueError`` with one sentence for paths that contradict each other, text that cannot
     be read, a character that training lacks, or a split of less than one window.
     """
-    vocabulary, layout = vocabulary_of(config), sequence_layout(config)
+    if is_stored(config):
+        return build_stored(config)
+    vocabulary, layout = _of_text(config), sequence_layout(config)
     if config.train_path is None:
         source, whole = _whole(config, vocabulary)
         shares = shares_of(len(whole), config.split)
@@ -54,7 +67,7 @@ def build_text(config: DictConfig) -> TextDataset:
         names = {split: f"the {split} share of {source}" for split in SPLITS}
         fix = "more text, a smaller data.length or another data.split"
     else:
-        _training_path(config)
+        training_path(config)
         paths = {split: config[f"{split}_path"] for split in SPLITS}
         names = {split: str(path) for split, path in paths.items() if path is not None}
         source = ", ".join(names.values())
@@ -76,16 +89,15 @@ def build_test_text(config: DictConfig) -> TextDataset:
     Raises ``ValueError`` for text of less than one window, and for a character that the model does
     not know, which names file and line.
     """
-    vocabulary, layout = vocabulary_of(config), sequence_layout(config)
+    if is_stored(config):
+        return build_stored_test(config)
+    vocabulary, layout = _of_text(config), sequence_layout(config)
     name, nothing = str(config.path), np.zeros(0, np.int64)
-    if isinstance(vocabulary, IdVocabulary):
-        ids = vocabulary.read(name)
-    else:
-        ids = vocabulary.encode(
-            read_text(name),
-            known="those that the model was trained on",
-            remedy="replace such characters, or train a model with data.tokens=bytes",
-        )
+    ids = vocabulary.encode(
+        read_text(name),
+        known="those that the model was trained on",
+        remedy="replace such characters, or train a model with data.tokens=bytes",
+    )
     if len(ids) < layout.length:
         raise ValueError(
             f"{name} is {len(ids):,} {config.tokens}, less than one window of "
@@ -95,11 +107,17 @@ def build_test_text(config: DictConfig) -> TextDataset:
     return TextDataset(splits, vocabulary, layout=layout, source=name)
 
 
-def _whole(config: DictConfig, vocabulary: TextVocabulary | IdVocabulary) -> tuple[str, np.ndarray]:
+def _of_text(config: DictConfig) -> TextVocabulary | SubwordVocabulary:
+    """The vocabulary of text that is read here."""
+    vocabulary = vocabulary_of(config)
+    assert not isinstance(vocabulary, IdVocabulary)
+    return vocabulary
+
+
+def _whole(
+    config: DictConfig, vocabulary: TextVocabulary | SubwordVocabulary
+) -> tuple[str, np.ndarray]:
     """Name and ids of the file that is split here, or of the embedded text."""
-    if isinstance(vocabulary, IdVocabulary):
-        path = _path_of_ids(config)
-        return path, vocabulary.read(path)
     text = _training_text(config)
     if config.path is not None:
         return text.name, vocabulary.encode(text)
@@ -107,26 +125,18 @@ def _whole(config: DictConfig, vocabulary: TextVocabulary | IdVocabulary) -> tup
     return f"smoke test: {text.name}", vocabulary.encode(text)
 
 
-def _path_of_ids(config: DictConfig) -> str:
-    if (path := _training_path(config)) is None:
-        raise ValueError("data.tokens=ids reads a file of ids; give data.path=FILE.npy")
-    return path
-
-
 def _training_text(config: DictConfig) -> TextSource:
     """The text that the vocabulary is read off."""
-    path = _training_path(config)
+    path = training_path(config)
     return embedded_text() if path is None else read_text(path)
 
 
-def _training_path(config: DictConfig) -> str | None:
-    """None for the embedded text; ``ValueError`` if the paths contradict each other."""
-    separate = {split: config.get(f"{split}_path") for split in SPLITS}
-    if config.path is not None and any(separate.values()):
-        raise ValueError("give data.path or data.train_path and data.val_path, not both")
-    if any(separate.values()) and (separate["train"] is None or separate["val"] is None):
-        raise ValueError("data=text needs data.train_path=FILE and data.val_path=FILE together")
-    return config.path if separate["train"] is None else separate["train"]
+def _training_share(config: DictConfig) -> list[str]:
+    """The text that a tokenizer is trained on, which is not held out."""
+    text = _training_text(config).text
+    if config.train_path is None:
+        text = text[shares_of(len(text), config.split)["train"]]
+    return pieces(text)
 
 
 def embedded_text() -> TextSource:

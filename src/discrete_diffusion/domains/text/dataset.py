@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -12,31 +14,35 @@ from einops import rearrange
 from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
-from discrete_diffusion.domains.text.ids import IdVocabulary
-from discrete_diffusion.domains.text.units import TextUnits
-from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary
+from discrete_diffusion.domains.text.units import count_words, units_of
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary, Vocabulary
 from discrete_diffusion.layout.token_layout import TokenLayout, sequence_positions
 
 if TYPE_CHECKING:
     from discrete_diffusion.types import BoundEstimate
 
+_ROWS = 4096
+"""Windows that are made text at once."""
+
 
 class TextDataset(TokenDataset):
     """Contiguous windows of ``length`` tokens that do not overlap; the last one of a split is
-    filled up with PAD, or, of ids, which have none, left out.
+    filled up with PAD.
 
     A window is modelled by itself: no context of the one before it.
 
     ``ids``: Int64[N] of every split. ``source``: what the text is called in log and metrics.
-    ``num_characters``: by split, what N tokens stand for; fewer than N where tokens are bytes.
+    ``num_tokens``: N by split.
     """
 
-    per_split = ("splits", "whole", "num_tokens", "num_characters")
+    per_split: ClassVar[tuple[str, ...]] = ("splits", "whole", "num_tokens")
+    vocabulary: Vocabulary
 
     def __init__(
         self,
         ids: dict[str, np.ndarray],
-        vocabulary: TextVocabulary | IdVocabulary,
+        vocabulary: TextVocabulary | SubwordVocabulary,
         *,
         layout: TokenLayout,
         source: str,
@@ -45,59 +51,80 @@ class TextDataset(TokenDataset):
         self.splits = {name: self._windows(ids[name]) for name in SPLITS}
         self.whole = self.splits  # of a copy with fewer samples, too
         self.num_tokens = {name: len(ids[name]) for name in SPLITS}
-        self.num_characters = {name: self._count_characters(ids[name]) for name in SPLITS}
 
     def _windows(self, ids: np.ndarray) -> Examples:
-        """Int64[N] -> x0 Int64[M, L], M = ceil(N / L), or floor(N / L) without PAD."""
-        length = self.layout.length
-        if self.vocabulary.pad_id is None:
-            x0 = torch.from_numpy(ids[: len(ids) // length * length].reshape(-1, length))
-            return Examples(x0, torch.ones_like(x0, dtype=torch.bool))
+        """Int64[N] -> x0 Int64[M, L], M = ceil(N / L)."""
+        length, pad_id = self.layout.length, self.vocabulary.pad_id
+        assert pad_id is not None
         num = math.ceil(len(ids) / length) * length
-        x0 = torch.full((num,), self.vocabulary.pad_id)
+        x0 = torch.full((num,), pad_id)
         x0[: len(ids)] = torch.from_numpy(ids)
         real = torch.arange(num) < len(ids)
         return Examples(*(rearrange(x, "(m l) -> m l", l=length) for x in (x0, real)))
 
-    def _count_characters(self, ids: np.ndarray) -> int:
-        """A character of several bytes counts where its first byte is."""
-        if self.vocabulary.unit != "bytes":
-            return len(ids)
-        return int(np.count_nonzero((ids & 0xC0) != 0x80))
+    @cached_property
+    def _text_sizes(self) -> dict[str, tuple[int, int]]:
+        return {}
+
+    def text_sizes(self, split: str) -> tuple[int, int]:
+        """Characters and UTF-8 bytes of the text that the tokens of a split stand for."""
+        if split not in self._text_sizes:
+            self._text_sizes[split] = self._count_text(split)
+        return self._text_sizes[split]
+
+    def _count_text(self, split: str) -> tuple[int, int]:
+        found = [self.vocabulary.sizes(ids) for ids in self.pieces(split)]
+        return sum(each[0] for each in found), sum(each[1] for each in found)
+
+    @cached_property
+    def _num_words(self) -> dict[str, int]:
+        return {}
+
+    def num_words(self, split: str) -> int:
+        """Words of the text that the tokens of a split stand for."""
+        if split not in self._num_words:
+            self._num_words[split] = count_words(self.vocabulary, self.pieces(split))
+        return self._num_words[split]
+
+    def pieces(self, split: str) -> Iterator[np.ndarray]:
+        """Ids Int[n] of all of a split, in order."""
+        examples = self.whole[split]
+        for x0, real in zip(examples.x0.split(_ROWS), examples.real.split(_ROWS), strict=True):
+            yield x0[real].numpy()
 
     def real_positions(self, sizes: Tensor) -> Tensor:
         return sequence_positions({"length": self.layout.length}, sizes)
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
-        """Bits per character and per byte, and perplexity per word, see ``TextUnits``.
+        """Bits per character and per byte, and perplexity per word, see ``units_of``.
 
             bits per token = nats per token / ln 2
             bits per character = bits per token * tokens / characters
 
         A window is modelled without the text before it. Of ids, bits per token alone.
         """
-        tokens, characters = self.num_tokens[split], self.num_characters[split]
+        tokens = self.num_tokens[split]
         bits = bound.per_token / math.log(2)
         per_sample_error = bound.standard_error / bound.per_sample  # relative
         if self.vocabulary.unit == "ids":
             error = bits * per_sample_error
             return {"bits_per_token": bits, "bits_per_token_standard_error": error}
-        units = TextUnits.of(self.vocabulary, self.whole[split].x0)
+        characters, num_bytes = self.text_sizes(split)
         return {
             "bits_per_character": bits * tokens / characters,
             "bits_per_character_standard_error": bits * tokens / characters * per_sample_error,
-            **units.bounds(bound.per_token * tokens),
+            **units_of(bound.per_token * tokens, num_bytes, self.num_words(split)),
         }
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
         if self.vocabulary.unit == "ids":
             return "bits per token", math.log(2) * num_tokens
-        characters = self.num_characters[split] / self.num_tokens[split]
+        characters = self.text_sizes(split)[0] / self.num_tokens[split]
         return "bits per character", math.log(2) * num_tokens * characters
 
     def fingerprint(self) -> str:
         """Fingerprint of the data and of what the ids mean: other characters are other data."""
-        meaning = f"{super().fingerprint()} {self.vocabulary.characters}"
+        meaning = f"{super().fingerprint()} {self.vocabulary.meaning}"
         return hashlib.sha256(meaning.encode("utf-8")).hexdigest()[:16]
 
     def texts(self, split: str) -> list[str]:

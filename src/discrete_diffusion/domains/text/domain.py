@@ -1,4 +1,4 @@
-"""Text, by characters or bytes."""
+"""Text: by characters, bytes or subwords, in memory or as ids on disk."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.text.tokenize_command import TOKENIZE
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.domains.sub_command import SubCommand
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -56,13 +58,17 @@ class Text(Domain):
     """Windows of a text, one after the other."""
 
     name, title = "text", "text"
-    data_sets = {"text": "tokens"}
+    data_sets = {"text": "tokens", "tokens": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    needed_conditions = {"document_mask": "document_idxs"}
     streamed_file = "samples.txt"
     sample_options = _SAMPLE
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
     evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS, _EVALUATE_JUDGE)
-    fixed_keys = ("tokens", "length", "characters", "vocab_size", "mask_id", "pad_id")
+    fixed_keys = (
+        *("tokens", "tokenizer", "tokenizer_state", "length", "characters", "pack"),
+        *("vocab_size", "mask_id", "pad_id", "bos_id", "eos_id", "document_mask"),
+    )
 
     def complete(self, data: DictConfig) -> None:
         from discrete_diffusion.domains.text.work import complete_text
@@ -99,6 +105,9 @@ class Text(Domain):
         from discrete_diffusion.domains.text.work import evaluate_text
 
         return evaluate_text(request, trained)
+
+    def commands(self) -> Mapping[str, SubCommand]:
+        return {"tokenize": TOKENIZE}
 
     def cell_measurement(self) -> CellMeasurement:
         from discrete_diffusion.domains.text.work import TextCells, TextReport

@@ -4,52 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-_MOST_UINT16 = 1 << 16
+_NO_TOKENIZER = (
+    "the model has no tokenizer: its tokens are ids (data.tokens=ids); decode them with the "
+    "tokenizer that they were made with, or train with data.tokenizer=FOLDER"
+)
 
 
 @dataclass(frozen=True)
 class IdVocabulary:
-    """V ids without names, of which MASK is one. There is no PAD: rows are whole windows.
+    """V ids without names, of which MASK is one, and PAD where documents have rows of their own.
 
     Raises ``ValueError`` unless MASK is one of the ids.
     """
 
     vocab_size: int
     mask_id: int
+    pad_id: int | None = None
 
     unit = "ids"
     characters = None
-    pad_id = None
+    meaning = ""
+    eos_id = bos_id = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.mask_id < self.vocab_size or self.vocab_size < 2:
             raise ValueError(
                 f"data.mask_id={self.mask_id} is outside the vocabulary, 0..{self.vocab_size - 1}"
             )
-
-    @classmethod
-    def of_file(cls, path: str | Path) -> IdVocabulary:
-        """Ids up to the largest one of a file, then MASK."""
-        largest = int(_numbers(path, None).max())
-        return cls(largest + 2, largest + 1)
-
-    def read(self, path: str | Path) -> np.ndarray:
-        """Int64[N] of a file: ``.npy`` of whole numbers, or ``.bin``, little-endian uint16, uint32
-        where V is above 65,536.
-
-        Raises ``FileNotFoundError`` or ``ValueError`` naming file, place and remedy: no such file,
-        not of numbers, an id that is none of V, or MASK.
-        """
-        ids = _numbers(path, self.vocab_size)
-        self._check(ids, str(path))
-        return ids
 
     def of_text(self, text: str, where: str) -> np.ndarray:
         """Int64[N] of ids with spaces between. ``ValueError``, naming ``where``, for anything else
@@ -61,7 +48,7 @@ class IdVocabulary:
                 "a text with spaces between, and [MASK] for one that is missing"
             )
         ids = np.array([int(word) for word in words], np.int64)
-        self._check(ids, where)
+        self.check(ids, where)
         return ids
 
     def rows(self, samples: Sequence[Any], length: int) -> Tensor:
@@ -76,15 +63,12 @@ class IdVocabulary:
                 raise ValueError(
                     f"samples[{k}] has {len(sample):,} ids; expected data.length={length}"
                 )
-            self._check(np.asarray(sample), f"samples[{k}]")
+            self.check(np.asarray(sample), f"samples[{k}]")
         return torch.tensor([list(map(int, sample)) for sample in samples]).reshape(-1, length)
 
     def decode(self, tokens: Tensor) -> list[str]:
         """Raises ``ValueError``: there is no tokenizer."""
-        raise ValueError(
-            "the model has no tokenizer: its tokens are ids (data.tokens=ids); decode them with "
-            "the tokenizer that they were made with"
-        )
+        raise ValueError(_NO_TOKENIZER)
 
     def samples(self, tokens: Tensor) -> list[list[int]]:
         """Int[B, L] -> rows of ids."""
@@ -95,35 +79,41 @@ class IdVocabulary:
         """Int[B, L] -> rows of ids as files have them, with spaces between."""
         return [" ".join(map(str, row)) for row in tokens.tolist()]
 
-    def _check(self, ids: np.ndarray, where: str) -> None:
-        wrong = (ids < 0) | (ids >= self.vocab_size) | (ids == self.mask_id)
-        if len(places := np.flatnonzero(wrong)):
-            first = int(places[0])
-            raise ValueError(
-                f"{where}: id {ids[first]} at place {first:,} is MASK, or none of "
-                f"0..{self.vocab_size - 1}; give ids of the tokenizer that belongs to the model"
-            )
+    def sizes(self, ids: np.ndarray) -> tuple[int, int]:
+        """Raises ``ValueError``, as ``decode`` does: the text is not known."""
+        raise ValueError(_NO_TOKENIZER)
+
+    def documents(self, ids: np.ndarray) -> list[str]:
+        """Raises ``ValueError``, as ``decode`` does."""
+        raise ValueError(_NO_TOKENIZER)
+
+    def check(self, ids: np.ndarray, where: str) -> None:
+        """Errors of ``check_ids``."""
+        check_ids(ids, self, where)
 
 
-def _numbers(path: str | Path, vocab_size: int | None) -> np.ndarray:
-    """Int64[N]."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no file of ids at {path.absolute()}")
-    if path.suffix not in (".npy", ".bin"):
+class HasIds(Protocol):
+    """A vocabulary: V ids, of which MASK is one and PAD may be."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def mask_id(self) -> int: ...
+
+    @property
+    def pad_id(self) -> int | None: ...
+
+
+def check_ids(ids: np.ndarray, vocabulary: HasIds, where: str, start: int = 0) -> None:
+    """``ValueError``, naming ``where``, for ids that are none of V, or MASK or PAD; ``start``: the
+    place of the first one there."""
+    wrong = (ids < 0) | (ids >= vocabulary.vocab_size)
+    for special in (vocabulary.mask_id, vocabulary.pad_id):
+        wrong |= ids == special
+    if len(places := np.flatnonzero(wrong)):
+        first = int(places[0])
         raise ValueError(
-            f"{path}: data.tokens=ids reads .npy of whole numbers, or .bin of uint16; encode text "
-            "with the tokenizer first"
+            f"{where}: id {ids.flat[first]} at place {start + first:,} is MASK, or none of "
+            f"0..{vocabulary.vocab_size - 1}; give ids of the tokenizer that belongs to the model"
         )
-    if path.suffix == ".bin":
-        kind = "<u2" if (vocab_size or 0) <= _MOST_UINT16 else "<u4"
-        if not (size := path.stat().st_size) or size % np.dtype(kind).itemsize:
-            raise ValueError(f"{path} has {size:,} bytes, which are no ids of type {kind}")
-        return np.fromfile(path, kind).astype(np.int64)
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is no .npy of numbers: {error}") from error
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "iu" or not found.size:
-        raise ValueError(f"{path} holds no whole numbers; expected the ids of a text, Int[N]")
-    return found.reshape(-1).astype(np.int64)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.data.text_files import TextSource, read_text, suffix_of
 from discrete_diffusion.domains.text.ids import IdVocabulary
-from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+from discrete_diffusion.domains.text.json_text import json_text, text_of
+from discrete_diffusion.domains.text.vocabulary import Vocabulary
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 
 UNKNOWN = -1
@@ -24,7 +23,7 @@ _BLANK = re.compile(r"\[MASK\]|_{4,}")
 
 
 def read_prompts(
-    given: str | GivenObjects, vocabulary: TextVocabulary | IdVocabulary, num_tokens: int
+    given: str | GivenObjects, vocabulary: Vocabulary, num_tokens: int
 ) -> dict[int, Tensor]:
     """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
 
@@ -55,7 +54,7 @@ def _parts(text: str) -> list[str]:
     return re.split(rf"({_BLANK.pattern})", text)
 
 
-def _ids(part: str, place: str, vocabulary: TextVocabulary | IdVocabulary) -> Tensor:
+def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
     """Int64[N] of a part."""
     if _BLANK.fullmatch(part):
         return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)
@@ -74,25 +73,11 @@ def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
     """Numbers of lines and their texts."""
     if isinstance(given, GivenObjects):
         for number, value in enumerate(given.objects, start=1):
-            yield number, _text_of(value, place_of_line(given, number))
+            yield number, text_of(value, place_of_line(given, number))
         return
     source, is_json = read_text(given), suffix_of(Path(given)) == ".jsonl"
     for number, line in enumerate(source.text.splitlines(), start=1):
         if is_json and line.strip():
-            yield number, _text_of(_json(line, source.place(number)), source.place(number))
+            yield number, json_text(line, source.place(number))
         elif not is_json:
             yield number, line
-
-
-def _json(line: str, place: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{place} is not JSON: {error}") from error
-
-
-def _text_of(value: Any, place: str) -> str:
-    text = value.get("text") if isinstance(value, Mapping) else value
-    if not isinstance(text, str):
-        raise ValueError(f'{place}: expected a text, or {{"text": "..."}}')
-    return text

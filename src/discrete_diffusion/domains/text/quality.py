@@ -11,13 +11,12 @@ from discrete_diffusion.domains.text.judge import SampledTexts
 from discrete_diffusion.domains.text.metrics import variety
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.text.ids import IdVocabulary
     from discrete_diffusion.domains.text.judge import Judge
-    from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+    from discrete_diffusion.domains.text.vocabulary import Vocabulary
 
 
 def text_quality(
-    vocabulary: TextVocabulary | IdVocabulary, tokens: Tensor, judge: Judge | None = None
+    vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None = None
 ) -> dict[str, float]:
     """``Verdict.as_dict`` of a judge, if there is one, and ``variety`` of samples Int[M, L]; their
     n-grams are of the words between white space, of ids alone of ids."""

@@ -16,7 +16,7 @@ from discrete_diffusion.domains.text.judge import Judge, read_judge
 from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.quality import quality_line, text_quality
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
-from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
+from discrete_diffusion.domains.text.vocabulary import Vocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh
 from discrete_diffusion.runtime.given_objects import GivenObjects
@@ -42,9 +42,10 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
     vocabulary, length = vocabulary_of(data), int(data["length"])
     if isinstance(vocabulary, IdVocabulary):
         return vocabulary.rows(texts, length)
-    tokens = torch.full((len(texts), length), vocabulary.pad_id)
+    pad_id = vocabulary.pad_id
+    tokens = torch.full((len(texts), length), 0 if pad_id is None else pad_id)
     for k, text in enumerate(texts):
-        if vocabulary.characters is None and "\ufffd" in text:
+        if vocabulary.unit != "characters" and "\ufffd" in text:
             raise ValueError(
                 f"samples[{k}] holds U+FFFD, which stands for bytes that are no UTF-8; give tokens "
                 "Int[M, L]"
@@ -54,6 +55,11 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
             raise ValueError(
                 f"samples[{k}] has {len(ids):,} {data['tokens']}, more than data.length={length}; "
                 "cut it into windows"
+            )
+        if pad_id is None and len(ids) < length:
+            raise ValueError(
+                f"samples[{k}] has {len(ids):,} {data['tokens']}; rows of data.pack={data['pack']} "
+                f"are whole: give texts of {length}, or tokens Int[M, {length}]"
             )
         tokens[k, : len(ids)] = ids
     return tokens
@@ -128,9 +134,7 @@ def _judge(request: SampleRequest, trained: TrainedModel) -> Judge | None:
     return None if request.judge is None else read_judge(request.judge, trained)
 
 
-def _quality(
-    vocabulary: TextVocabulary | IdVocabulary, tokens: Tensor, judge: Judge | None
-) -> dict[str, Any]:
+def _quality(vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None) -> dict[str, Any]:
     """Entries of ``metrics.json`` on what the samples, prompts included, are like."""
     named = {} if judge is None else {"judge": judge.name}
     return {**named, **text_quality(vocabulary, tokens, judge)}
@@ -152,7 +156,7 @@ def _num_tokens(request: SampleRequest, trained: TrainedModel) -> int | None:
     return None if asked is None else int(asked)
 
 
-def _vocabulary(trained: TrainedModel) -> TextVocabulary | IdVocabulary:
+def _vocabulary(trained: TrainedModel) -> Vocabulary:
     vocabulary = vocabulary_of(trained.data_config)
     if vocabulary.unit == "ids":
         logger.info("the model has no tokenizer: its samples are ids")

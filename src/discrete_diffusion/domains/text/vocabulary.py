@@ -1,21 +1,29 @@
-"""Vocabulary of text: ids of characters or bytes, then MASK, then PAD; or ids alone."""
+"""Vocabulary of text: ids of characters, bytes or subwords, then MASK, then PAD; or ids alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary
 
-TOKENS = ("characters", "bytes", "ids")
+TOKENS = ("characters", "bytes", "subwords", "ids")
+LETTERS = " abcdefghijklmnopqrstuvwxyz"
+"""The alphabet of text8."""
+
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_SPELLED = {str(digit): f" {name} " for digit, name in enumerate(_NUMBERS)}
 _NUM_CODE_POINTS = 0x110000
 _MAX_NAMED = 5
 """Unknown characters that are named."""
@@ -23,12 +31,17 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class TextVocabulary:
-    """Id k < K is character k of ``characters``, or byte k if that is None; K is MASK, K + 1 PAD.
+    """Id k < K is character k of ``characters``, or byte k if that is None; K is MASK and, if
+    ``has_pad``, K + 1 PAD. ``as_letters``: text is written in ``LETTERS`` first.
 
     Raises ``ValueError`` if ``characters`` is empty or names one twice.
     """
 
     characters: str | None
+    has_pad: bool = True
+    as_letters: bool = False
+
+    eos_id = bos_id = None
 
     def __post_init__(self) -> None:
         if self.characters is not None and (
@@ -55,12 +68,43 @@ class TextVocabulary:
         return 256 if self.characters is None else len(self.characters)
 
     @property
-    def pad_id(self) -> int:
-        return self.mask_id + 1
+    def pad_id(self) -> int | None:
+        return self.mask_id + 1 if self.has_pad else None
 
     @property
     def vocab_size(self) -> int:
-        return self.mask_id + 2
+        return self.mask_id + 1 + self.has_pad
+
+    @property
+    def meaning(self) -> str:
+        """What ids mean, for fingerprints."""
+        return str(self.characters)
+
+    def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Int64[N] of each text; characters of ``unknown`` are left out."""
+        if unknown := self.unknown(texts):
+            without = dict.fromkeys(map(ord, unknown))
+            texts = [text.translate(without) for text in texts]
+        return [self.encode(TextSource("text", text)) for text in texts]
+
+    def unknown(self, texts: Iterable[str]) -> dict[str, int]:
+        """Characters that are not in the vocabulary, by how often they occur."""
+        if self.characters is None or self.as_letters:
+            return {}
+        counts: dict[str, int] = {}
+        for text in texts:
+            for lost in set(text) - set(self.characters):
+                counts[lost] = counts.get(lost, 0) + text.count(lost)
+        return counts
+
+    def sizes(self, ids: np.ndarray) -> tuple[int, int]:
+        """Characters and UTF-8 bytes of the text that ids stand for; a character of several bytes
+        counts where its first byte is."""
+        if self.characters is None:
+            return int(np.count_nonzero((ids & 0xC0) != 0x80)), len(ids)
+        counts = np.bincount(ids, minlength=len(self.characters))
+        widths = [len(character.encode()) for character in self.characters]
+        return len(ids), int(counts @ np.array(widths))
 
     def read(self, path: str | Path) -> np.ndarray:
         """Int64[N], the ids of a text file; errors of ``read_text`` and ``encode``."""
@@ -76,6 +120,8 @@ class TextVocabulary:
         """Int64[N], the ids of a text. ``ValueError`` if a character is not in ``characters``:
         names the place of the first one, how many there are and what to do. ``known``: what
         ``characters`` are, in words."""
+        if self.as_letters:
+            source = replace(source, text=in_letters(source.text))
         if self.characters is None:
             return np.frombuffer(source.text.encode("utf-8"), dtype=np.uint8).astype(np.int64)
         ids = self._id_of_code_point[_code_points(source.text)]
@@ -94,11 +140,15 @@ class TextVocabulary:
 
     def decode(self, tokens: Tensor) -> list[str]:
         """Int[B, L] clean tokens as text, PAD left out; bytes that are no UTF-8 become U+FFFD."""
-        rows = [row[row != self.pad_id] for row in tokens.cpu().numpy()]
+        rows = [row[row <= self.mask_id] for row in tokens.cpu().numpy()]
         if self.characters is None:
             contents = (row.astype(np.uint8).tobytes() for row in rows)
             return [content.decode("utf-8", errors="replace") for content in contents]
         return ["".join(map(self.characters.__getitem__, row.tolist())) for row in rows]
+
+    def documents(self, ids: np.ndarray) -> list[str]:
+        """The text of ids Int[N], in which nothing separates documents."""
+        return self.decode(torch.from_numpy(ids.astype(np.int64)).unsqueeze(0))
 
     samples = lines = decode
     """Tokens as ``load(...).sample`` returns them, and as files have them: text."""
@@ -112,26 +162,49 @@ class TextVocabulary:
         return table
 
 
-def vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary | IdVocabulary:
-    """The vocabulary that a completed ``config.data`` states.
+Vocabulary: TypeAlias = TextVocabulary | SubwordVocabulary | IdVocabulary
+
+
+def in_letters(text: str) -> str:
+    """Text by the protocol of text8 (https://mattmahoney.net/dc/textdata.html): small letters,
+    digits spelled out, one space for all else."""
+    spelled = re.sub("[0-9]", lambda digit: _SPELLED[digit.group()], text.lower())
+    return re.sub("[^a-z]+", " ", spelled)
+
+
+def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
+    """The vocabulary that a completed ``config.data`` states. There is no PAD where rows are whole
+    (``data.pack``).
 
     Raises ``ValueError`` for an unknown ``tokens``, or for characters that were not filled in yet.
     """
     tokens = data_config["tokens"]
     if tokens not in TOKENS:
         raise ValueError(unknown_name("kind of token", tokens, TOKENS))
+    has_pad = data_config.get("pack") in (None, "pad")
     if tokens == "bytes":
-        return TextVocabulary(None)
+        return TextVocabulary(None, has_pad)
+    if tokens == "subwords":
+        if data_config.get("tokenizer_state") is None:
+            raise ValueError(
+                "data.tokenizer is not set; give the tokenizer of data.tokens=subwords"
+            )
+        return SubwordVocabulary(str(data_config["tokenizer_state"]), has_pad)
     if tokens == "ids":
         num, mask_id = data_config.get("vocab_size"), data_config.get("mask_id")
         if num is None:
             raise ValueError(
                 "data.vocab_size is not set; complete_data(config) reads it off a file"
             )
-        return IdVocabulary(int(num), int(num) - 1 if mask_id is None else int(mask_id))
+        has_pad = data_config.get("pack") == "pad"
+        pad_id = int(num) - 1 if has_pad else None
+        return IdVocabulary(
+            int(num), int(num) - 1 - has_pad if mask_id is None else int(mask_id), pad_id
+        )
     if data_config.get("characters") is None:
         raise ValueError("data.characters is not set; complete_data(config) reads it off the text")
-    return TextVocabulary(str(data_config["characters"]))
+    as_letters = data_config.get("tokenizer") == "text8"
+    return TextVocabulary(str(data_config["characters"]), has_pad, as_letters)
 
 
 def _code_points(text: str) -> np.ndarray:

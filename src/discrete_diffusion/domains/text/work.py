@@ -6,6 +6,7 @@ from discrete_diffusion.domains.text.build import build_test_text, build_text, c
 from discrete_diffusion.domains.text.evaluation import evaluate_text
 from discrete_diffusion.domains.text.report import TextCells, TextReport
 from discrete_diffusion.domains.text.sampling import complete_texts, encode_texts, sample_texts
+from discrete_diffusion.domains.text.tokenizing import tokenize
 
 __all__ = [
     "TextCells",
@@ -17,4 +18,5 @@ __all__ = [
     "encode_texts",
     "evaluate_text",
     "sample_texts",
+    "tokenize",
 ]

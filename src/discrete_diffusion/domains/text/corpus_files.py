@@ -1,0 +1,155 @@
+"""Documents of text files, JSON lines and Parquet, in parts that can be gone back to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrete_diffusion.data.text_files import open_unzipped, suffix_of
+from discrete_diffusion.domains.text.json_text import json_text
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+
+_PART = 1 << 22
+"""Bytes of text that are read at once, and a little more, to the end of a line."""
+
+_ROWS = 256
+"""Rows of a Parquet file that are read at once."""
+
+DOCUMENTS = ("file", "line")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some text of a file.
+
+    ``texts`` and, for each, whether it ``ends`` a document. ``after``: where the next part begins,
+    in bytes, of Parquet in rows.
+    """
+
+    texts: Sequence[str]
+    ends: Sequence[bool]
+    after: int
+
+
+def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[Part]:
+    """The parts of a file from ``start``, the ``after`` of an earlier part, or 0.
+
+    A ``.jsonl`` file has a document a line, text or an object with a ``field``, and a ``.parquet``
+    file one a row, in the column ``field``. Other files are text, gzipped or not: one document
+    (``documents`` is ``file``) or one a line that is not empty (``line``).
+
+    Raises ``ValueError`` naming file and line for what cannot be read.
+    """
+    if path.suffix.lower() == ".parquet":
+        yield from _rows(path, start, field)
+    elif suffix_of(path) == ".jsonl" or documents == "line":
+        is_json = suffix_of(path) == ".jsonl"
+        yield from _lines(path, start, field if is_json else None)
+    else:
+        yield from _text(path, start)
+
+
+def encoded(
+    vocabulary: TextVocabulary | SubwordVocabulary, part: Part
+) -> tuple[np.ndarray, list[int]]:
+    """Int64[N], the ids of a part with the token ``eos_id``, if there is one, behind each document;
+    and the places behind documents."""
+    ids, ends, num = [np.zeros(0, np.int64)], [], 0
+    eos = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
+    for found, is_end in zip(vocabulary.encode_each(part.texts), part.ends, strict=True):
+        ids += [found, np.array(eos, np.int64)] if is_end else [found]
+        num += len(found) + (len(eos) if is_end else 0)
+        ends += [num] if is_end else []
+    return np.concatenate(ids), ends
+
+
+def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
+    """A document a line, JSON if there is a ``field``."""
+    number, after = 0, 0
+    with open_unzipped(path) as file:
+        while lines := file.readlines(_PART):
+            begin, first = after, number
+            after, number = after + sum(map(len, lines)), number + len(lines)
+            if begin < start:
+                continue
+            places = (f"{path}, line {k:,}" for k in range(first + 1, number + 1))
+            decoded = (_decoded(line, place) for line, place in zip(lines, places, strict=True))
+            texts = [
+                text if field is None else json_text(text, f"{path}, line {k:,}", field)
+                for k, text in enumerate(decoded, first + 1)
+                if text.strip()
+            ]
+            yield Part(texts, [True] * len(texts), after)
+
+
+def _decoded(line: bytes, place: str) -> str:
+    try:
+        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{place} is not UTF-8; convert the file first, e.g. with iconv"
+        ) from error
+
+
+def _text(path: Path, start: int) -> Iterator[Part]:
+    """One document, cut where a tokenizer does not notice; a part depends on where it begins
+    alone."""
+    with open_unzipped(path) as file:
+        _skip(file, start)
+        content, after, is_last = b"", start, False
+        while not is_last:
+            wanted = _PART - len(content) if len(content) < _PART else _PART
+            new = file.read(wanted)
+            content, is_last = content + new, len(new) < wanted
+            found = pieces(_whole(content, path, after, is_last), _PART // 2)
+            if not is_last:
+                found = found[:-1]  # which may go on
+            elif after + len(content) == 0:
+                return
+            num = sum(len(each.encode()) for each in found)
+            content, after = content[num:], after + num
+            if found or is_last:
+                found = found or [""]
+                yield Part(found, [False] * (len(found) - 1) + [is_last], after)
+
+
+def _whole(content: bytes, path: Path, offset: int, is_last: bool) -> str:
+    """The text of bytes, but for a character at the end that has only begun."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if not is_last and error.start > len(content) - 4:
+            return content[: error.start].decode("utf-8")
+        raise ValueError(
+            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset "
+            f"{offset + error.start:,}; convert it first, e.g. with iconv"
+        ) from error
+
+
+def _skip(file: Any, num: int) -> None:
+    while num > 0 and (content := file.read(min(num, _PART))):
+        num -= len(content)
+
+
+def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ValueError(
+            f"{path}: Parquet is read by pyarrow; pip install 'discrete-diffusion[parquet]'"
+        ) from error
+    after = 0
+    with pyarrow.parquet.ParquetFile(path) as file:
+        if field not in file.schema_arrow.names:
+            names = ", ".join(file.schema_arrow.names)
+            raise ValueError(f"{path} has no column '{field}'; it has {names}; see --field")
+        for batch in file.iter_batches(_ROWS, columns=[field]):
+            begin, after = after, after + batch.num_rows
+            if begin >= start:
+                texts = [text for text in batch.column(0).to_pylist() if text]
+                yield Part(texts, [True] * len(texts), after)

@@ -1,0 +1,179 @@
+"""From a ``data`` config to ids on disk: ``data=tokens``, and ``data.tokens=ids``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrete_diffusion.data.base import SPLITS, shares_of
+from discrete_diffusion.domains.text.corpus_files import encoded, parts_of
+from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.domains.text.packing import Packing
+from discrete_diffusion.domains.text.paths import training_path
+from discrete_diffusion.domains.text.stored_dataset import Span, StoredTextDataset
+from discrete_diffusion.domains.text.subwords import pack, warn_of_lost
+from discrete_diffusion.domains.text.token_files import (
+    ENDINGS,
+    TOKENIZER,
+    TokenFiles,
+    TokensInMemory,
+    meaning_of,
+    read_meta,
+    split_files,
+)
+from discrete_diffusion.domains.text.tokenizer_option import set_tokenizer
+from discrete_diffusion.domains.text.vocabulary import vocabulary_of
+from discrete_diffusion.layout.token_layout import sequence_layout
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def is_stored(config: Mapping[str, Any]) -> bool:
+    """True for ids on disk, which are not text."""
+    return config.get("name") == "tokens" or config["tokens"] == "ids"
+
+
+def complete_stored(config: DictConfig) -> None:
+    """Write into ``config`` what the files say: the tokenizer of ``data tokenize``, ``bos_id`` and
+    ``eos_id``; of ids alone V, the largest one, MASK and, for rows of documents, PAD.
+
+    Raises ``ValueError`` or ``FileNotFoundError`` naming key or file.
+    """
+    if config.tokens == "ids" and config.vocab_size is None:
+        path = _training_path(config)
+        folder = Path(split_files(path).get("train", path))
+        meta = read_meta(folder)
+        if meta is None:
+            set_tokenizer(config, None)
+        else:
+            _refuse_other(config, path)
+            config.tokens, config.characters = meta["tokens"], meta["characters"]
+            if meta["tokens"] == "subwords":
+                config.tokenizer_state = pack((folder / TOKENIZER).read_text("utf-8"))
+            config.tokenizer = meta["tokenizer"]
+        if config.tokens == "ids":
+            config.vocab_size = TokenFiles.of(folder).largest() + 2 + (config.get("pack") == "pad")
+    vocabulary = vocabulary_of(config)
+    for key in ("bos_id", "eos_id"):
+        if config.get(key) is None and key in config:
+            config[key] = getattr(vocabulary, key)
+
+
+def build_stored(config: DictConfig) -> StoredTextDataset:
+    """The data set of a completed config; errors name key or file."""
+    path, packing = _training_path(config), packing_of(config)
+    separate = {split: config.get(f"{split}_path") for split in SPLITS}
+    separate = split_files(path) if config.path is not None else separate
+    if separate:
+        spans = {s: _whole(p, config.vocab_size) for s, p in separate.items() if p is not None}
+        spans.setdefault("test", (spans["val"][0], 0, 0))
+        fix = "more text or a smaller data.length"
+    else:
+        spans = _shares(TokenFiles.of(path, config.vocab_size), config, packing)
+        fix = "more text, a smaller data.length or another data.split"
+    _check_alike(config, spans)
+    source = ", ".join(dict.fromkeys(files.where for files, _, _ in spans.values()))
+    data = StoredTextDataset(spans, packing, layout=sequence_layout(config), source=source)
+    for split, (files, start, stop) in spans.items():
+        if len(data.splits[split]) == 0 and (stop > start or split != "test"):
+            raise ValueError(
+                f"the {split} split of {files.where} is {stop - start:,} tokens, less than one "
+                f"window of data.length={config.length}; give {fix}"
+            )
+    return data
+
+
+def build_stored_test(config: DictConfig) -> StoredTextDataset:
+    """The ids of ``path``, or of the text there, as the test split of what a model with this config
+    was trained on."""
+    files = _tokens_or_text(config)
+    spans: dict[str, Span] = {"train": (files, 0, 0), "val": (files, 0, 0)}
+    spans["test"] = (files, 0, len(files))
+    _check_alike(config, spans)
+    layout = sequence_layout(config)
+    data = StoredTextDataset(spans, packing_of(config), layout=layout, source=str(config.path))
+    if len(data.splits["test"]) == 0:
+        raise ValueError(
+            f"{files.where} is {len(files):,} tokens, less than one window of {config.length}, "
+            "which the model was trained on; give more text"
+        )
+    return data
+
+
+def packing_of(config: Mapping[str, Any]) -> Packing:
+    """``Packing`` of a completed config."""
+    return Packing(
+        config.get("pack") or "wrap",
+        config["length"],
+        vocabulary_of(config),
+        bos_id=config.get("bos_id"),
+        eos_id=config.get("eos_id"),
+        document_mask=bool(config.get("document_mask")),
+    )
+
+
+def _training_path(config: Mapping[str, Any]) -> str:
+    if (path := training_path(config)) is None:
+        raise ValueError(
+            f"data={config['name']} with data.tokens={config['tokens']} reads files of ids; give "
+            "data.path=FILE.npy, FILE.bin or a folder of data tokenize"
+        )
+    return path
+
+
+def _tokens_or_text(config: DictConfig) -> TokenFiles:
+    """``path``: ids or, of a model with a tokenizer, text, whose documents end with ``eos_id``."""
+    path, vocabulary = Path(config.path), vocabulary_of(config)
+    is_text = path.is_file() and path.suffix not in ENDINGS
+    if isinstance(vocabulary, IdVocabulary) or not is_text:
+        return TokenFiles.of(path, config.vocab_size)
+    parts = list(parts_of(path, 0, field="text", documents="file"))
+    lost = vocabulary.unknown(text for part in parts for text in part.texts)
+    warn_of_lost(lost, str(path))
+    found = [encoded(vocabulary, part) for part in parts]
+    starts = np.cumsum([0, *(len(ids) for ids, _ in found)]).tolist()
+    ends = [start + end for start, (_, own) in zip(starts, found, strict=False) for end in own]
+    ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in found)])
+    return TokenFiles([TokensInMemory(ids, np.array(ends, np.int64))], str(path))
+
+
+def _whole(path: str | Path, vocab_size: int) -> Span:
+    files = TokenFiles.of(path, vocab_size)
+    return files, 0, len(files)
+
+
+def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:
+    """Every split's share of the tokens or, for rows of documents, of the documents."""
+    if packing.pack != "pad":
+        shares = shares_of(len(files), config.split)
+        return {split: (files, share.start, share.stop) for split, share in shares.items()}
+    ends = np.concatenate([[0], files.document_ends(packing.eos_id)])
+    shares = shares_of(len(ends) - 1, config.split)
+    return {
+        split: (files, int(ends[share.start]), int(ends[share.stop]))
+        for split, share in shares.items()
+    }
+
+
+def _refuse_other(config: DictConfig, path: str) -> None:
+    if config.get("tokenizer") is not None:
+        raise ValueError(
+            f"{path} has its own tokenizer, that of data tokenize; leave out "
+            f"data.tokenizer={config.tokenizer}, or tokenize the text again with it"
+        )
+
+
+def _check_alike(config: Mapping[str, Any], spans: Mapping[str, Span]) -> None:
+    """``ValueError`` for files of ``data tokenize`` with another tokenizer than the config's."""
+    vocabulary = vocabulary_of(config)
+    for files, _, _ in spans.values():
+        meaning = files.meta.get("meaning")
+        if meaning is not None and meaning != meaning_of(vocabulary.meaning):
+            raise ValueError(
+                f"{files.where} was made with another tokenizer ({files.meta['tokenizer']}) than "
+                f"the model's; tokenize the text with --tokenizer FOLDER of the training data"
+            )

@@ -1,0 +1,261 @@
+"""Text of a tokenizer of the library ``tokenizers``; needs the extra ``text``."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import lzma
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from discrete_diffusion.data.text_files import TextSource, read_text
+
+logger = logging.getLogger(__name__)
+
+END_OF_TEXT = "<|endoftext|>"
+_ENDS = (END_OF_TEXT, "</s>", "<eos>", "<|end_of_text|>", "[SEP]")
+_BEGINNINGS = ("<s>", "<bos>", "<|begin_of_text|>", "[CLS]", END_OF_TEXT)
+"""What tokenizers call the tokens at the ends of a text."""
+
+_PIECE = 1 << 20
+"""Characters that are encoded at once."""
+
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True)
+class SubwordVocabulary:
+    """Ids 0..K-1 of a tokenizer; K is MASK and, if ``has_pad``, K + 1 PAD.
+
+    ``state``: the ``tokenizer.json``, as ``pack`` makes it, so that a checkpoint needs no file
+    beside it.
+    """
+
+    state: str
+    has_pad: bool = True
+
+    unit = "subwords"
+    characters = None
+
+    @property
+    def mask_id(self) -> int:
+        return self._num_ids
+
+    @property
+    def pad_id(self) -> int | None:
+        return self._num_ids + 1 if self.has_pad else None
+
+    @property
+    def vocab_size(self) -> int:
+        return self._num_ids + 1 + self.has_pad
+
+    @property
+    def eos_id(self) -> int | None:
+        """The token behind a text; None if the tokenizer has none."""
+        return self._first(_ENDS)
+
+    @property
+    def bos_id(self) -> int | None:
+        """The token before a text, which can be ``eos_id``."""
+        return self._first(_BEGINNINGS)
+
+    @property
+    def meaning(self) -> str:
+        """What ids mean, for fingerprints."""
+        return unpack(self.state)
+
+    def read(self, path: str | Path) -> np.ndarray:
+        """Int64[N], the ids of a text file; errors of ``read_text``."""
+        return self.encode(read_text(path))
+
+    def encode(self, source: TextSource, **words: str) -> np.ndarray:
+        """Int64[N], the ids of a text. A special token that stands in it counts as that token.
+
+        Characters that the tokenizer has no token for are left out, or become its token for such,
+        and a warning counts and names them. ``words``: of other vocabularies, which refuse them.
+        """
+        warn_of_lost(self.unknown([source.text]), source.name)
+        texts = pieces(source.text)
+        return np.concatenate([np.zeros(0, np.int64), *self.encode_each(texts, special=True)])
+
+    def encode_each(self, texts: Sequence[str], *, special: bool = False) -> list[np.ndarray]:
+        """Int64[N] of each text, on all cores. ``special``: a special token in a text is that
+        token; else it is text."""
+        tokenizer = self._tokenizer
+        tokenizer.encode_special_tokens = not special
+        found = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.asarray(each.ids, np.int64) for each in found]
+
+    def decode(self, tokens: Tensor) -> list[str]:
+        """Int[B, L] clean tokens as text, PAD left out."""
+        rows = [row[row != self.pad_id] if self.has_pad else row for row in tokens.cpu().numpy()]
+        return self._tokenizer.decode_batch([row.tolist() for row in rows], False)
+
+    samples = lines = decode
+
+    def sizes(self, ids: np.ndarray) -> tuple[int, int]:
+        """Characters and UTF-8 bytes of the text that ids stand for; special tokens are none."""
+        parts = [ids[k : k + _PIECE].tolist() for k in range(0, len(ids), _PIECE)]
+        texts = self._tokenizer.decode_batch(parts, True)
+        return sum(map(len, texts)), sum(len(text.encode()) for text in texts)
+
+    def documents(self, ids: np.ndarray) -> list[str]:
+        """Texts of ids Int[N], cut at the tokens before and behind a text."""
+        ends = [end for end in (self.eos_id, self.bos_id) if end is not None]
+        first, *others = np.split(ids, np.flatnonzero(np.isin(ids, ends)))
+        rows = [first.tolist(), *(other[1:].tolist() for other in others)]
+        found: list[str] = self._tokenizer.decode_batch(rows, True)
+        return found
+
+    def is_exact(self, text: str) -> bool:
+        """True if the ids of ``text`` give ``text`` back."""
+        (ids,) = self.encode_each([text])
+        return self._tokenizer.decode(ids.tolist(), False) == text
+
+    def unknown(self, texts: Iterable[str]) -> dict[str, int]:
+        """Characters without a token, by how often they occur."""
+        counts: dict[str, int] = {}
+        for text in texts:
+            for character in set(text) - self._known:
+                if self._has_token(character):
+                    self._known.add(character)
+                else:
+                    counts[character] = counts.get(character, 0) + text.count(character)
+        return counts
+
+    @cached_property
+    def _num_ids(self) -> int:
+        return 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
+
+    def _first(self, names: Iterable[str]) -> int | None:
+        found = (self._tokenizer.token_to_id(name) for name in names)
+        return next((each for each in found if each is not None), None)
+
+    def _has_token(self, character: str) -> bool:
+        unknown = getattr(self._tokenizer.model, "unk_token", None)
+        tokens = self._tokenizer.encode(character, add_special_tokens=False).tokens
+        return character.isspace() or bool(tokens and unknown not in tokens)
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """Characters that have been found to have a token."""
+        return set()
+
+    @property
+    def _tokenizer(self) -> Any:
+        return _of_state(self.state)
+
+
+def warn_of_lost(unknown: Mapping[str, int], name: str) -> None:
+    """Warn of ``unknown`` characters, by how often the text ``name`` has them."""
+    if unknown:
+        kinds = sorted(unknown, key=lambda c: (-unknown[c], c))
+        named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
+        logger.warning(
+            "%s: %s characters have no token and are lost: %s",
+            *(name, f"{sum(unknown.values()):,}", named),
+        )
+
+
+def pack(tokenizer_json: str) -> str:
+    """A ``tokenizer.json`` as one word of a config."""
+    compact = json.dumps(json.loads(tokenizer_json), ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(lzma.compress(compact.encode())).decode()
+
+
+def unpack(state: str) -> str:
+    """The ``tokenizer.json`` of ``pack``."""
+    return lzma.decompress(base64.b64decode(state)).decode()
+
+
+def state_of_file(name: str) -> str:
+    """``pack`` of a tokenizer on disk: a ``tokenizer.json``, a folder with one, or a folder with
+    the ``vocab.json`` and ``merges.txt`` of GPT-2.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` naming the path and what is expected there.
+    """
+    path = Path(name).expanduser()
+    expected = "expected tokenizer.json, or vocab.json and merges.txt of GPT-2"
+    if not path.exists():
+        raise FileNotFoundError(f"data.tokenizer={name}: nothing is at {path.absolute()}")
+    file = path / "tokenizer.json" if path.is_dir() else path
+    pair = [str(path / part) for part in ("vocab.json", "merges.txt")]
+    library = tokenizers_library()
+    try:
+        if file.is_file():
+            return pack(library.Tokenizer.from_file(str(file)).to_str())
+        if all(Path(part).is_file() for part in pair):
+            model = library.models.BPE.from_file(*pair)
+            return pack(_byte_level(model, [END_OF_TEXT]).to_str())
+    except Exception as error:  # the library raises no other
+        raise ValueError(f"data.tokenizer={name}: {error}; {expected}") from error
+    raise ValueError(f"data.tokenizer={name}: no tokenizer in that folder; {expected}")
+
+
+def trained_bpe(size: int, texts: Iterable[str]) -> str:
+    """``pack`` of byte-level BPE as GPT-2's, of ``size`` tokens with ``END_OF_TEXT``, trained on
+    ``texts``."""
+    library = tokenizers_library()
+    tokenizer = _byte_level(library.models.BPE())
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return pack(tokenizer.to_str())
+
+
+def pieces(text: str, most: int = _PIECE) -> list[str]:
+    """``text`` in parts of about ``most`` characters that a byte-level tokenizer encodes as it
+    would the whole: each begins at a line that begins with a word, behind a line that ends with
+    one."""
+    found, begin = [], 0
+    while len(text) - begin > most:
+        cut = _next_cut(text, begin + most)
+        if cut is None:
+            break
+        found.append(text[begin:cut])
+        begin = cut
+    return [*found, text[begin:]] if begin < len(text) else found
+
+
+def _next_cut(text: str, start: int) -> int | None:
+    while (line := text.find("\n", start)) >= 0 and line + 1 < len(text):
+        if not text[line - 1].isspace() and not text[line + 1].isspace():
+            return line + 1
+        start = line + 1
+    return None
+
+
+def tokenizers_library() -> Any:
+    """The library; ``ValueError`` with what to type if it is not installed."""
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise ValueError(
+            "this tokenizer needs the package tokenizers; pip install 'discrete-diffusion[text]'"
+        ) from error
+    return tokenizers
+
+
+@lru_cache(maxsize=8)
+def _of_state(state: str) -> Any:
+    return tokenizers_library().Tokenizer.from_str(unpack(state))
+
+
+def _byte_level(model: Any, special: Sequence[str] = ()) -> Any:
+    library = tokenizers_library()
+    tokenizer = library.Tokenizer(model)
+    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = library.decoders.ByteLevel()
+    tokenizer.add_special_tokens([token for token in special if tokenizer.token_to_id(token)])
+    return tokenizer

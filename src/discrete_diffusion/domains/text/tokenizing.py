@@ -1,0 +1,225 @@
+"""Text files, encoded into a folder of ids."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.text.corpus_files import Part, encoded, parts_of
+from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary, unpack
+from discrete_diffusion.domains.text.token_files import (
+    META,
+    TOKENIZER,
+    documents_of,
+    kind_of_ids,
+    meaning_of,
+)
+from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
+
+logger = logging.getLogger(__name__)
+
+_UNFINISHED = f"{META}.unfinished"
+_TRAINED_ON = 1 << 28
+"""Characters that a tokenizer is trained on at most."""
+
+_UNNAMED = {"tokens": "characters", "characters": None, "tokenizer_state": None}
+
+
+def tokenize(options: argparse.Namespace) -> None:
+    """``data tokenize``; see its help.
+
+    Raises ``ValueError`` for a folder that holds other ids, finished or not, for options that
+    contradict the files, and what reading raises; ``FileNotFoundError`` for a missing file.
+    """
+    files = [Path(name) for name in options.files]
+    for file in files:
+        if not file.is_file():
+            raise FileNotFoundError(f"no text file at {file.absolute()}")
+    if options.shard_tokens < 1:
+        raise ValueError(f"--shard-tokens {options.shard_tokens}: expected at least 1")
+    folder = Path(options.out)
+    if (folder / META).exists():
+        raise ValueError(f"--out {folder} holds the ids of a text already; give another folder")
+    work = _Work(folder, files, options)
+    work.run()
+    print(work.summary())
+
+
+class _Work:
+    """One run of the command, or what is left of it."""
+
+    def __init__(self, folder: Path, files: Sequence[Path], options: argparse.Namespace) -> None:
+        self.folder, self.files, self.options = folder, files, options
+        self.state = self._begun() or self._new()
+        self.vocabulary = _vocabulary(self.state)
+        self.kind = kind_of_ids(self.vocabulary.vocab_size)
+        self.unknown: Counter[str] = Counter(self.state["unknown"])
+
+    def run(self) -> None:
+        """Write shards, each followed by the state, then ``meta.json``."""
+        if isinstance(self.vocabulary, SubwordVocabulary):
+            write_text(self.folder / TOKENIZER, unpack(self.vocabulary.state))
+        sizes = [file.stat().st_size for file in self.files]
+        with progress.task("tokenizing", sum(sizes) / 1e6, "MB") as task:
+            shard = _Shard()
+            for number, part in self._parts():
+                self._encode(part, shard)
+                task.reach(sum(sizes[:number]) / 1e6 + min(part.after, sizes[number]) / 1e6)
+                task.note = f"{self.state['num_tokens'] + shard.num:,} tokens"
+                if shard.num >= self.options.shard_tokens:
+                    self._write(shard, number, part.after)
+                    shard = _Shard()
+            if shard.num:
+                self._write(shard, len(self.files), 0)
+        if not self.state["num_tokens"]:
+            raise ValueError(f"{', '.join(map(str, self.files))}: no text in there")
+        digests = "".join(each["sha256"] for each in self.state["shards"])
+        meta = {k: v for k, v in self.state.items() if k not in ("asked", "at", "tokenizer_state")}
+        meta |= {"format": 1, "digest": hashlib.sha256(digests.encode()).hexdigest()[:16]}
+        write_text(self.folder / META, json.dumps(meta, ensure_ascii=False, indent=1) + "\n")
+        (self.folder / _UNFINISHED).unlink(missing_ok=True)
+
+    def summary(self) -> str:
+        """What was written, and what was lost."""
+        state, unknown = self.state, sum(self.unknown.values())
+        per_token = state["num_bytes"] / state["num_tokens"]
+        lost = f"; {unknown:,} characters have no token and are lost" if unknown else ""
+        inexact = "" if state["exact"] else "; decoding does not give the text back exactly"
+        return (
+            f"{self.folder}: {state['num_tokens']:,} tokens of {state['num_bytes']:,} bytes "
+            f"({per_token:.2f} each) in {counted(state['num_documents'], 'document')}, "
+            f"{counted(len(state['shards']), 'file')} of {self.kind.name}{lost}{inexact}\n"
+            f"Train on them: discrete-diffusion train data=tokens data.path={self.folder} "
+            "algo.backbone=dit"
+        )
+
+    def _asked(self) -> dict[str, Any]:
+        """What an interrupted run must have in common with the one that goes on."""
+        names = ("tokenizer", "field", "documents", "shard_tokens")
+        files = [[file.name, file.stat().st_size] for file in self.files]
+        return {"files": files, **{name: getattr(self.options, name) for name in names}}
+
+    def _begun(self) -> dict[str, Any] | None:
+        path = self.folder / _UNFINISHED
+        if not path.exists():
+            return None
+        state: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if state["asked"] != self._asked():
+            raise ValueError(
+                f"--out {self.folder} holds a part of other files or settings; give another "
+                "folder, or remove it"
+            )
+        logger.info("going on behind %s tokens", f"{state['num_tokens']:,}")
+        return state
+
+    def _new(self) -> dict[str, Any]:
+        keys = _UNNAMED | named_tokenizer(self.options.tokenizer, self._texts)
+        if keys["tokens"] == "characters" and keys["characters"] is None:
+            found: set[str] = set()
+            for text in self._texts():
+                found |= set(text)
+            keys["characters"] = TextVocabulary.of_text("".join(sorted(found))).characters
+        keys["tokenizer"] = self.options.tokenizer
+        vocabulary = _vocabulary(keys)
+        counts = dict.fromkeys(("num_tokens", "num_documents", "num_characters", "num_bytes"), 0)
+        first = next((part.texts[0] for _, part in self._all_parts(0, 0) if part.texts), "")
+        return {
+            "asked": self._asked(),
+            "at": [0, 0],
+            **keys,
+            "exact": _is_exact(vocabulary, first),
+            "meaning": meaning_of(vocabulary.meaning),
+            "dtype": kind_of_ids(vocabulary.vocab_size).str,
+            "bos_id": vocabulary.bos_id,
+            "eos_id": vocabulary.eos_id,
+            **counts,
+            "unknown": {},
+            "shards": [],
+        }
+
+    def _texts(self) -> Iterator[str]:
+        """All text, or as much as a tokenizer is trained on."""
+        num, most = 0, _TRAINED_ON if self.options.tokenizer.startswith("bpe:") else None
+        with progress.task("reading the text") as task:
+            for _, part in self._all_parts(0, 0):
+                for text in part.texts:
+                    num += len(text)
+                    yield text
+                task.note = f"{num / 1e6:,.0f} million characters"
+                if most is not None and num > most:
+                    logger.info("the tokenizer is trained on the first %s characters", f"{num:,}")
+                    return
+
+    def _parts(self) -> Iterator[tuple[int, Part]]:
+        return self._all_parts(*self.state["at"])
+
+    def _all_parts(self, first: int, start: int) -> Iterator[tuple[int, Part]]:
+        """Numbers of files and their parts, from a place on."""
+        options = {"field": self.options.field, "documents": self.options.documents}
+        for number in range(first, len(self.files)):
+            begin = start if number == first else 0
+            for part in parts_of(self.files[number], begin, **options):
+                yield number, part
+
+    def _encode(self, part: Part, shard: _Shard) -> None:
+        self.unknown.update(self.vocabulary.unknown(part.texts))
+        ids, ends = encoded(self.vocabulary, part)
+        shard.ends += [shard.num + end for end in ends]
+        shard.add(ids.astype(self.kind))
+        self.state["num_characters"] += sum(map(len, part.texts))
+        self.state["num_bytes"] += sum(len(text.encode()) for text in part.texts)
+
+    def _write(self, shard: _Shard, number: int, after: int) -> None:
+        """Write a shard, and how far the work is: at byte ``after`` of file ``number``."""
+        path = self.folder / f"tokens-{len(self.state['shards']):05}.bin"
+        ids = np.concatenate(shard.ids)
+        with atomic_write(documents_of(path)) as unfinished, unfinished.open("wb") as file:
+            np.save(file, np.array(shard.ends, np.int64))
+        with atomic_write(path) as unfinished:
+            ids.tofile(unfinished)
+        self.state["shards"].append(
+            {"file": path.name, "tokens": shard.num, "documents": len(shard.ends)}
+            | {"sha256": hashlib.sha256(ids.tobytes()).hexdigest()}
+        )
+        self.state["num_tokens"] += shard.num
+        self.state["num_documents"] += len(shard.ends)
+        self.state |= {"at": [number, after], "unknown": dict(self.unknown)}
+        write_text(self.folder / _UNFINISHED, json.dumps(self.state, ensure_ascii=False))
+
+
+class _Shard:
+    """Ids to be written, and where documents end among them."""
+
+    def __init__(self) -> None:
+        self.ids: list[np.ndarray] = []
+        self.ends: list[int] = []
+        self.num = 0
+
+    def add(self, ids: np.ndarray) -> None:
+        self.ids.append(ids)
+        self.num += len(ids)
+
+
+def _vocabulary(keys: dict[str, Any]) -> TextVocabulary | SubwordVocabulary:
+    vocabulary = vocabulary_of(keys)
+    assert not isinstance(vocabulary, IdVocabulary)
+    return vocabulary
+
+
+def _is_exact(vocabulary: TextVocabulary | SubwordVocabulary, text: str) -> bool:
+    if isinstance(vocabulary, SubwordVocabulary):
+        return vocabulary.is_exact(text)
+    return not vocabulary.as_letters
