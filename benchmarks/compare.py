@@ -3,13 +3,15 @@
     python benchmarks/compare.py diagrams [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dit [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py subwords FILE [--steps 1000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py early [--steps 1500] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py levels [--steps 600] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py levels_gaussian [--steps 600] [--threads 2] [--folder ...]
 
 ``diagrams`` has the flat and the pair denoiser wherever they can be used, ``dit`` one backbone for
-all algorithms, ``dialogue`` latent vectors and ids, ``early`` the same while they still learn,
+all algorithms, ``subwords`` text by a tokenizer, ``dialogue`` latent vectors and ids, ``early`` the
+same while they still learn,
 ``levels`` noise of three kinds on ids that have an order, ``levels_gaussian`` one more.
 Writes ``benchmarks/results/comparison_STUDY.json``, a section of a page of results and its
 figure. With ``--folder`` an interrupted run goes on where it was when called again.
@@ -61,15 +63,15 @@ ON_LEVELS = (
     *("experiment=eit_levels", "data.size=16", "data.num_samples=4000", "data.batch_size=16"),
     *("optim.warmup_steps=50", "eval.num_samples=20", "eval.draws=4", "bound_samples=200", *QUIET),
 )
+ON_TEXT = (
+    *("backbones=[dit]", "model=dit_tiny", "data=text", "data.length=128", "data.batch_size=32"),
+    *("eval.num_samples=100", "bound_samples=400", *SHARED),
+)
 STUDIES: dict[str, tuple[str, ...]] = {
     "diagrams": (*ON_DIAGRAMS, "backbones=[bd-denoiser,bd-denoiser-pair]", "model=bd_tiny"),
     "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
-    "text": (
-        *SHARED,
-        *("algos=[ar,mdlm,sedd,gidd,udlm,bd3lm]", "backbones=[dit]", "model=dit_tiny"),
-        *("data=text", "data.length=128", "data.batch_size=32"),
-        *("eval.num_samples=100", "bound_samples=400"),
-    ),
+    "text": (*ON_TEXT, "algos=[ar,mdlm,sedd,gidd,udlm,bd3lm]"),
+    "subwords": (*ON_TEXT, "algos=[ar,mdlm,meld,sedd,gidd,udlm,bd3lm]", "data.tokenizer=bpe:1024"),
     "dialogue": ON_DIALOGUES,
     "early": ON_DIALOGUES,
     "levels": (*ON_LEVELS, "algos=[mdlm,udlm,matrix]"),
@@ -81,7 +83,7 @@ STUDIES: dict[str, tuple[str, ...]] = {
     ),
 }
 STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
-STEPS |= {"levels": 600, "levels_gaussian": 600}
+STEPS |= {"subwords": 1000, "levels": 600, "levels_gaussian": 600}
 Row = Mapping[str, Any]
 _OF_OTHER_DATA = dict.fromkeys(
     (f"comparison {study}" for study in ("early", "dialogue", "levels", "levels_gaussian")),
@@ -216,7 +218,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="kept, so that a run can go on")
     arguments = parser.parse_args()
     study, seeds = arguments.study, list(range(arguments.seeds))
-    if (study == "text") != (arguments.file is not None):
+    if (study in ("text", "subwords")) != (arguments.file is not None):
         parser.error("text needs a FILE, the others take none")
     steps = arguments.steps or STEPS[study]
     words = [f"seeds={seeds}", f"threads={arguments.threads}", f"trainer.max_steps={steps}"]

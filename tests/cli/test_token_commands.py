@@ -128,6 +128,14 @@ def test_tokens_without_a_file_of_a_tokenizer(name, unit, files, tmp_path):
     assert len(text) == 16
 
 
+def test_another_text_takes_the_letters_of_the_first(files, tmp_path):
+    for out, tokenizer in (("a", "text8"), ("b", str(tmp_path / "a"))):
+        words = [f"tokenizer={tokenizer}", f"out={tmp_path / out}"]
+        main(["data", "tokenize", str(files["a.jsonl"]), *words])
+    assert meta(tmp_path / "a") == meta(tmp_path / "b")
+    assert meta(tmp_path / "b")["unknown"] == {}
+
+
 @pytest.mark.parametrize(
     ("content", "words", "named"),
     [

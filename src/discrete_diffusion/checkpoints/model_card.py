@@ -15,6 +15,9 @@ from discrete_diffusion.domains import domain_of
 _RECIPE = ("algo", "model", "noise", "forward_process", "optim", "trainer", "callbacks", "seed")
 _UNSAID = ("_unweighted", "_standard_error", "_reference", "_training")
 """How the names of numbers end that say something of others."""
+_MOST_SHOWN = 1000
+"""Characters of a text."""
+
 _NO_METRICS = {"step", "steps", "seed", "parameters", "skipped_steps", "seconds", "threads"}
 
 
@@ -80,7 +83,7 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: About) -> st
         f'model = load("{about.name}")\nsamples = model.sample(16)\n```',
         "## Data",
         f"Fingerprint `{info['data_fingerprint'] or 'unknown'}`:",
-        f"```yaml\n{_yaml(config['data'])}```",
+        f"```yaml\n{_yaml({k: _short(value) for k, value in config['data'].items()})}```",
         "## Recipe",
         *([] if about.recipe is None else [f"```\n{about.recipe}\n```"]),
         f"```yaml\n{_yaml(recipe)}```",
@@ -116,6 +119,12 @@ def _metrics(metrics: Mapping[str, Any]) -> str:
     about += "± the standard error; of distances, what real data score is the floor: as many real "
     about += "samples in the model's place."
     return "\n".join(["| | value | | real data |", "|---|---:|---:|---:|", *rows, "", about])
+
+
+def _short(value: Any) -> Any:
+    """A value; of a long text, such as a whole tokenizer, its beginning and length."""
+    is_long = isinstance(value, str) and len(value) > _MOST_SHOWN
+    return f"{value[:40]}... ({len(value):,} characters)" if is_long else value
 
 
 def _yaml(values: Any) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.stopping import Stop
-from discrete_diffusion.sampling.model import Model, rows_at_once
+from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.types import Conditions, SampleOutput
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def sample_in_batches(
     does not depend on the number of processes. It does on ``model.batch_size``.
     """
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
-    batches = _batches(real.sum(dim=1), model.batch_size or rows_at_once(device), device)
+    batches = _batches(real.sum(dim=1), model.rows_at_once, device)
     seeds = sample_seeds(generator, len(batches))
     drawn: list[tuple[Tensor, SampleOutput]] = []
 

@@ -16,6 +16,9 @@ from discrete_diffusion.types import Conditions, SampleOutput
 _MOST_ROWS = {"cpu": 256}
 """``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``)."""
 
+_MOST_LOGITS = {"cpu": 1 << 26}
+"""Of all samples at once, by device: 256 MB in float32, of which there are a few copies."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -80,10 +83,15 @@ class Model:
 
     @property
     def rows_at_once(self) -> int:
-        """``batch_size``, or the default of the device."""
-        return self.batch_size or rows_at_once(self.device)
+        """``batch_size``, or the default of the device and of how many logits a sample has."""
+        layout = getattr(self.algorithm, "layout", None)
+        if self.batch_size or layout is None:
+            return self.batch_size or rows_at_once(self.device)
+        return rows_at_once(layout.support.device, layout.length * layout.vocab_size)
 
 
-def rows_at_once(device: torch.device | str) -> int:
-    """How many samples are taken at once on ``device`` by default."""
-    return _MOST_ROWS.get(torch.device(device).type, 1024)
+def rows_at_once(device: torch.device | str, logits: int = 1) -> int:
+    """How many samples are taken at once on ``device`` by default; ``logits``: L V of each."""
+    kind = torch.device(device).type
+    most = _MOST_LOGITS.get(kind, 1 << 28) // logits
+    return max(1, min(_MOST_ROWS.get(kind, 1024), most))

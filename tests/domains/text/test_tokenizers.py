@@ -8,6 +8,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from discrete_diffusion.checkpoints.model_card import About, model_card
 from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.text.subwords import (
@@ -157,3 +158,12 @@ def test_what_contradicts_itself_is_named(values, named, tmp_path):
     (tmp_path / "a.txt").write_text(NUMBERED)
     with pytest.raises((ValueError, FileNotFoundError), match=named):
         complete_data(text_config(path=str(tmp_path / "a.txt"), **values))
+
+
+def test_a_model_card_does_not_hold_a_whole_tokenizer(vocabulary):
+    data = {"domain": "text", "name": "text", "tokenizer_state": vocabulary.state}
+    info = {"config": {"data": data, "algo": {"name": "mdlm", "backbone": "dit"}}}
+    info |= {"size_counts": [], "step": 1, "data_fingerprint": None}
+    card = model_card(info, 10, About(name="m"))
+    assert vocabulary.state not in card
+    assert f"({len(vocabulary.state):,} characters)" in card

@@ -33,27 +33,29 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
         texts: texts to train ``bpe:SIZE`` on; None where there are none.
 
     Returns:
-        ``tokens``, and ``characters`` or ``tokenizer_state`` where the name decides them.
+        ``tokenizer``, the name or, of a folder, that which made it; ``tokens``; and ``characters``
+        or ``tokenizer_state`` where the name decides them.
 
     Raises:
         ValueError: a name that is none, a size that is too small, or a damaged file.
         FileNotFoundError: nothing is at the path.
     """
     if name in _CHARACTERS:
-        return {"tokens": "characters"}
+        return {"tokenizer": name, "tokens": "characters"}
     if name == "bytes":
-        return {"tokens": "bytes"}
+        return {"tokenizer": name, "tokens": "bytes"}
     if name == "text8":
-        return {"tokens": "characters", "characters": LETTERS}
+        return {"tokenizer": name, "tokens": "characters", "characters": LETTERS}
     if bpe := re.fullmatch(r"bpe:(\d+)", name):
-        return {"tokens": "subwords", "tokenizer_state": _trained(name, int(bpe[1]), texts)}
+        state = _trained(name, int(bpe[1]), texts)
+        return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
     folder = Path(name).expanduser()
     meta = read_meta(folder) if folder.is_dir() else None
     if meta is not None and meta["tokens"] != "subwords":
-        return {key: meta[key] for key in ("tokens", "characters")}
+        return {key: meta[key] for key in ("tokenizer", "tokens", "characters")}
     if not folder.exists() and not re.search(r"[/\\.]", name):
         raise ValueError(unknown_name("data.tokenizer", name, _NAMES))
-    return {"tokens": "subwords", "tokenizer_state": state_of_file(name)}
+    return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state_of_file(name)}
 
 
 def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None) -> None:
@@ -67,6 +69,7 @@ def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None)
     found = named_tokenizer(str(name), texts)
     if config.tokens == "bytes" != found["tokens"]:
         raise ValueError(f"data.tokens=bytes, but data.tokenizer={name}; give one of the two")
+    config.tokenizer = found.pop("tokenizer")
     for key, value in found.items():
         if config.get(key) in (None, "characters", "ids", value):
             config[key] = value

@@ -132,7 +132,6 @@ class _Work:
             for text in self._texts():
                 found |= set(text)
             keys["characters"] = TextVocabulary.of_text("".join(sorted(found))).characters
-        keys["tokenizer"] = self.options.tokenizer
         vocabulary = _vocabulary(keys)
         counts = dict.fromkeys(("num_tokens", "num_documents", "num_characters", "num_bytes"), 0)
         first = next((part.texts[0] for _, part in self._all_parts(0, 0) if part.texts), "")

@@ -129,11 +129,12 @@ class TextVocabulary:
             first = int(unknown[0])
             character = source.text[first]
             line = source.text.count("\n", 0, first) + 1
+            place = f"{source.name}, line {line:,}" if "\n" in source.text else source.name
             kinds = list(dict.fromkeys(source.text[k] for k in unknown.tolist()))
             named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
             more = f" ({len(unknown):,} such places in all: {named})" * (len(unknown) > 1)
             raise ValueError(
-                f"{source.name}, line {line:,}: the character {character!r} "
+                f"{place}: the character {character!r} "
                 f"(U+{ord(character):04X}) is none of {known}{more}; {remedy}"
             )
         return ids

@@ -26,7 +26,7 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling.drawing import sample_in_batches, sample_seeds
 from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
-from discrete_diffusion.sampling.model import Model, rows_at_once
+from discrete_diffusion.sampling.model import Model
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -153,7 +153,7 @@ def _arranged(
         request.vocab,
         request.node_order,
         request.max_arrangements,
-        model.batch_size or rows_at_once(model.algorithm.layout.support.device),
+        model.rows_at_once,
         generator.device,
         request.num,
     )
