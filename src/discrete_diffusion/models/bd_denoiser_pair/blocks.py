@@ -14,8 +14,9 @@ from discrete_diffusion.models.blocks.transformer import MLP, AdaLNZeroBlock, mo
 
 TRIANGLES = ("outgoing", "incoming")
 
-_COLUMNS = 1024
-"""Pairs side by side in a product, at least; for fewer the gradient of its weights is slow."""
+_COLUMNS, _LINE = 1024, 16
+"""Pairs side by side in a product, at least, and numbers of a line of the cache: rows that are
+short and end within a line make slow products (``python benchmarks/speed.py --only networks``)."""
 
 
 class TriangleProducts(nn.Module):
@@ -73,8 +74,9 @@ class TriangleProducts(nn.Module):
 
 def _side_by_side(batch_size: int, num_pairs: int) -> int:
     """Samples whose pairs are columns of one matrix: the fewest that fill ``_COLUMNS`` and divide a
-    batch, or all of it. One in a compiled network or an export, which are for any batch."""
-    if torch.compiler.is_compiling() or batch_size == 0:
+    batch, or all of it. One where the pairs of a sample fill whole lines of the cache, and in a
+    compiled network or an export, which are for any batch."""
+    if torch.compiler.is_compiling() or batch_size == 0 or num_pairs % _LINE == 0:
         return 1
     enough = range(max(1, -(-_COLUMNS // num_pairs)), batch_size)
     return next((side for side in enough if batch_size % side == 0), batch_size)
