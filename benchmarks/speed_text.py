@@ -128,21 +128,23 @@ def text(
             found = [{"name": name, **rates(spent[name], spent["written out"])} for name in runs]
             reached = shares_of_products(found, dict.fromkeys(runs, plain), (), device)
             rows += [{"length": length, "batch": num, "work": work, **row} for row in found]
-    return {"repeats": repeats, "rows": rows, "product_rate": reached}
+    clock = "CPU-second" if device.type == "cpu" else "second"
+    return {"repeats": repeats, "clock": clock, "rows": rows, "product_rate": reached}
 
 
 def text_table(found: Mapping[str, Any]) -> str:
     cells = {(row["length"], row["work"], row["name"]): row for row in found["rows"]}
+    clock = "per_cpu_second" if found["clock"] == "CPU-second" else "per_second"
     head = ["L", "batch", "network"]
     for work in WORKS:
-        head += [f"{work.replace('_', ' ')}s: sequences per CPU-second", "ratio", "share, %"]
+        head += [f"{work.replace('_', ' ')}s: sequences per {found['clock']}", "ratio", "share, %"]
     rows = []
     for length, num in dict.fromkeys((row["length"], row["batch"]) for row in found["rows"]):
         for name in NETWORKS:
             line = [f"{length:,}", str(num), name]
             for work in WORKS:
                 row = cells[length, work, name]
-                line += [f"{row['per_cpu_second']:.1f}", ratio_words(row["per_cpu_second_ratio"])]
+                line += [f"{row[clock]:.1f}", ratio_words(row[f"{clock}_ratio"])]
                 line.append(f"{100 * row['share_of_products']:.0f}")
             rows.append(line)
     facts = (
