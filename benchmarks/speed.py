@@ -1,8 +1,8 @@
 """Speed beside a dense baseline: training with its memory and curves, sampling, students of
-few calls, cost; the pair denoiser beside the flat one; and the account of a step.
+few calls, cost; the pair denoiser beside the flat one; text; and the account of a step.
 
     python benchmarks/speed.py [--threads 2] [--device cpu] [--repeats 7] [--steps 24]
-        [--only account,training,memory,curves,sampling,students,cost,networks]
+        [--only account,training,memory,curves,sampling,students,cost,networks,text]
         [--curve-steps 600] [--curve-seeds 2] [--checkpoint FILE] [--num 2000] [--seed 0]
         [--folder runs/speed] [--quick]
 
@@ -39,12 +39,14 @@ import torch
 import discrete_diffusion
 import speed_account
 import speed_cost
+import speed_text
 from discrete_diffusion.runtime.precision import multiplies_bfloat16
 from record import RESULTS, Page, Record, Sections, hardware, publish
 from sampler_cells import FLAT, trained
 from speed_account import Instructions, account, account_of, account_table
 from speed_cost import cost_table, networks, networks_table
 from speed_sampling import sampling, sampling_table, students, students_table
+from speed_text import text, text_table
 from speed_training import (
     memory_table,
     peak_memory,
@@ -62,6 +64,7 @@ WRITERS = {
     "students": students_table,
     "cost": cost_table,
     "networks": networks_table,
+    "text": text_table,
 }
 """What makes a text of the numbers of a part."""
 PARTS = tuple(WRITERS)
@@ -122,6 +125,7 @@ def command_of(given: argparse.Namespace, part: str) -> str:
         "students": ("repeats", "diagrams"),
         "cost": ("repeats",),
         "networks": ("repeats",),
+        "text": ("repeats",),
     }[part]
     words = [f"python benchmarks/speed.py --only {part}"]
     for name in ("device", "threads", *shown, "seed"):
@@ -205,6 +209,9 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
             seed=given.seed,
         )
     on_gpu = device.type == "cuda"
+    if part == "text":
+        lengths = speed_text.QUICK if given.quick else speed_text.GPU if on_gpu else None
+        return text(lengths or speed_text.LENGTHS, device, repeats=given.repeats)
     bfloat16 = on_gpu or multiplies_bfloat16() is True
     if part == "students":
         return students(

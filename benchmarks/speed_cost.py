@@ -116,9 +116,16 @@ class Model:
         return cls(vocab.layout(), BDDenoiserBackbone(denoiser), real, device)
 
     @classmethod
-    def of_text(cls, length: int, num: int, device: torch.device) -> Model:
+    def of_text(
+        cls,
+        length: int,
+        num: int,
+        device: torch.device,
+        computed: Callable[[DiT], nn.Module] | None = None,
+    ) -> Model:
+        """``computed``: what takes the network's place; None: the network itself."""
         layout = TokenLayout.flat(length, CHARACTERS + 2, mask_id=CHARACTERS, pad_id=CHARACTERS + 1)
-        backbone = DiT(
+        network = DiT(
             vocab_size=layout.vocab_size,
             hidden_size=WIDTH,
             n_blocks=LAYERS,
@@ -127,6 +134,7 @@ class Model:
             pad_id=layout.pad_id,
         )
         real = torch.ones(num, length, dtype=torch.bool)
+        backbone = network if computed is None else computed(network)
         return cls(layout, backbone, real, device)
 
     def train(self) -> None:

@@ -140,6 +140,14 @@ def row_of_the_account() -> str:
     return f"| {' | '.join(['AMD EPYC, AVX2, float32', rate, *cells])} |"
 
 
+def shares_of_text() -> str:
+    """What the page says of a step of `dit` at either length."""
+    rows = results_of("speed")["text"]["found"]["rows"]
+    steps = [row for row in rows if (row["name"], row["work"]) == ("`dit`", "training_step")]
+    said = [f"{100 * row['share_of_products']:.0f} %" for row in steps]
+    return f"reaches {said[0]} of the product rate at 128 tokens and {said[1]} at 1,024"
+
+
 def test_numbers_of_speed_come_from_the_results():
     training, sampling = speed_ratios("training"), speed_ratios("sampling")
     students = speed_ratios("students")
@@ -158,7 +166,7 @@ def test_numbers_of_speed_come_from_the_results():
         f"{bounded['calls']:.1f} calls instead of {exact['calls']:.1f} a diagram",
         f"at {share(bounded['transitive'])} instead of {share(exact['transitive'])} transitive",
     ]
-    quoted.append(row_of_the_account())
+    quoted += [row_of_the_account(), shares_of_text()]
     assert_says("docs/speed.md", quoted)
     text = (ROOT / "docs" / "speed.md").read_text().split("## Threads that wait")
     others = text[0] + text[1].partition("\n## ")[2]

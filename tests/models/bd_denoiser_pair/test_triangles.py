@@ -5,7 +5,11 @@ import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
-from discrete_diffusion.models.bd_denoiser_pair.blocks import TRIANGLES, TriangleProducts
+from discrete_diffusion.models.bd_denoiser_pair.blocks import (
+    TRIANGLES,
+    TriangleProducts,
+    _side_by_side,
+)
 
 VOCAB = RPLAN_VOCAB_CONFIG
 TINY = {"d_model": 32, "d_pair": 16, "n_layers": 2, "n_heads": 4, "vocab_config": VOCAB}
@@ -30,6 +34,29 @@ def test_products_are_sums_over_the_nodes_that_are_there(randomise, triangles, n
     expected = module.out(module.norm(sums)) * module.gate(z).sigmoid()
     found = module(z.flatten(1, 2), None if num_real == 5 else real)
     torch.testing.assert_close(found, expected.flatten(1, 2))
+
+
+@pytest.mark.parametrize("n", [4, 5, 7])
+@pytest.mark.parametrize("num", [0, 1, 7, 60])
+@pytest.mark.parametrize("with_pad", [False, True])
+def test_samples_side_by_side_are_those_alone(randomise, n, num, with_pad):
+    """In every kind of batch: one that is divided, one that is not, one sample, none."""
+    assert [_side_by_side(60, n * n) for n in (4, 5, 7)] == [1, 60, 30]
+    module = randomise(TriangleProducts(6)).double()
+    z = torch.randn(num, n * n, 6, dtype=torch.float64, requires_grad=True)
+    real = (torch.arange(n) < torch.randint(1, n + 1, (num, 1))) if with_pad else None
+    found = module(z, real)
+    assert found.shape == z.shape
+    alone = [module(z[k : k + 1], None if real is None else real[k : k + 1]) for k in range(num)]
+    expected = torch.cat([z[:0], *alone])
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(z)
+    of_all, of_each = (
+        torch.autograd.grad((out * weights).sum(), [z, *module.parameters()], allow_unused=True)
+        for out in (found, expected)
+    )
+    for ours, theirs in zip(of_all, of_each, strict=True):
+        torch.testing.assert_close(ours, torch.zeros_like(ours) if theirs is None else theirs)
 
 
 def random_graphs(vocab: VocabConfig, num: int) -> tuple[torch.Tensor, torch.Tensor]:

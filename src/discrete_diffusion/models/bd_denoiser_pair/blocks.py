@@ -14,6 +14,10 @@ from discrete_diffusion.models.blocks.transformer import MLP, AdaLNZeroBlock, mo
 
 TRIANGLES = ("outgoing", "incoming")
 
+_COLUMNS, _LINE = 1024, 16
+"""Pairs side by side in a product, at least, and numbers of a line of the cache: rows that are
+short and end within a line make slow products (``python benchmarks/speed.py --only networks``)."""
+
 
 class TriangleProducts(nn.Module):
     """Products of (i, k) and (k, j) that update (i, j), summed over every node k.
@@ -44,23 +48,38 @@ class TriangleProducts(nn.Module):
 
         ``real``: Bool[B, N], the nodes k that count; None: all.
         """
+        side = _side_by_side(*z.shape[:2])  # S of the B samples
+        grouped = rearrange(z, "(b s) ij p -> b (s ij) p", s=side)
+        n = round(z.shape[1] ** 0.5)
         sums = []
         for k, triangle in enumerate(self.triangles):
-            a, b = self._factor(z, 0, k), self._factor(z, 1, k)  # (B, P, N, N) each
-            if real is not None:
-                b = b * real[:, None, :, None]  # a node that is not there is in no sum
+            a, b = (  # (B / S, P, S, N, N) each
+                self._factor(grouped, which, k).unflatten(-1, (side, n, n)) for which in (0, 1)
+            )
+            if real is not None:  # a node that is not there is in no sum
+                b = b * rearrange(real, "(b s) k -> b 1 s k 1", s=side)
             sums.append((a if triangle == "outgoing" else a.mT) @ b)  # a_ik, or a'_ki as (i, k)
-        together = torch.cat(sums, dim=1).flatten(2).mT  # (B, N N, W), W = P per direction
+        together = rearrange(torch.cat(sums, dim=1), "b w s i j -> (b s) (i j) w")  # W = P each
         return self.out(self.norm(together)) * self.gate(z).sigmoid()
 
     def _factor(self, z: Tensor, which: int, triangle: int) -> Tensor:
-        """a (0) or b (1) of a direction, channels first as its products read them: (B, P, N, N)."""
+        """a (0) or b (1) of a direction for pairs z (G, K, P), channels first as its products read
+        them: (G, P, K)."""
         parts = (2, 2, len(self.triangles), self.d_pair)  # map or gate, a or b, direction, width
         weight = self.factors.weight.unflatten(0, parts)[:, which, triangle].flatten(0, 1)
         bias = self.factors.bias.unflatten(0, parts)[:, which, triangle].flatten()
         factor = torch.baddbmm(bias[:, None], weight.expand(z.shape[0], -1, -1), z.mT)
-        n = round(z.shape[1] ** 0.5)
-        return F.glu(factor, dim=1).unflatten(-1, (n, n))
+        return F.glu(factor, dim=1)
+
+
+def _side_by_side(batch_size: int, num_pairs: int) -> int:
+    """Samples whose pairs are columns of one matrix: the fewest that fill ``_COLUMNS`` and divide a
+    batch, or all of it. One where the pairs of a sample fill whole lines of the cache, and in a
+    compiled network or an export, which are for any batch."""
+    if torch.compiler.is_compiling() or batch_size == 0 or num_pairs % _LINE == 0:
+        return 1
+    enough = range(max(1, -(-_COLUMNS // num_pairs)), batch_size)
+    return next((side for side in enough if batch_size % side == 0), batch_size)
 
 
 class PairBlock(nn.Module):
