@@ -16,6 +16,7 @@ from discrete_diffusion.domains.text.ids import check_ids
 from discrete_diffusion.domains.text.packing import Packing, unused
 from discrete_diffusion.domains.text.token_files import TokenFiles
 from discrete_diffusion.layout.token_layout import TokenLayout
+from discrete_diffusion.runtime import progress
 
 Span = tuple[TokenFiles, int, int]
 """Ids from the second number to the one before the third."""
@@ -23,7 +24,7 @@ Span = tuple[TokenFiles, int, int]
 _MOST_TEXTS = 2_000
 """Rows of a split that stand for it where all of its text would be needed."""
 
-_READ = 1 << 24
+_READ = 1_000_000
 """Ids that are read at once where all of a split are counted."""
 
 
@@ -86,7 +87,8 @@ class StoredTextDataset(TextDataset):
     def pieces(self, split: str) -> Iterator[np.ndarray]:
         files, start, stop = self.spans[split]
         stop -= unused(files, start, stop, self.packing)
-        for k in range(start, stop, _READ):
+        parts = range(start, stop, _READ)
+        for k in progress.track(parts, "counting bytes and words of the text", "million tokens"):
             yield files.read(k, min(k + _READ, stop))
 
     def summary(self) -> str:
