@@ -22,12 +22,16 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
+_SAME = 1e-9
+"""Square metres between rooms of the same size."""
+
 
 def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
     """No two rooms share more than ``overlap`` square metres.
 
-    A room within another is cut out of it; of rooms drawn as boxes one in the corner of a larger
-    one too. Rooms in the same place are not apart.
+    A box around a room may overlap others: the smaller room is cut out of the larger, as in
+    ``FloorPlan.rooms``. So rooms that are not apart are boxes of the same size, or both drawn as
+    polygons of which neither lies within the other.
     """
     if plan.diagram.num_rooms < 2:
         return None
@@ -36,9 +40,11 @@ def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
     found = []
     for i, j in combinations(range(len(shapes)), 2):
         one, other = shapes[i], shapes[j]
+        are_drawn = drawn[i] is not None and drawn[j] is not None
+        is_nested = one.covers(other) or other.covers(one)
+        is_cut = abs(one.area - other.area) > _SAME and (is_nested or not are_drawn)
         shared = float(one.intersection(other).area)
-        nested = one.covers(other) != other.covers(one)
-        if shared > parameters["overlap"] and not nested:
+        if shared > parameters["overlap"] and not is_cut:
             what = f"{names_of(plan, (i, j))} share {shared:.2f} m2"
             found.append(Finding((i, j), what, "move them apart"))
     return tuple(found)

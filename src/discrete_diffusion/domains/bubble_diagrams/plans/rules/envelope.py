@@ -125,13 +125,8 @@ def _facades(plan: FloorPlan, parameters: Parameters) -> dict[int, float] | None
 
 
 def _corners(shape: Any) -> int:
-    """Corners of the outer ring, wherever the ring begins."""
+    """Corners of the outer ring, from an outermost corner on, which is none of a straight line."""
     from shapely import Polygon
 
-    ring = list(Polygon(shape.exterior).simplify(_STRAIGHT).exterior.coords)[:-1]
-    num = 0
-    for k, (x, y) in enumerate(ring):
-        (x0, y0), (x1, y1) = ring[k - 1], ring[(k + 1) % len(ring)]
-        off = abs((x1 - x0) * (y0 - y) - (x0 - x) * (y1 - y0)) / math.hypot(x1 - x0, y1 - y0)
-        num += off > _STRAIGHT
-    return num
+    ring = Polygon(shape.exterior).normalize().simplify(_STRAIGHT).exterior
+    return len(ring.coords) - 1
