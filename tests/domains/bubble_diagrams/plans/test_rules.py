@@ -339,6 +339,19 @@ def test_the_command_prints_json(file, capsys):
     assert second["broken"][0]["rooms"] == [BATH]
 
 
+def test_lines_that_cannot_be_read_are_in_both_reports(file, capsys):
+    with Path(file).open("a") as lines:
+        lines.write('{"rooms": ["Kitchn"], "relations": []}\n')
+    status, text = check(capsys, file, "rules=irc", "json=true")
+    assert status == 1
+    (problem,) = json.loads(text)["problems"]
+    assert problem.startswith(f"{file}, line 4, field 'rooms[0]'")
+    status, text = check(capsys, file, "rules=irc", "plans=0")
+    assert status == 1
+    assert problem in text
+    assert "2 plans judged" in text
+
+
 def test_the_command_judges_drawings(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write("plans.jsonl", [BREAKING["narrow bath"][0]])

@@ -162,7 +162,7 @@ COMMANDS = {
         "[FILE]   what is in it; without FILE, the embedded plans", _describe_options, _describe
     ),
     "check": SubCommand(
-        "FILE        every plan that cannot be read, and why; --rules: could one live in it",
+        "FILE        what cannot be read, and why; with --rules, what breaks one",
         _check_options,
         _check,
     ),

@@ -24,9 +24,10 @@ _STRAIGHT = 0.05
 
 def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Every room of the kinds ``rooms`` has ``length`` metres of wall on the outside."""
-    least = parameters["length"]
-    lengths = _facades(plan, parameters)
-    return lengths and tuple(
+    least, lengths = parameters["length"], _facades(plan, parameters)
+    if lengths is None:
+        return None
+    return tuple(
         Finding(
             (k,),
             f"{name_of(plan, k)} has {length:.2f} m of outer wall, at least {least:.2f} m",

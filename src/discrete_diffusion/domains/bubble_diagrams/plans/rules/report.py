@@ -28,13 +28,15 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 @dataclass(frozen=True)
 class RuleReport:
     """Judgements of the plans of the file or folder ``path``, with the place of each;
-    ``num_without_boxes``: diagrams of it that are no plans."""
+    ``num_without_boxes``: diagrams of it that are no plans; ``problems``: sentences on what cannot
+    be read."""
 
     path: Path
     rules: RuleSet
     places: tuple[str, ...]
     judgements: tuple[Judgement, ...]
     num_without_boxes: int
+    problems: tuple[str, ...]
 
     @property
     def is_kept(self) -> bool:
@@ -50,6 +52,7 @@ class RuleReport:
             "rules": self.rules.name,
             "num_plans": len(self.judgements),
             "num_without_boxes": self.num_without_boxes,
+            "problems": list(self.problems),
             "shares": {name: share.to_json() for name, share in self.shares.items()},
             "plans": [
                 {"place": place} | judgement.to_json()
@@ -117,8 +120,14 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
             judgements.append(judge(plan, rules))
         except DiagramError as error:
             raise ValueError(f"{place}, field '{error.field}': {error.reason}") from error
-    missing = len(report.diagrams) - len(rows)
-    return RuleReport(report.path, rules, tuple(places), tuple(judgements), missing)
+    return RuleReport(
+        report.path,
+        rules,
+        tuple(places),
+        tuple(judgements),
+        num_without_boxes=len(report.diagrams) - len(rows),
+        problems=tuple(problem.sentence() for problem in report.problems),
+    )
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
