@@ -197,7 +197,8 @@ def test_every_line_of_a_shipped_set_says_unit_and_source():
             key, _, value = line.partition("#")[0].strip().partition(":")
             if value.strip() and key:
                 unit, _, source = line.partition("#")[2].partition(";")
-                assert unit.strip() and source.strip(), line
+                assert unit.strip(), line
+                assert source.strip(), line
 
 
 def test_a_file_changes_a_set(tmp_path):
