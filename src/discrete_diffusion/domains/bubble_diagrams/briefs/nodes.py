@@ -119,15 +119,20 @@ def node_of(value: Any, key: str = "", text: str = "") -> Node:
     return Node(key, words, text, words=words)
 
 
-def read_node(path: str | os.PathLike[str]) -> Node:
-    """Read a YAML or JSON file as a node. Raises ``FileNotFoundError`` and ``BriefError``."""
+def read_node(
+    path: str | os.PathLike[str], noun: str = "brief", keys: str = "rooms: and relations:"
+) -> Node:
+    """Read a YAML or JSON file as a node. ``noun``: what it is; ``keys``: some that it may have.
+
+    Raises ``FileNotFoundError`` and ``BriefError``.
+    """
     path = Path(path)
     if path.is_dir():
         raise BriefError("a folder; expected a YAML or JSON file", path=path)
     if not path.exists():
-        raise FileNotFoundError(f"no brief at {path.absolute()}")
+        raise FileNotFoundError(f"no {noun} at {path.absolute()}")
     if (size := path.stat().st_size) > MAX_BYTES:
-        reason = f"{size:,} bytes, more than the {MAX_BYTES:,} of a brief; are these plans?"
+        reason = f"{size:,} bytes, more than the {MAX_BYTES:,} of a {noun}; are these plans?"
         raise BriefError(reason, path=path)
     data = path.read_bytes()
     try:
@@ -136,12 +141,12 @@ def read_node(path: str | os.PathLike[str]) -> Node:
         line = data[: error.start].count(b"\n") + 1
         raise BriefError("not UTF-8 text", line=line, path=path) from error
     try:
-        return parse(text)
+        return parse(text, noun, keys)
     except BriefError as error:
         raise error.of_file(path) from error
 
 
-def parse(text: str) -> Node:
+def parse(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:
     """Parse YAML, and so JSON. ``BriefError`` naming the line for text that is neither, for a key
     given twice and for a text that says nothing."""
     if text.lstrip().startswith("{"):
@@ -153,22 +158,22 @@ def parse(text: str) -> Node:
         character = ascii(chr(error.character))
         raise BriefError(f"the character {character} is none of text", line=line) from error
     except yaml.MarkedYAMLError as error:
-        raise _not_yaml(text, error) from error
+        raise _not_yaml(text, error, noun) from error
     except RecursionError as error:
-        raise BriefError("nested too deeply for a brief") from error
+        raise BriefError(f"nested too deeply for a {noun}") from error
     if root is None:
-        raise BriefError("the file is empty; expected keys such as rooms: and relations:")
+        raise BriefError(f"the file is empty; expected keys such as {keys}")
     return _Reading(text).node(root, "", root)
 
 
-def _not_yaml(text: str, error: yaml.MarkedYAMLError) -> BriefError:
+def _not_yaml(text: str, error: yaml.MarkedYAMLError, noun: str) -> BriefError:
     mark = error.problem_mark or error.context_mark
     line = None if mark is None else mark.line + 1
     lines = text.splitlines()
     if line is not None and line <= len(lines) and re.match(r" *\t", lines[line - 1]):
         return BriefError("a tab; indent with spaces", line=line)
     if error.problem and "but found another document" in error.problem:
-        return BriefError("a second document begins; write one brief per file", line=line)
+        return BriefError(f"a second document begins; write one {noun} per file", line=line)
     reason = "; ".join(filter(None, (error.context, error.problem)))
     return BriefError(f"neither YAML nor JSON: {reason}", line=line)
 

@@ -79,6 +79,16 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         "contradict each other where there is none; this takes OR-Tools (default: 100 with it, 0 "
         "without)",
     )
+    parser.add_argument(
+        "--rules",
+        default="none",
+        metavar="R",
+        help="judge floor plans by rules of living: default, irc (sizes of a building code), none, "
+        "or a YAML file of your own; status 1 if a plan breaks one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="with --rules: print the judgements alone, as JSON"
+    )
 
 
 def _convert_options(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +134,8 @@ def _describe(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
-    those that can be read, but whose relations no arrangement of rooms has."""
+    those that can be read, but whose relations no arrangement of rooms has. With --rules, judge
+    floor plans by named rules, and say what to change."""
     from discrete_diffusion.domains.bubble_diagrams.commands.runs import check_file
 
     check_file(options)
@@ -151,7 +162,9 @@ COMMANDS = {
         "[FILE]   what is in it; without FILE, the embedded plans", _describe_options, _describe
     ),
     "check": SubCommand(
-        "FILE        every plan that cannot be read, and why", _check_options, _check
+        "FILE        what cannot be read, and why; with --rules, what breaks one",
+        _check_options,
+        _check,
     ),
     "convert": SubCommand(
         "IN OUT    write it in another format: .jsonl, .json, .graphml, .dxf, .svg, ...",

@@ -28,6 +28,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
     without_floor_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import run_realise
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.report import judge_report
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
 
 
@@ -84,10 +86,14 @@ def describe_file(options: argparse.Namespace) -> None:
 
 
 def check_file(options: argparse.Namespace) -> None:
-    """Print every plan of ``file`` that cannot be read, and of the others what cannot be built.
+    """Print every plan of ``file`` that cannot be read, and of the others what cannot be built;
+    with ``rules``, which rules floor plans break.
 
-    Raises ``SystemExit`` if some are invalid.
+    Raises ``SystemExit`` if some are invalid, or break a rule.
     """
+    rules = read_rules(options.rules)
+    if options.json and not rules.rules:
+        raise ValueError("--json prints judgements: give --rules too, such as --rules default")
     num = options.plans
     if num is None:
         num = NUM_DECIDED if is_installed() else 0
@@ -96,6 +102,17 @@ def check_file(options: argparse.Namespace) -> None:
     elif num:
         cp_sat()  # before anything is read
     report = _read(options.file, options, skip_invalid=True)
+    judged = judge_report(report, rules, options.unit) if rules.rules else None
+    if judged is None or not options.json:
+        _print_problems(report, num)
+    if judged is not None:
+        print(json.dumps(judged.to_json(), indent=2) if options.json else judged.text())
+    if report.problems or not (judged is None or judged.is_kept):
+        raise SystemExit(1)
+
+
+def _print_problems(report: ReadReport, num: int) -> None:
+    """``num``: diagrams that a solver looks for plans of."""
     for problem in report.problems:
         print(problem.sentence())
     if report.num_records > 1 or not report.problems:  # else the one sentence has stated it
@@ -106,8 +123,6 @@ def check_file(options: argparse.Namespace) -> None:
         print(f"warning: {warning}")
     if 0 < num < len(report.diagrams):
         print(f"floor plans were looked for of the first {num:,} diagrams; --plans N: of N")
-    if report.problems:
-        raise SystemExit(1)
 
 
 def convert_file(options: argparse.Namespace) -> None:

@@ -1,0 +1,133 @@
+"""Rules of the outside: the facade of every room, windows, and the outline."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
+    TOLERANCE,
+    Finding,
+    Findings,
+    Parameters,
+    name_of,
+    rooms_of,
+)
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+_STRAIGHT = 0.05
+"""Metres by which corners of the outline may be off a straight line and count as none."""
+
+
+def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Every room of the kinds ``rooms`` has ``length`` metres of wall on the outside."""
+    least, lengths = parameters["length"], _facades(plan, parameters)
+    if lengths is None:
+        return None
+    return tuple(
+        Finding(
+            (k,),
+            f"{name_of(plan, k)} has {length:.2f} m of outer wall, at least {least:.2f} m",
+            f"bring {least - length:.2f} m more of it to the outside",
+        )
+        for k, length in lengths.items()
+        if length < least - TOLERANCE
+    )
+
+
+def window(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Every room of the kinds ``rooms`` has outer wall for a window as large as the ``share`` of
+    its floor, if the window is ``height`` metres high.
+
+    A necessary condition: plans here have no windows, and one may be lower than that.
+    """
+    lengths = _facades(plan, parameters)
+    if lengths is None:
+        return None
+    found = []
+    for k, length in lengths.items():
+        needed = parameters["share"] * plan.areas[k]
+        if length * parameters["height"] < needed - TOLERANCE:
+            missing = needed / parameters["height"] - length
+            what = (
+                f"{name_of(plan, k)} has outer wall for {length * parameters['height']:.2f} m2 of "
+                f"window, {parameters['share']:.0%} of its floor are {needed:.2f} m2"
+            )
+            found.append(Finding((k,), what, f"bring {missing:.2f} m more of it to the outside"))
+    return tuple(found)
+
+
+def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Without a given outline the rooms lie in one piece, whose outline has at most so many
+    ``corners`` and is at most ``perimeter`` times as long as that of a square of its area.
+
+    Slits and steps up to twice ``sliver`` metres wide are filled before.
+    """
+    if plan.boundary is not None:
+        return None
+    sliver = parameters["sliver"]
+    closed = _built(plan, parameters["wall"]).buffer(sliver, join_style="mitre")
+    closed = closed.buffer(-sliver, join_style="mitre")
+    parts = list(getattr(closed, "geoms", [closed]))
+    shape = max(parts, key=lambda part: part.area)
+    found = []
+    if len(parts) > 1:
+        what = f"the rooms lie in {len(parts)} pieces"
+        found.append(Finding((), what, "move them together"))
+    corners = _corners(shape)
+    if corners > parameters["corners"]:
+        what = f"the outline has {corners} corners, at most {parameters['corners']:g}"
+        found.append(Finding((), what, "bring outer walls into line"))
+    longer = shape.exterior.length / (4 * math.sqrt(shape.area))
+    if longer > parameters["perimeter"]:
+        what = (
+            f"the outline is {longer:.2f} times as long as that of a square, at most "
+            f"{parameters['perimeter']:.2f}"
+        )
+        found.append(Finding((), what, "fill recesses, or make the plan less long"))
+    return tuple(found)
+
+
+def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Rooms, with their walls, fill the ``share`` of a given outline."""
+    if plan.boundary is None:
+        return None
+    plot = plan.outline
+    built = float(_built(plan, parameters["wall"]).intersection(plot).area)
+    least = parameters["share"] * plot.area
+    if built >= least:
+        return ()
+    what = f"rooms fill {built / plot.area:.1%} of the outline, at least {parameters['share']:.0%}"
+    return (Finding((), what, f"make rooms {least - built:.1f} m2 larger together"),)
+
+
+def _built(plan: FloorPlan, wall: float) -> Any:
+    """Union of all floors with half a wall around each."""
+    from shapely import union_all
+
+    return union_all([floor.buffer(wall / 2, join_style="mitre") for floor in plan.rooms])
+
+
+def _facades(plan: FloorPlan, parameters: Parameters) -> dict[int, float] | None:
+    """Metres of outer wall of the rooms of the kinds ``rooms``; None if there are none. A gap that
+    is closed on all sides is not outside."""
+    from shapely import union_all
+
+    rooms, wall = rooms_of(plan, parameters["rooms"]), parameters["wall"]
+    if not rooms:
+        return None
+    built = _built(plan, wall)
+    outside: BaseGeometry = union_all([part.exterior for part in getattr(built, "geoms", [built])])
+    near = outside.buffer(wall / 2 + TOLERANCE)
+    return {k: float(plan.rooms[k].boundary.intersection(near).length) for k in rooms}
+
+
+def _corners(shape: Any) -> int:
+    """Corners of the outer ring, from an outermost corner on, which is none of a straight line."""
+    from shapely import Polygon
+
+    ring = Polygon(shape.exterior).normalize().simplify(_STRAIGHT).exterior
+    return len(ring.coords) - 1

@@ -1,0 +1,93 @@
+"""``Finding``: what a rule finds wrong with a plan; the kinds of rooms that rules speak of."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import room_names
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+HALL = "Hall"
+"""The kind of a room that was added to a diagram so that others are reached from it."""
+
+ROOM_KINDS = (*ROOM_TYPES, HALL)
+
+TOLERANCE = 0.01
+"""Metres, and square metres, by which a plan may miss a number: it is written rounded."""
+
+Parameters = Mapping[str, Any]
+"""Parameters of a rule by name: numbers, names of room kinds, or numbers by room kind."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a rule finds wrong.
+
+    ``rooms``: numbers of the rooms that it is about, empty if it is about the plan as a whole.
+    ``found``: what is there and what is demanded; ``change``: what would mend it.
+    """
+
+    rooms: tuple[int, ...]
+    found: str
+    change: str
+
+    def sentence(self) -> str:
+        """``bathroom is 1.10 m wide, at least 1.30 m; make it 0.20 m wider``"""
+        return f"{self.found}; {self.change}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"rooms": list(self.rooms), "found": self.found, "change": self.change}
+
+
+Findings = tuple[Finding, ...] | None
+"""None: the rule does not apply to the plan; empty: the plan keeps it."""
+
+
+def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
+    """The kind of every room: its type, or ``HALL`` if the plan's key "added" has its number.
+
+    Raises ``DiagramError`` if "added" is no list of such numbers.
+    """
+    added, num = plan.diagram.metadata.get("added", []), plan.diagram.num_rooms
+    known = isinstance(added, list | tuple) and all(room in range(num) for room in added)
+    if not known:
+        shown = reprlib.repr(added)
+        raise DiagramError("added", f"expected numbers of rooms, 0 to {num - 1}, got {shown}")
+    types = [ROOM_TYPES[room] for room in plan.diagram.rooms]
+    return tuple(HALL if k in added else name for k, name in enumerate(types))
+
+
+def rooms_of(plan: FloorPlan, kinds: Iterable[str]) -> list[int]:
+    """Numbers of the rooms that are of one of these kinds."""
+    wanted = set(kinds)
+    return [k for k, kind in enumerate(kinds_of(plan)) if kind in wanted]
+
+
+def name_of(plan: FloorPlan, room: int) -> str:
+    """``bathroom 2``; a room that was added is a ``hall``, with its number if there are several."""
+    halls = rooms_of(plan, [HALL])
+    if room in halls:
+        return "hall" if len(halls) == 1 else f"hall {halls.index(room) + 1}"
+    return room_names(plan.diagram)[room]
+
+
+def names_of(plan: FloorPlan, rooms: Iterable[int]) -> str:
+    """``living room and kitchen``"""
+    return " and ".join(name_of(plan, room) for room in rooms)
+
+
+def sides_of(floor: BaseGeometry) -> tuple[float, float]:
+    """Shorter and longer side of the box around a floor, metres; 0 of an empty one."""
+    if floor.is_empty:
+        return 0.0, 0.0
+    x0, y0, x1, y1 = floor.bounds
+    width, height = float(x1 - x0), float(y1 - y0)
+    return min(width, height), max(width, height)

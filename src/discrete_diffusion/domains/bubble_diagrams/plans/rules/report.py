@@ -1,0 +1,142 @@
+"""What ``plans check --rules`` prints: a table, shares, and what to change; or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import floor_plans
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import (
+    ALL,
+    Judgement,
+    Share,
+    judge,
+    shares,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet
+
+_CELLS = {True: "yes", False: "NO", None: "-"}
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """Judgements of the plans of the file or folder ``path``, with the place of each;
+    ``num_without_boxes``: diagrams of it that are no plans; ``problems``: sentences on what cannot
+    be read."""
+
+    path: Path
+    rules: RuleSet
+    places: tuple[str, ...]
+    judgements: tuple[Judgement, ...]
+    num_without_boxes: int
+    problems: tuple[str, ...]
+
+    @property
+    def is_kept(self) -> bool:
+        """True if no plan breaks a rule."""
+        return all(judgement.keeps_all for judgement in self.judgements)
+
+    @property
+    def shares(self) -> dict[str, Share]:
+        return shares(self.judgements, self.rules)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rules": self.rules.name,
+            "num_plans": len(self.judgements),
+            "num_without_boxes": self.num_without_boxes,
+            "problems": list(self.problems),
+            "shares": {name: share.to_json() for name, share in self.shares.items()},
+            "plans": [
+                {"place": place} | judgement.to_json()
+                for place, judgement in zip(self.places, self.judgements, strict=True)
+            ],
+        }
+
+    def text(self) -> str:
+        """The report for people."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        num, missing = len(self.judgements), self.num_without_boxes
+        lines = [f"rules={self.rules.name}: {counted(num, 'plan')} judged"]
+        if missing:
+            lines[0] += f"; {counted(missing, 'diagram')} without boxes, which are no floor plans"
+        if not num:
+            return lines
+        lines += ["", *self._table(), "", *self._share_table()]
+        for name, judgement in zip(self._names, self.judgements, strict=True):
+            if judgement.broken:
+                lines += ["", name]
+                lines += [f"  {rule}: {found.sentence()}" for rule, found in judgement.broken]
+        return lines
+
+    @property
+    def _names(self) -> list[str]:
+        """``line 3``: places without the name of the file, where there is one."""
+        return [place.removeprefix(f"{self.path}, ") for place in self.places]
+
+    def _table(self) -> list[str]:
+        """A row for each plan and a column for each rule."""
+        names = [name for name in self.shares if name != ALL]
+        rows = [["plan", *names]]
+        for place, judgement in zip(self._names, self.judgements, strict=True):
+            rows.append([place, *(_CELLS[judgement.kept[name]] for name in names)])
+        return _aligned(rows)
+
+    def _share_table(self) -> list[str]:
+        rows = [["rule", "kept", "of", "share", "95 % interval", "demands"]]
+        for name, share in self.shares.items():
+            shown = ["-", "-"]
+            if (found := share.interval) is not None:
+                assert found.low is not None  # a share of samples has one
+                assert found.high is not None
+                shown = [f"{found.mean:.1%}", f"{found.low:.1%} to {found.high:.1%}"]
+            meaning = "every rule that applies" if name == ALL else RULES[name].meaning
+            rows.append([name, f"{share.num_kept:,}", f"{share.num_judged:,}", *shown, meaning])
+        head = _aligned([row[:-1] for row in rows])
+        return [f"{line}  {row[-1].strip()}" for line, row in zip(head, rows, strict=True)]
+
+
+def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
+    """Judge the plans of what was read; ``unit``: of the boxes that say none.
+
+    Raises ``ValueError`` without shapely, for boxes that are hardly in their unit, and naming the
+    plan of which a key is wrong.
+    """
+    check_installed()
+    rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
+    plans = floor_plans([report.diagrams[k] for k in rows], unit)
+    places, judgements = [report.places[k] for k in rows], []
+    for place, plan in zip(places, plans, strict=True):
+        try:
+            judgements.append(judge(plan, rules))
+        except DiagramError as error:
+            raise ValueError(f"{place}, field '{error.field}': {error.reason}") from error
+    return RuleReport(
+        report.path,
+        rules,
+        tuple(places),
+        tuple(judgements),
+        num_without_boxes=len(report.diagrams) - len(rows),
+        problems=tuple(problem.sentence() for problem in report.problems),
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first column to the left, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if k else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
