@@ -98,7 +98,7 @@ def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
     assert {path.name: path.stat().st_mtime_ns for path in results.iterdir()} == before
     found = json.loads((tmp_path / "out" / "quick" / "speed.json").read_text())["results"]
     parts = ["account", "training", "memory", "curves"]
-    parts += ["sampling", "students", "cost", "networks"]
+    parts += ["sampling", "students", "cost", "networks", "text"]
     assert list(found) == parts
     page = (tmp_path / "out" / "speed.md").read_text()
     for part in found.values():
