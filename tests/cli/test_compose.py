@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
@@ -41,6 +42,7 @@ GOES_WITH = {
     ("sampling", "autoregressive"): ["algo=ar"],
     ("sampling", "few-call"): ["algo=distill"],
     ("data", "text"): ["algo.backbone=dit"],
+    ("data", "tokens"): ["algo.backbone=dit"],
     ("data", "dialogue-tokens"): ["algo.backbone=dit"],
     ("data", "graphs"): ["data.n_max=20"],
     ("data", "molecules"): ["data.n_max=9", "data.atoms=[C,N,O]"],
@@ -64,10 +66,16 @@ GOES_WITH = {
 }
 """Choices that the default algorithm or backbone cannot use, with what they are for."""
 
+OF_IDS = ("tokens", "text8", "lm1b", "owt")
+"""Choices that need a file of ids."""
+
 
 @pytest.mark.parametrize(("group", "name"), CHOICES, ids=lambda value: str(value))
 def test_every_choice_composes_and_builds(group, name, tmp_path):
     overrides = [f"{group}={name}", *GOES_WITH.get((group, name), [])]
+    if name in OF_IDS:
+        np.save(tmp_path / "ids.npy", np.arange(3000) % 30)
+        overrides += [f"data.path={tmp_path}/ids.npy", "data.bos_id=0", "data.eos_id=0"]
     if group == "model":
         fits = OmegaConf.load(config_dir() / "model" / f"{name}.yaml").backbones
         overrides.append(f"algo.backbone={fits[0]}")

@@ -139,8 +139,5 @@ def test_equal_rows_of_a_prior_are_held_once(kind, alike):
     t = torch.linspace(0.1, 1.0, 400, dtype=torch.float64)
     found = process.sample_noise(t, make_generator(0))
     torch.testing.assert_close(probs.sum(dim=1), torch.ones(5, dtype=torch.float64))
-    if kind is Uniform:
-        process.pi = probs.contiguous()
-    else:
-        process.uniform = probs.contiguous()
+    process.rows = probs.contiguous()
     assert torch.equal(found, process.sample_noise(t, make_generator(0)))

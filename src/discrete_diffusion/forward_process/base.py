@@ -346,9 +346,8 @@ class ForwardProcess(nn.Module, ABC):
 
     @staticmethod
     def _uniform(layout: TokenLayout) -> Tensor:
-        """Uniform on the legal ids by position: Float64[L, V]; of equal rows memory for one."""
-        log_probs = layout.uniform_log_probs()
-        return log_probs[: 1 if layout.rows_alike else None].exp().expand(log_probs.shape)
+        """Uniform on the legal ids by position: Float64[L, V], or [1, V] where all are alike."""
+        return layout.uniform_log_probs()[: 1 if layout.rows_alike else None].exp()
 
     @staticmethod
     def _log(probs: Tensor) -> Tensor:

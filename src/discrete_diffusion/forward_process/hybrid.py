@@ -32,7 +32,7 @@ class Hybrid(InterpolatingProcess):
     """
 
     name = "hybrid"
-    uniform: Tensor
+    rows: Tensor
     mask: Tensor
 
     def __init__(
@@ -54,7 +54,12 @@ class Hybrid(InterpolatingProcess):
         mask_id = torch.tensor(layout.mask_id, device=layout.support.device)
         mask = one_hot(mask_id, layout.vocab_size).double()
         self.register_buffer("mask", mask, persistent=False)
-        self.register_buffer("uniform", self._uniform(layout), persistent=False)
+        self.register_buffer("rows", self._uniform(layout), persistent=False)
+
+    @property
+    def uniform(self) -> Tensor:
+        """u, Float64[L, V]."""
+        return self.rows.expand(self.layout.length, -1)
 
     def prior(self) -> Tensor:
         return self.mask.expand(self.layout.length, -1)

@@ -19,11 +19,16 @@ class Uniform(InterpolatingProcess):
     """
 
     name = "uniform"
-    pi: Tensor
+    rows: Tensor
 
     def __init__(self, layout: TokenLayout, schedule: Schedule) -> None:
         super().__init__(layout, schedule)
-        self.register_buffer("pi", self._uniform(layout), persistent=False)
+        self.register_buffer("rows", self._uniform(layout), persistent=False)
+
+    @property
+    def pi(self) -> Tensor:
+        """Float64[L, V]."""
+        return self.rows.expand(self.layout.length, -1)
 
     def prior(self) -> Tensor:
         return self.pi

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import Source
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     INVERSE,
@@ -23,19 +24,6 @@ BESIDE = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, whatever their direction."""
 
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Source:
-    """Place of a rule in a file.
-
-    ``key``: such as ``rooms.Bedroom``. ``text``: as it was written. ``line``: from 1 on; None for
-    a rule of a Python object.
-    """
-
-    key: str = ""
-    text: str = ""
-    line: int | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Point
-    from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
+    from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import Node
 
 
 def area_of(node: Node) -> float:

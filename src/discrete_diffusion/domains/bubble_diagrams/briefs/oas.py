@@ -19,13 +19,13 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     RelationRule,
     Source,
 )
-from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
 from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
     built_in_groups,
     either,
     kind_named,
     kind_of,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import Node
 
 _LABELS = ("oas_program", "plan_id", "title", "description")
 """Keys that request nothing."""

@@ -22,12 +22,6 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     Source,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.measures import area_of, outline_of, point_of
-from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import (
-    BriefError,
-    Node,
-    node_of,
-    read_node,
-)
 from discrete_diffusion.domains.bubble_diagrams.briefs.oas import brief_of_program, is_program
 from discrete_diffusion.domains.bubble_diagrams.briefs.relations import relation_rule
 from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
@@ -38,6 +32,12 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
     kind_named,
     kind_of,
     numbers_of,
+)
+from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import (
+    BriefError,
+    Node,
+    node_of,
+    read_node,
 )
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Kind, Quantity, RelationRule
-from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
 from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
     QUANTITIES,
     codes_of_relation,
     kind_of,
     relation_of,
 )
+from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import Node
 
 _ARTICLES = ("a", "an", "the")
 _LONGEST_RELATION = 7

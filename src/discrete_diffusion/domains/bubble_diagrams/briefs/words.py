@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import BESIDE, Kind, Numbers
-from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import Node
 from discrete_diffusion.domains.bubble_diagrams.files.everyday_names import may_mean, room_type_of
+from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import Node
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.domains.bubble_diagrams.briefs.nodes import BriefError, Node, read_node
+from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import BriefError, Node, read_node
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import ROOM_KINDS, Parameters
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import (
     RULES,

@@ -13,8 +13,6 @@ from typing import Any
 
 import yaml
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Source
-
 MAX_BYTES = 100_000
 """Most bytes of a brief: a longer file is none."""
 
@@ -44,6 +42,19 @@ class BriefError(ValueError):
 
 def _printable(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Place of a rule in a file.
+
+    ``key``: such as ``rooms.Bedroom``. ``text``: as it was written. ``line``: from 1 on; None for
+    a rule of a Python object.
+    """
+
+    key: str = ""
+    text: str = ""
+    line: int | None = None
 
 
 @dataclass(frozen=True)
