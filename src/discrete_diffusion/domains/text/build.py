@@ -10,7 +10,6 @@ import numpy as np
 from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.paths import training_path
 from discrete_diffusion.domains.text.storing import (
     build_stored,
@@ -20,7 +19,11 @@ from discrete_diffusion.domains.text.storing import (
 )
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.tokenizer_option import set_tokenizer
-from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
+from discrete_diffusion.domains.text.vocabulary import (
+    TextVocabulary,
+    text_vocabulary_of,
+    vocabulary_of,
+)
 from discrete_diffusion.layout.token_layout import sequence_layout
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ def build_text(config: DictConfig) -> TextDataset:
     """
     if is_stored(config):
         return build_stored(config)
-    vocabulary, layout = _of_text(config), sequence_layout(config)
+    vocabulary, layout = text_vocabulary_of(config), sequence_layout(config)
     if config.train_path is None:
         source, whole = _whole(config, vocabulary)
         shares = shares_of(len(whole), config.split)
@@ -91,7 +94,7 @@ def build_test_text(config: DictConfig) -> TextDataset:
     """
     if is_stored(config):
         return build_stored_test(config)
-    vocabulary, layout = _of_text(config), sequence_layout(config)
+    vocabulary, layout = text_vocabulary_of(config), sequence_layout(config)
     name, nothing = str(config.path), np.zeros(0, np.int64)
     ids = vocabulary.encode(
         read_text(name),
@@ -105,13 +108,6 @@ def build_test_text(config: DictConfig) -> TextDataset:
         )
     splits = {"train": nothing, "val": nothing, "test": ids}
     return TextDataset(splits, vocabulary, layout=layout, source=name)
-
-
-def _of_text(config: DictConfig) -> TextVocabulary | SubwordVocabulary:
-    """The vocabulary of text that is read here."""
-    vocabulary = vocabulary_of(config)
-    assert not isinstance(vocabulary, IdVocabulary)
-    return vocabulary
 
 
 def _whole(

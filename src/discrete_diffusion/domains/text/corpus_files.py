@@ -20,8 +20,6 @@ _PART = 1 << 22
 _ROWS = 256
 """Rows of a Parquet file that are read at once."""
 
-DOCUMENTS = ("file", "line")
-
 
 @dataclass(frozen=True)
 class Part:

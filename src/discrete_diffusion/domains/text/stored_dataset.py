@@ -72,7 +72,7 @@ class StoredTextDataset(TextDataset):
     def fingerprint(self) -> str:
         """Fingerprint of the digests of the files, of the spans and of what rows and ids mean."""
         packing = self.packing
-        spans = [(files.digest(), *span) for files, *span in map(self.spans.__getitem__, SPLITS)]
+        spans = [(files.digest, *span) for files, *span in map(self.spans.__getitem__, SPLITS)]
         rows = (packing.pack, packing.length, packing.bos_id, packing.eos_id, packing.document_mask)
         meaning = repr((spans, rows, self._meaning(), self.vocabulary.meaning))
         return hashlib.sha256(meaning.encode()).hexdigest()[:16]

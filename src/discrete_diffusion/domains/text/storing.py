@@ -14,17 +14,16 @@ from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.packing import Packing
 from discrete_diffusion.domains.text.paths import training_path
 from discrete_diffusion.domains.text.stored_dataset import Span, StoredTextDataset
-from discrete_diffusion.domains.text.subwords import pack, warn_of_lost
+from discrete_diffusion.domains.text.subwords import warn_of_lost
 from discrete_diffusion.domains.text.token_files import (
     ENDINGS,
-    TOKENIZER,
     TokenFiles,
     TokensInMemory,
     meaning_of,
     read_meta,
     split_files,
 )
-from discrete_diffusion.domains.text.tokenizer_option import set_tokenizer
+from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer, set_tokenizer
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.layout.token_layout import sequence_layout
 
@@ -51,10 +50,9 @@ def complete_stored(config: DictConfig) -> None:
             set_tokenizer(config, None)
         else:
             _refuse_other(config, path)
-            config.tokens, config.characters = meta["tokens"], meta["characters"]
-            if meta["tokens"] == "subwords":
-                config.tokenizer_state = pack((folder / TOKENIZER).read_text("utf-8"))
-            config.tokenizer = meta["tokenizer"]
+            found = named_tokenizer(str(folder), None) | {"tokenizer": meta["tokenizer"]}
+            for key, value in found.items():
+                config[key] = value
         if config.tokens == "ids":
             config.vocab_size = TokenFiles.of(folder).largest() + 2 + (config.get("pack") == "pad")
     vocabulary = vocabulary_of(config)
@@ -169,10 +167,9 @@ def _refuse_other(config: DictConfig, path: str) -> None:
 
 def _check_alike(config: Mapping[str, Any], spans: Mapping[str, Span]) -> None:
     """``ValueError`` for files of ``data tokenize`` with another tokenizer than the config's."""
-    vocabulary = vocabulary_of(config)
+    ours = meaning_of(vocabulary_of(config).meaning)
     for files, _, _ in spans.values():
-        meaning = files.meta.get("meaning")
-        if meaning is not None and meaning != meaning_of(vocabulary.meaning):
+        if files.meta.get("meaning", ours) != ours:
             raise ValueError(
                 f"{files.where} was made with another tokenizer ({files.meta['tokenizer']}) than "
                 f"the model's; tokenize the text with --tokenizer FOLDER of the training data"

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,7 @@ class TokenFiles:
     def _num_bytes(self) -> int:
         return sum(file.num_bytes for file in self.files)
 
+    @cached_property
     def digest(self) -> str:
         """What identifies the ids: the digest of ``data tokenize``, else one of sizes and of
         pieces at equal distances."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.text.corpus_files import Part, encoded, parts_of
-from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, unpack
 from discrete_diffusion.domains.text.token_files import (
     META,
@@ -25,7 +24,7 @@ from discrete_diffusion.domains.text.token_files import (
     meaning_of,
 )
 from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer
-from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary, text_vocabulary_of
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
@@ -64,7 +63,7 @@ class _Work:
     def __init__(self, folder: Path, files: Sequence[Path], options: argparse.Namespace) -> None:
         self.folder, self.files, self.options = folder, files, options
         self.state = self._begun() or self._new()
-        self.vocabulary = _vocabulary(self.state)
+        self.vocabulary = text_vocabulary_of(self.state)
         self.kind = kind_of_ids(self.vocabulary.vocab_size)
         self.unknown: Counter[str] = Counter(self.state["unknown"])
 
@@ -132,14 +131,14 @@ class _Work:
             for text in self._texts():
                 found |= set(text)
             keys["characters"] = TextVocabulary.of_text("".join(sorted(found))).characters
-        vocabulary = _vocabulary(keys)
+        vocabulary = text_vocabulary_of(keys)
         counts = dict.fromkeys(("num_tokens", "num_documents", "num_characters", "num_bytes"), 0)
         first = next((part.texts[0] for _, part in self._all_parts(0, 0) if part.texts), "")
         return {
             "asked": self._asked(),
             "at": [0, 0],
             **keys,
-            "exact": _is_exact(vocabulary, first),
+            "exact": vocabulary.is_exact(first),
             "meaning": meaning_of(vocabulary.meaning),
             "dtype": kind_of_ids(vocabulary.vocab_size).str,
             "bos_id": vocabulary.bos_id,
@@ -210,15 +209,3 @@ class _Shard:
     def add(self, ids: np.ndarray) -> None:
         self.ids.append(ids)
         self.num += len(ids)
-
-
-def _vocabulary(keys: dict[str, Any]) -> TextVocabulary | SubwordVocabulary:
-    vocabulary = vocabulary_of(keys)
-    assert not isinstance(vocabulary, IdVocabulary)
-    return vocabulary
-
-
-def _is_exact(vocabulary: TextVocabulary | SubwordVocabulary, text: str) -> bool:
-    if isinstance(vocabulary, SubwordVocabulary):
-        return vocabulary.is_exact(text)
-    return not vocabulary.as_letters

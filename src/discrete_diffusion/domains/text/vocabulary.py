@@ -82,18 +82,23 @@ class TextVocabulary:
 
     def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Int64[N] of each text; characters of ``unknown`` are left out."""
-        if unknown := self.unknown(texts):
-            without = dict.fromkeys(map(ord, unknown))
-            texts = [text.translate(without) for text in texts]
-        return [self.encode(TextSource("text", text)) for text in texts]
+        if self.characters is None or self.as_letters:
+            return [self.encode(TextSource("text", text)) for text in texts]
+        found = (self._id_of_code_point[_code_points(text)] for text in texts)
+        return [ids[ids >= 0] for ids in found]
+
+    def is_exact(self, text: str) -> bool:
+        """True if the ids of ``text``, of known characters, give ``text`` back."""
+        return not self.as_letters
 
     def unknown(self, texts: Iterable[str]) -> dict[str, int]:
         """Characters that are not in the vocabulary, by how often they occur."""
         if self.characters is None or self.as_letters:
             return {}
         counts: dict[str, int] = {}
+        known = set(self.characters)
         for text in texts:
-            for lost in set(text) - set(self.characters):
+            for lost in set(text) - known:
                 counts[lost] = counts.get(lost, 0) + text.count(lost)
         return counts
 
@@ -164,6 +169,13 @@ class TextVocabulary:
 
 
 Vocabulary: TypeAlias = TextVocabulary | SubwordVocabulary | IdVocabulary
+
+
+def text_vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary | SubwordVocabulary:
+    """``vocabulary_of`` a config whose tokens are those of text, not ids alone."""
+    vocabulary = vocabulary_of(data_config)
+    assert not isinstance(vocabulary, IdVocabulary)
+    return vocabulary
 
 
 def in_letters(text: str) -> str:

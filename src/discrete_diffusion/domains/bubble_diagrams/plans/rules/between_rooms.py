@@ -5,17 +5,15 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
-    FRONT_DOOR,
-    Door,
-    FloorPlan,
-)
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Door, FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
     TOLERANCE,
     Finding,
     Findings,
     Parameters,
+    name_of_door,
     names_of,
+    rooms_of_door,
 )
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
@@ -64,10 +62,9 @@ def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
             change = f"move them together, or enlarge one, to {parameters['wall']:.2f} m or less"
             found.append(Finding((i, j), what, change))
     for door in plan.doors:
-        rooms = tuple(room for room in door.rooms if room != FRONT_DOOR)
+        rooms = rooms_of_door(door)
         if not all(_on_wall(door, plan.rooms[room], parameters) for room in rooms):
-            which = "the front door into" if door.is_front else "the door between"
-            what = f"{which} {names_of(plan, rooms)} is off their walls"
+            what = f"{name_of_door(plan, door)} is off their walls"
             found.append(Finding(rooms, what, "move it into a wall, or the rooms to it"))
     return tuple(found)
 

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection
 
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
     TOLERANCE,
     Finding,
@@ -14,8 +14,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
     Parameters,
     kinds_of,
     name_of,
+    name_of_door,
     names_of,
     rooms_of,
+    rooms_of_door,
 )
 
 OUTSIDE = "outside"
@@ -70,10 +72,9 @@ def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
         needed = min(least.get(side, 0.0) for side in sides)
         width = math.dist(door.start, door.end)
         if width < needed - TOLERANCE:
-            rooms = tuple(room for room in door.rooms if room != FRONT_DOOR)
-            which = "the front door into" if door.is_front else "the door between"
-            what = f"{which} {names_of(plan, rooms)} is {width:.2f} m wide, at least {needed:.2f} m"
-            found.append(Finding(rooms, what, f"make it {needed - width:.2f} m wider"))
+            what = f"{name_of_door(plan, door)} is {width:.2f} m wide, at least {needed:.2f} m"
+            change = f"make it {needed - width:.2f} m wider"
+            found.append(Finding(rooms_of_door(door), what, change))
     return tuple(found)
 
 

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import room_names
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
+    FRONT_DOOR,
+    Door,
+    FloorPlan,
+)
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 if TYPE_CHECKING:
@@ -82,6 +86,17 @@ def name_of(plan: FloorPlan, room: int) -> str:
 def names_of(plan: FloorPlan, rooms: Iterable[int]) -> str:
     """``living room and kitchen``"""
     return " and ".join(name_of(plan, room) for room in rooms)
+
+
+def rooms_of_door(door: Door) -> tuple[int, ...]:
+    """Numbers of the rooms on its sides; one of a front door."""
+    return tuple(room for room in door.rooms if room != FRONT_DOOR)
+
+
+def name_of_door(plan: FloorPlan, door: Door) -> str:
+    """``the door between kitchen and bathroom``, ``the front door into entrance``"""
+    which = "the front door into" if door.is_front else "the door between"
+    return f"{which} {names_of(plan, rooms_of_door(door))}"
 
 
 def sides_of(floor: BaseGeometry) -> tuple[float, float]:
