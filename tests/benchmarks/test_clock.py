@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+import clock
 from clock import (
     MemoryPeak,
     Spent,
@@ -61,19 +62,24 @@ def test_exponents_are_those_of_power_laws():
     assert bent["standard_error"] > 0.01
 
 
-def test_short_work_is_repeated_and_divided_again():
+def test_short_work_is_repeated_and_divided_again(monkeypatch):
+    now = 0.0
     calls = {1.0: 0, 2.0: 0}
 
-    def work(size: float):
+    def work(seconds: float):
         def one() -> None:
-            calls[size] += 1
+            nonlocal now
+            now += seconds / 1000
+            calls[seconds] += 1
 
         return one
 
-    found = seconds_each({size: work(size) for size in calls}, CPU, repeats=2, least=0.001)
-    assert list(found) == [1.0, 2.0]
-    assert min(calls.values()) > 10
-    assert all(0 < spent["seconds"] < 0.001 for spent in found.values())
+    for clock_of in ("process_time", "perf_counter"):
+        monkeypatch.setattr(clock.time, clock_of, lambda: now)
+    found = seconds_each({size: work(size) for size in calls}, CPU, repeats=2, least=0.1)
+    assert calls == {1.0: 2 + 2 * 100, 2.0: 2 + 2 * 50}
+    for milliseconds, spent in found.items():
+        assert spent["seconds"] == spent["cpu_seconds"] == pytest.approx(milliseconds / 1000)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from Linux's /proc")
