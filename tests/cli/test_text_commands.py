@@ -111,7 +111,8 @@ def test_a_prompt_is_taken_as_it_is_typed(text_run, prompt):
     [
         (["prompt=a", "given=b.txt"], ["prompt=a", "given="]),
         (["prompt=a", "completions=2"], ["completions=2", "num_samples=2"]),
-        (["num_tokens=17"], ["num_tokens=17", "data.length=16"]),
+        (["num_tokens=17", "context=16"], ["context=16", "1 to 15", "data.length=16"]),
+        (["num_tokens=16", "context=4"], ["context=4", "num_tokens above 16"]),
         (["prompt=seventeen letters"], ["prompt", "17 tokens", "16"]),
         (["given=nowhere.txt"], ["nowhere.txt"]),
     ],
@@ -127,6 +128,22 @@ def test_prompts_that_do_not_fit_are_refused(text_run, words, named, capsys):
 def test_samples_of_fewer_tokens(text_run):
     for text in load(f"{text_run}/run").sample(num=3, num_tokens=5):
         assert "\ufffd" in text or len(text.encode()) == 5
+
+
+def test_samples_of_more_tokens_than_a_window(text_run):
+    words = ["sample", f"checkpoint={text_run}/run", "num_tokens=41", "completions=2"]
+    Path("texts.txt").write_text("3 little pigs, 4 wolves\n")
+    main([*words, "given=texts.txt", "context=12", "out=long"])
+    metrics = read(Path("long/metrics.json"))
+    assert (metrics["num_tokens"], metrics["context"]) == (41, 12)
+    assert metrics["exact"] is False  # the first window does not see the given text behind it
+    assert "windows before" in metrics["approximate_because"]
+    model = load(f"{text_run}/run")
+    again = model.sample(num_tokens=41, context=12, completions=2, given=["3 lit"])
+    for text in (*texts_of(Path("long/samples.txt")), *again):
+        assert text.startswith("3 lit")
+        assert "\ufffd" in text or len(text.encode()) == 41
+    assert len(model.sample(num=2, num_tokens=33)) == 2
 
 
 def test_evaluate_measures_the_model_of_text(text_run):

@@ -48,6 +48,12 @@ _SAMPLE = (
         "tokens of every sample, with those that are given; null is data.length of training",
         least=1,
     ),
+    Option(
+        "context",
+        "of num_tokens above data.length: tokens before a window that it goes on from; null is "
+        "half of data.length",
+        least=1,
+    ),
     Option("judge", f"{_JUDGE}goes into metrics.json; see docs/text.md", written=True),
 )
 _EVALUATE_JUDGE = Option("judge", f"{_JUDGE}is measured; null leaves it out; see docs/text.md")

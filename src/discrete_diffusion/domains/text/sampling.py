@@ -17,8 +17,9 @@ from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.quality import quality_line, text_quality
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
 from discrete_diffusion.domains.text.vocabulary import Vocabulary, vocabulary_of
+from discrete_diffusion.domains.text.windows import SampleLength
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh
+from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh, sample_tokens
 from discrete_diffusion.runtime.given_objects import GivenObjects
 from discrete_diffusion.sampling.exactness import exactness
 
@@ -69,7 +70,7 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """``num_samples`` texts, of ids lists of them, of ``num_tokens`` tokens if that is given;
     written as ``samples.txt``."""
     vocabulary, judge = _vocabulary(trained), _judge(request, trained)
-    size = _num_tokens(request, trained)
+    size = _length(request, trained)
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
         return numbered_texts(vocabulary.lines(output.x0), rows.tolist())
@@ -77,13 +78,17 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     with trained.sharing() as shard:
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
         model = trained.on(shard, numbered)
-        drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=size)
+        entropy = (request.seed,)
+        if request.num_tokens is None:
+            drawn = sample_fresh(trained, model, num, entropy=entropy)
+        else:
+            drawn = sample_tokens(size.model(model), size.real(num), entropy=entropy)
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
         write_texts(path, texts)
-        facts = {**drawn.facts, **_quality(vocabulary, drawn.tokens, judge)}
+        facts = {**drawn.facts, **size.facts, **_quality(vocabulary, drawn.tokens, judge)}
         what = f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s"
         return SavedSamples(facts, f"{what}; {quality_line(facts)}; {path}" if texts else what)
 
@@ -94,25 +99,23 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """``completions`` of every line of ``given``, or ``num_samples`` of ``prompt``; written
     likewise, each with the number of its line."""
     vocabulary, judge = _vocabulary(trained), _judge(request, trained)
-    length = int(trained.data_config["length"])
-    num_tokens = _num_tokens(request, trained) or length
+    size = _length(request, trained)
     given, each = request.given, request.completions or COMPLETIONS
     if given is None:
         given, each = GivenObjects("prompt", (request.prompt,)), request.num_samples or COMPLETIONS
-    prompts = read_prompts(given, vocabulary, num_tokens)
-    partial = torch.full((len(prompts) * each, length), UNKNOWN)
-    partial[:, :num_tokens] = torch.stack([*prompts.values()]).repeat_interleave(each, dim=0)
-    sizes = torch.full((len(partial),), num_tokens)
-    real = trained.domain.real_positions(trained.data_config, sizes)
+    prompts = read_prompts(given, vocabulary, size.num)
+    real = size.real(len(prompts) * each)
+    partial = torch.full(real.shape, UNKNOWN)
+    partial[:, : size.num] = torch.stack([*prompts.values()]).repeat_interleave(each, dim=0)
     lines = [line for line in prompts for _ in range(each)]
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
         return numbered_texts(vocabulary.lines(output.x0), rows.tolist(), lines)
 
     with trained.sharing() as shard:
-        model = trained.on(shard, numbered)
+        model = size.model(trained.on(shard, numbered))
         drawn = complete_tokens(model, partial, real, entropy=(request.seed,))
-    reasons = trained.approximations(real=real, known=real & (partial != UNKNOWN))
+    reasons = _approximations(trained, size, partial)
     if reasons:
         logger.info("the completions are approximate: %s", "; ".join(reasons))
     texts = vocabulary.lines(drawn.tokens)
@@ -121,13 +124,27 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
         path = request.out / SAMPLE_TEXTS
         write_texts(path, texts, [lines[row] for row in drawn.rows.tolist()])
         facts = {"given": str(given), "num_inputs": len(prompts), "completions": each}
-        facts |= {**exactness(reasons), **drawn.facts}
+        facts |= {**exactness(reasons), **drawn.facts, **size.facts}
         facts |= _quality(vocabulary, drawn.tokens, judge)
         what = f"{counted(len(texts), 'completion')} of {counted(len(prompts), 'text')}"
         what = f"{what} in {drawn.seconds:.1f} s"
         return SavedSamples(facts, f"{what}; {quality_line(facts)}; {path}" if texts else what)
 
     return Samples(vocabulary.samples(drawn.tokens), write)
+
+
+def _approximations(trained: TrainedModel, size: SampleLength, partial: Tensor) -> list[str]:
+    """Why completions do not follow the model's own distribution, of any window."""
+    reasons = []
+    for k, window in enumerate(size.windows(size.padded(partial))):
+        known = window != UNKNOWN
+        if k:  # what the window goes on from
+            known[:, : size.context] = True
+        real = known | True if size.context else size.real(len(partial))
+        reasons += trained.approximations(real=real, known=real & known)
+    if bool((partial[:, size.length :] != UNKNOWN).any()):
+        reasons.append("the windows before a given token do not see it")
+    return [*dict.fromkeys(reasons)]
 
 
 def _judge(request: SampleRequest, trained: TrainedModel) -> Judge | None:
@@ -140,20 +157,30 @@ def _quality(vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None) -> dic
     return {**named, **text_quality(vocabulary, tokens, judge)}
 
 
-def _num_tokens(request: SampleRequest, trained: TrainedModel) -> int | None:
-    """``num_tokens``; ``ValueError`` for more than a window has."""
-    length, asked = int(trained.data_config["length"]), request.num_tokens
-    if asked is not None and asked < length and vocabulary_of(trained.data_config).pad_id is None:
+def _length(request: SampleRequest, trained: TrainedModel) -> SampleLength:
+    """Of ``num_tokens`` and ``context``; ``ValueError`` for what the model cannot do."""
+    data = trained.data_config
+    length, num, context = int(data["length"]), request.num_tokens, request.context
+    num = length if num is None else int(num)
+    if num <= length and context is not None:
         raise ValueError(
-            f"num_tokens={asked}: {trained.path} has no PAD behind shorter samples; leave it out, "
-            f"which samples {length} tokens"
+            f"context={context}: samples of {num} tokens are no longer than a window of "
+            f"{trained.path}; leave it out, or set num_tokens above {length}"
         )
-    if asked is not None and asked > length:
+    if num == length or (num < length and vocabulary_of(data).pad_id is not None):
+        return SampleLength(num, length)
+    if num > length and data.get("pack") == "wrap_bos_eos":
         raise ValueError(
-            f"num_tokens={asked}: {trained.path} was trained on windows of data.length={length}; "
-            "ask for fewer"
+            f"num_tokens={num}: {trained.path} was trained with data.pack=wrap_bos_eos, whose rows "
+            f"of data.length={length} begin with BOS and so do not go on from one another; ask for "
+            "fewer"
         )
-    return None if asked is None else int(asked)
+    context = length // 2 if context is None else int(context)
+    if not 1 <= context < length:
+        raise ValueError(
+            f"context={context}: expected 1 to {length - 1} tokens, fewer than data.length={length}"
+        )
+    return SampleLength(num, length, context)
 
 
 def _vocabulary(trained: TrainedModel) -> Vocabulary:
