@@ -148,6 +148,7 @@ STANDARDS: dict[str, Standard] = {
             "sampling=first-hitting",
             *(f"sampling=first-hitting sampling.tokens_per_call={k}" for k in (4, 8)),
             *(f"sampling={name}" for name in ("confidence", "entropy", "entropy-bounded")),
+            "sampling=entropy num_samples=10000",
             "sampling=renoise steps=100",
         ),
         curve_options=("num_samples=1000",),
@@ -432,7 +433,7 @@ def narrowed_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple
 def sampler_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Names and words of the evaluations by each of the ``samplers``."""
     for sampler in standard.samplers:
-        chosen = [*standard.curve_options, *sampler.split(), _SAMPLES_ALONE]
+        chosen = [*_replaced(standard.curve_options, sampler.split()), _SAMPLES_ALONE]
         yield re.sub(r"\W+", "_", sampler), _replaced(options, chosen)
 
 
