@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.text_files import TextSource, read_text
 
 logger = logging.getLogger(__name__)
@@ -159,8 +160,8 @@ def warn_of_lost(unknown: Mapping[str, int], name: str) -> None:
         kinds = sorted(unknown, key=lambda c: (-unknown[c], c))
         named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
         logger.warning(
-            "%s: %s characters have no token and are lost: %s",
-            *(name, f"{sum(unknown.values()):,}", named),
+            "%s: %s that no token stands for, left out: %s",
+            *(name, counted(sum(unknown.values()), "character"), named),
         )
 
 

@@ -95,7 +95,7 @@ class _Work:
         """What was written, and what was lost."""
         state, unknown = self.state, sum(self.unknown.values())
         per_token = state["num_bytes"] / state["num_tokens"]
-        lost = f"; {unknown:,} characters have no token and are lost" if unknown else ""
+        lost = f"; left out {counted(unknown, 'character')} without token" if unknown else ""
         inexact = "" if state["exact"] else "; decoding does not give the text back exactly"
         return (
             f"{self.folder}: {state['num_tokens']:,} tokens of {state['num_bytes']:,} bytes "

@@ -16,7 +16,7 @@ from torch import Tensor
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.ids import IdVocabulary
-from discrete_diffusion.domains.text.subwords import SubwordVocabulary
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary, warn_of_lost
 
 TOKENS = ("characters", "bytes", "subwords", "ids")
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
@@ -112,15 +112,18 @@ class TextVocabulary:
         return len(ids), int(counts @ np.array(widths))
 
     def read(self, path: str | Path) -> np.ndarray:
-        """Int64[N], the ids of a text file; errors of ``read_text`` and ``encode``."""
-        return self.encode(read_text(path))
+        """Int64[N], the ids of a text file; errors of ``read_text``. Characters that are not in the
+        vocabulary are left out, and a warning counts and names them."""
+        source = read_text(path)
+        warn_of_lost(self.unknown([source.text]), source.name)
+        return self.encode_each([source.text])[0]
 
     def encode(
         self,
         source: TextSource,
         *,
-        known: str = "data.characters, which are those of the training text unless they are set",
-        remedy: str = "remove it there, set data.characters with it, or take data.tokens=bytes",
+        known: str = "data.characters, those of the training text unless they are set",
+        remedy: str = "write it otherwise",
     ) -> np.ndarray:
         """Int64[N], the ids of a text. ``ValueError`` if a character is not in ``characters``:
         names the place of the first one, how many there are and what to do. ``known``: what
