@@ -69,17 +69,17 @@ def law_of_any_order(model: MDLM, rows: Tensor, free: Tensor) -> Tensor:
     one in uniformly random order, summed over all orders."""
     positions = free.nonzero().flatten().tolist()
     prob = {(): torch.ones(len(rows), dtype=torch.float64)}
-    index = torch.arange(len(rows))
     for size in range(len(positions)):
         later: dict[tuple[int, ...], Tensor] = {}
         for seen, mass in ((s, p) for s, p in prob.items() if len(s) == size):
             x = rows.clone()
             hidden = [k for k in positions if k not in seen]
             x[:, hidden] = model.layout.mask_id
-            half = torch.full((len(rows),), 0.5, dtype=torch.float64)
-            log_d0 = model.denoise(x, half, rows != model.layout.pad_id)
+            x, which = x.unique(dim=0, return_inverse=True)
+            half = torch.full((len(x),), 0.5, dtype=torch.float64)
+            log_d0 = model.denoise(x, half, x != model.layout.pad_id)
             for k in hidden:
-                here = log_d0[index, k, rows[:, k]].exp()
+                here = log_d0[which, k, rows[:, k]].exp()
                 key = tuple(sorted((*seen, k)))
                 later[key] = later.get(key, 0) + mass * here / len(hidden)
         prob = later
