@@ -16,6 +16,7 @@ from discrete_diffusion.layout import VocabConfig
 from graph_worlds import (
     Scattered,
     check_law,
+    distinct,
     drawn,
     every_graph,
     law_of_any_order,
@@ -34,7 +35,7 @@ class OnEach(ConnectedValence):
     """As its parent, which looks at equal molecules once: samples of few atoms are much alike."""
 
     def is_possible(self, x: Tensor) -> Tensor:
-        x, which = x.unique(dim=0, return_inverse=True)
+        x, which = distinct(x)
         return super().is_possible(x)[which]
 
 
@@ -45,10 +46,12 @@ def is_whole(molecule: Molecule) -> bool:
     for i, j, kind in molecule.bonds:
         left[i] -= kind + 1
         left[j] -= kind + 1
+    if min(left) < 0:
+        return False
     while reached != before:
         before = set(reached)
         reached |= {v for i, j, _ in molecule.bonds if {i, j} & before for v in (i, j)}
-    return min(left) >= 0 and len(reached) == len(molecule.atoms)
+    return len(reached) == len(molecule.atoms)
 
 
 def whole(rows: Tensor, vocab: VocabConfig) -> Tensor:
