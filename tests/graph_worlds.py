@@ -64,22 +64,32 @@ def tabulated(rows: Tensor, vocab: VocabConfig, seed: int = 0) -> tuple[MDLM, Te
     )
 
 
+def distinct(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of Int[R, L] that differ, and which of them each is, Int[R]: rows as numbers, which
+    are sorted sooner."""
+    base = int(x.max()) + 1 if len(x) else 1
+    assert base ** x.shape[1] < 2**63
+    number, which = (x @ base ** torch.arange(x.shape[1])).unique(return_inverse=True)
+    one = torch.empty_like(number).scatter_(0, which, torch.arange(len(x)))
+    return x[one], which
+
+
 def law_of_any_order(model: MDLM, rows: Tensor, free: Tensor) -> Tensor:
     """Float64[K]: probability of the ``rows`` Int[K, L], their ``free`` positions revealed one by
     one in uniformly random order, summed over all orders."""
     positions = free.nonzero().flatten().tolist()
     prob = {(): torch.ones(len(rows), dtype=torch.float64)}
-    index = torch.arange(len(rows))
     for size in range(len(positions)):
         later: dict[tuple[int, ...], Tensor] = {}
         for seen, mass in ((s, p) for s, p in prob.items() if len(s) == size):
             x = rows.clone()
             hidden = [k for k in positions if k not in seen]
             x[:, hidden] = model.layout.mask_id
-            half = torch.full((len(rows),), 0.5, dtype=torch.float64)
-            log_d0 = model.denoise(x, half, rows != model.layout.pad_id)
+            x, which = distinct(x)
+            half = torch.full((len(x),), 0.5, dtype=torch.float64)
+            log_d0 = model.denoise(x, half, x != model.layout.pad_id)
             for k in hidden:
-                here = log_d0[index, k, rows[:, k]].exp()
+                here = log_d0[which, k, rows[:, k]].exp()
                 key = tuple(sorted((*seen, k)))
                 later[key] = later.get(key, 0) + mass * here / len(hidden)
         prob = later

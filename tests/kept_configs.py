@@ -12,17 +12,19 @@ import os
 import pickle
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import hydra
-from hydra._internal import config_loader_impl, defaults_list
+from hydra._internal import config_loader_impl, defaults_list, utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository
 from hydra._internal.defaults_list import DefaultsList
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig
+from omegaconf import DictConfig, flag_override
+from omegaconf.errors import OmegaConfBaseException
 
 from discrete_diffusion.cli.parts import PART_GROUPS
 from discrete_diffusion.config import plugins
@@ -106,8 +108,23 @@ def _merge(self: ConfigLoaderImpl, defaults: Any, repo: Any) -> DictConfig:
         return _merge_anew(self, defaults, repo)
     key = repr([defaults, _stored()])
     if key not in _KEPT:
-        _KEPT[key] = pickle.dumps(_merge_anew(self, defaults, repo))
+        _KEPT[key] = pickle.dumps(_merge_after_hydra(self, defaults, repo))
     return pickle.loads(_KEPT[key])
+
+
+def _merge_after_hydra(self: ConfigLoaderImpl, defaults: Any, repo: Any) -> DictConfig:
+    """The files merged into those of Hydra itself, which come first and are most of them."""
+    first = [*takewhile(lambda file: file.config_path.startswith("hydra/"), defaults)]
+    config = _merge(self, first, repo) if 0 < len(first) < len(defaults) else None
+    if config is None:
+        return _merge_anew(self, defaults, repo)
+    with flag_override(config, "no_deepcopy_set_nodes", True):
+        for file in defaults[len(first) :]:
+            try:
+                config.merge_with(self._load_single_config(default=file, repo=repo).config)
+            except OmegaConfBaseException:
+                return _merge_anew(self, defaults, repo)  # which says why it cannot be
+    return config
 
 
 def _repository(self: CachingConfigRepository, delegate: ConfigRepository) -> None:
@@ -140,6 +157,11 @@ def _choices(overrides: Any, defaults: Any, self_added: bool) -> DictConfig:
     return DictConfig({})
 
 
+def _is_debugged() -> bool:
+    """Hydra's own look, at the source of every frame of the stack, takes as long as a small job."""
+    return sys.gettrace() is not None
+
+
 def keep_configs() -> None:
     """Let Hydra, and our look for plug-ins, work as above in this process."""
     ConfigRepository.load_config = _load
@@ -149,4 +171,5 @@ def keep_configs() -> None:
     OverridesParser.parse_rule = _parse
     defaults_list._create_interpolation_map = _choices
     hydra.compose = _compose
+    utils.is_under_debugger = _is_debugged
     plugins.entry_points = _entry_points

@@ -64,6 +64,7 @@ def test_the_command_takes_it_by_itself(tmp_path, monkeypatch):
 
 def test_training_goes_on_from_it(tmp_path):
     words = ["model=bd_pair_small", "algo.backbone=bd-denoiser-pair", "debug=default"]
+    words += ["sampling=ancestral", "sampling.steps=2"]
     run = tmp_path / "run"
     main(
         [

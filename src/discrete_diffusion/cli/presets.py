@@ -33,7 +33,7 @@ def model_presets(
                 words = [word for word in overrides if is_search_path(word)]
                 with own_hydra(user_config_dir, words) as places:
                     keys = compose("train", [*places, f"model={name}"]).model
-            container: Any = OmegaConf.to_container(OmegaConf.create(keys), resolve=False)
+            container: Any = OmegaConf.to_container(keys, resolve=False)
             found[name] = ModelPreset.of(name, container)
     return found
 
