@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+    DEFAULT,
     FORMATS,
     write_plan,
 )
@@ -43,11 +45,12 @@ NUM_DRAWN = 12
 @dataclass(frozen=True)
 class PlanFiles:
     """Files that are written into ``folder``: the picture's name, and formats with a folder
-    each."""
+    each, drawn in a ``style``."""
 
     folder: Path
     picture: str = "plans.svg"
     formats: tuple[str, ...] = ()
+    style: DrawingStyle = DEFAULT
 
     @property
     def names(self) -> list[str]:
@@ -121,7 +124,7 @@ class PlanFiles:
             for number, of_job in plans:
                 for variant, plan in enumerate(of_job, start=1):
                     stem = f"{number}" if variant == 1 else f"{number}-{variant}"
-                    write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name)
+                    write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name, self.style)
 
 
 def _lines(number: int, job: Job, found: Realised) -> str:

@@ -11,6 +11,7 @@ from drawn_plans import GAP, assert_same, by_hand, embedded, measured
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import write_plan
@@ -155,7 +156,7 @@ def test_a_header_that_says_another_unit_than_is_drawn_is_noticed(tmp_path, head
 
 @pytest.mark.parametrize("plan", [by_hand(), *embedded(3)])
 def test_a_drawing_opens_on_the_plan(plan):
-    document = ezdxf.read(io.StringIO(dxf_of(plan)))
+    document = ezdxf.read(io.StringIO(dxf_of(plan, DrawingStyle())))
     x0, y0, x1, y1 = flipped(plan.outline).bounds
     assert document.header["$EXTMIN"][:2] == pytest.approx((x0, y0))
     assert document.header["$EXTMAX"][:2] == pytest.approx((x1, y1))

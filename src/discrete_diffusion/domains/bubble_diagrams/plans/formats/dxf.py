@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     drawn_floor,
     flipped,
@@ -49,7 +50,7 @@ _CHUNK = 250
 """Characters of a string that every reader of DXF takes."""
 
 
-def dxf_of(plan: FloorPlan) -> str:
+def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     """Layers ROOMS (the floors, closed polylines), WALLS (open at doors), DOORS, LABELS (room types
     and square metres) and BOUNDARY, or OUTLINE where the plan has no boundary.
 

@@ -14,7 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.pen import (
     text_width,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pen import SMALL, PlanPen
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import extent
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import extent
 from discrete_diffusion.viz.chart_style import MUTED_TEXT
 
 if TYPE_CHECKING:

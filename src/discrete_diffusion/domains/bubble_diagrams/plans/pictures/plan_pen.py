@@ -28,7 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.pictures.labels import (
     Label,
     label_of,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import (
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import (
     PlanShapes,
     extent,
     hatching,
@@ -93,6 +93,7 @@ class PlanPen:
             shapes.railings, "railing", facecolor="white", edgecolor=WALL, linewidth=0.5, zorder=3
         )
         self._fill(shapes.walls, "wall", facecolor=WALL, zorder=4)
+        self._windows()
         self._doors()
         self._labels()
 
@@ -120,6 +121,14 @@ class PlanPen:
         if pages:
             drawn = LineCollection(pages, linewidths=width, **(look | style))
             self.axes.add_collection(drawn, autolim=False)
+
+    def _windows(self) -> None:
+        """A break in the wall, with a line along either face and the glass in the middle."""
+        pairs = zip(self.shapes.glazed, self.shapes.windows, strict=True)
+        for k, (opening, window) in enumerate(pairs):
+            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
+            self._fill(opening, f"window-{k}", **look)
+            self._lines([(window.start, window.end)], 0.5)
 
     def _doors(self) -> None:
         for swing in self.shapes.swings:

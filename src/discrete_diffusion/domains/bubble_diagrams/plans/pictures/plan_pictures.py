@@ -42,7 +42,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pen import (
     WALL,
     PlanPen,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import OUTER_WALL, extent
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import OUTER_WALL, extent
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
