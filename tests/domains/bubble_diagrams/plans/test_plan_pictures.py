@@ -21,10 +21,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DO
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
-from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors  # noqa: E402
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.dimension_lines import (  # noqa: E402
     wall_chain,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors  # noqa: E402
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (  # noqa: E402
     plot_plan,
     plot_plans,

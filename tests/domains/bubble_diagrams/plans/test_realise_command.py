@@ -108,6 +108,9 @@ def test_areas_of_a_file_and_a_ratio(folder):
     ("words", "named"),
     [
         (["out=built", "formats=dfx"], "dxf"),
+        (["out=built", "language=fr"], "language=fr"),
+        (["out=built", "layers=iso"], "layers=iso"),
+        (["out=built", "storey=2"], "storey=2"),
         (["out=built", "ratio=-1"], "ratio=-1"),
         (["out=built", "ratio=1e300"], "ratio=1e+300: expected width / height, between 0.1 and 10"),
         (["out=built", "total_area=1e12"], "1e+12 m2 in all: expected at most 100,000"),
@@ -313,3 +316,15 @@ def test_ctrl_c_while_samples_are_drawn_begins_no_plan(untrained, folder, monkey
     found = json.loads(Path("drawn/metrics.json").read_text())
     assert found["num_samples"] == found["plans"]["num_not_tried"] == 2
     assert not list(Path("drawn").glob("plans*"))
+
+
+def test_drawings_have_the_language_and_layers_that_are_given(folder):
+    ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
+    write_diagrams("samples.jsonl", [SMALL])
+    words = ["formats=[dxf]", "language=de", "layers=aia"]
+    main(["plans", "realise", "samples.jsonl", "out=built", *words])
+    texts = [each.plain_text() for each in ezdxf.readfile("built/dxf/1.dxf").query("MTEXT")]
+    assert {text.split("\n")[0] for text in texts} == {"Wohnzimmer", "Küche", "Bad"}
+    assert {each.dxf.layer for each in ezdxf.readfile("built/dxf/1.dxf").query("MTEXT")} == {
+        "A-AREA-IDEN"
+    }
