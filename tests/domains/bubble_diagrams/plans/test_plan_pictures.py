@@ -188,6 +188,17 @@ def test_titles_and_columns():
     assert figure.get_size_inches()[0] > 3 * figure.get_size_inches()[1]
 
 
+def test_a_card_may_be_empty_and_a_long_title_fits_its_card():
+    title = "of 1 plan: " + "0 rules broken, " * 8
+    figure = plot_plans(
+        [HOME, None, PLOT, DRAWN[0]], columns=2, beside=False, titles=[title] * 4, cell=3.4
+    )
+    boxes = [box for text, box in text_boxes(figure) if text == title]
+    assert len(boxes) == 3
+    assert all(box.bounds[2] - box.bounds[0] < 3.4 for box in boxes)
+    assert {name.split("-")[1] for name in names(figure)} == {"0", "2", "3"}
+
+
 def test_all_plans_of_a_sheet_have_the_scale_that_it_says():
     figure = plot_plans(DRAWN, beside=False)
     (scale,) = [int(word[4:]) for word in words(figure) if word.startswith("1 : ")]
