@@ -353,3 +353,10 @@ def test_variants_are_ranked_and_drawn_side_by_side_with_their_scores(folder):
     for line in found:
         assert f"{line['diagram']}, 1 of " in drawn
     assert drawn.count(" rules broken, ") + drawn.count(" rule broken, ") == len(found)
+
+
+def test_sheets_are_written_beside_other_formats(folder):
+    write_diagrams("samples.jsonl", [SMALL])
+    main(["plans", "realise", "samples.jsonl", "out=built", "formats=[pdf,svg]", "language=de"])
+    assert Path("built/pdf/1.pdf").read_bytes().startswith(b"%PDF")
+    assert "Maßstab 1 : " in Path("built/svg/1.svg").read_text()

@@ -22,7 +22,18 @@ from discrete_diffusion.runtime.atomic_files import check_parent, is_same_file
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 
-SUFFIXES = (".jsonl", ".json", ".graphml", ".dxf", ".ifc", ".geojson", ".wkt", ".svg", ".png")
+SUFFIXES = (
+    ".jsonl",
+    ".json",
+    ".graphml",
+    ".dxf",
+    ".ifc",
+    ".pdf",
+    ".geojson",
+    ".wkt",
+    ".svg",
+    ".png",
+)
 PICTURES = (".svg", ".png")
 MAX_DRAWN = 100
 """More diagrams than this in one picture cannot be read."""
@@ -64,7 +75,8 @@ def check_target(options: argparse.Namespace) -> None:
 def _plan_format(options: argparse.Namespace) -> str | None:
     """The name in ``FORMATS`` of what is written; None if diagrams are, without dimensions."""
     ending = Path(options.target).suffix.lower().removeprefix(".")
-    return options.format or (ending if ending in FORMATS else None)
+    is_plan = ending in FORMATS and f".{ending}" not in PICTURES
+    return options.format or (ending if is_plan else None)
 
 
 def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram]) -> str:

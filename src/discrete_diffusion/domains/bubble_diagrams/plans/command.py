@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-FORMAT_NAMES = ("dxf", "ifc", "geojson", "wkt", "houseganpp", "rlvr")
+FORMAT_NAMES = ("dxf", "ifc", "pdf", "svg", "geojson", "wkt", "houseganpp", "rlvr")
 """Names of ``plan_formats.FORMATS``, whose modules need shapely."""
 
 

@@ -18,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style impo
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
     DEFAULT,
     FORMATS,
+    sheets,
     write_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import SCORES, Scores, ranked
@@ -38,9 +39,6 @@ logger = logging.getLogger(__name__)
 
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
 """The plans, a line each, and what was met, in numbers."""
-
-NUM_DRAWN = 12
-"""Plans of the picture: the first ones."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,8 @@ class PlanFiles:
         plans = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
         (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
         if plans:
-            self._draw(plans, [scored for scored in scores if scored])
+            drawn = [scored for scored in scores if scored]
+            sheets().plot_found(plans, drawn, self.folder / self.picture)
         for name in self.formats:
             self._write_each(name, plans)
         return numbers
@@ -114,32 +113,6 @@ class PlanFiles:
         """Sentence that says where the plans are that were found before ``write`` was stopped."""
         partial = growing_name(self.folder / PLANS)
         return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
-
-    def _draw(
-        self, plans: list[tuple[int, tuple[FloorPlan, ...]]], scores: list[tuple[Scores, ...]]
-    ) -> None:
-        """The first plan of each diagram beside it; of variants a row each, with their scores."""
-        from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (
-            plot_plans,
-        )
-
-        path, most = self.folder / self.picture, max(len(of_job) for _, of_job in plans)
-        if most == 1:
-            plot_plans([of_job[0] for _, of_job in plans[:NUM_DRAWN]], path)
-            return
-        drawn: list[FloorPlan | None] = []
-        titles: list[str] = []
-        for (number, of_job), scored in zip(
-            plans[: max(1, NUM_DRAWN // most)], scores, strict=False
-        ):
-            missing = most - len(of_job)
-            drawn += [*of_job, *(None,) * missing]
-            titles += [
-                f"{number}, {rank} of {len(of_job)}: {each.sentence()}"
-                for rank, each in enumerate(scored, start=1)
-            ]
-            titles += [""] * missing
-        plot_plans(drawn, path, columns=most, beside=False, titles=titles)
 
     def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
         """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
@@ -36,9 +37,26 @@ def _without_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, 
     return lambda plan, style: text_of(plan)
 
 
+def sheets() -> Any:
+    """The module that draws sheets, for which matplotlib is loaded."""
+    from discrete_diffusion.domains.bubble_diagrams.plans.pictures import plan_sheets
+
+    return plan_sheets
+
+
+def _svg_of(plan: FloorPlan, style: DrawingStyle) -> str:
+    return str(sheets().svg_sheet(plan, style))
+
+
+def _pdf_of(plan: FloorPlan, style: DrawingStyle) -> bytes:
+    return bytes(sheets().pdf_sheet(plan, style))
+
+
 FORMATS = {
     "dxf": PlanFormat(".dxf", dxf_of),
     "ifc": PlanFormat(".ifc", ifc_of, is_read=False),
+    "pdf": PlanFormat(".pdf", _pdf_of, is_read=False),
+    "svg": PlanFormat(".svg", _svg_of, is_read=False),
     "geojson": PlanFormat(".geojson", _without_style(geojson_of)),
     "wkt": PlanFormat(".wkt", _without_style(wkt_of)),
     "houseganpp": PlanFormat(".houseganpp.json", _without_style(houseganpp_of)),
