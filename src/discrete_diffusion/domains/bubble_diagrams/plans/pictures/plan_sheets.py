@@ -129,7 +129,7 @@ def _draw_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: str) ->
         column, line = divmod(number, lines)
         at = x + (column + 1) * _COLUMN + 4, y + line * step
         points = min(8.0, 8.0 * step / _LINE)
-        look = {"weight": "bold"} if number == len(rows) - 1 else {}
+        look: dict[str, Any] = {"weight": "bold"} if number == len(rows) - 1 else {}
         _write(axes, *at, text, _fitting(text, points, _COLUMN - 20), **look)
         _write(axes, at[0] + _COLUMN - 6, at[1], f"{area:.1f} m²", points, ha="right", **look)
 
