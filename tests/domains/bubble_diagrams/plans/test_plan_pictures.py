@@ -21,15 +21,15 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DO
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
-from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors  # noqa: E402
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.dimension_lines import (  # noqa: E402
     wall_chain,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors  # noqa: E402
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (  # noqa: E402
     plot_plan,
     plot_plans,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import (  # noqa: E402
     PlanShapes,
     hatching,
 )
@@ -146,15 +146,15 @@ def test_rooms_too_small_for_a_name_are_numbered_and_explained():
         ("LivingRoom", (0.0, 0.0, 6.0, 4.0)),
         ("Storage", (6.0, 0.0, 6.7, 0.7)),
         ("Wall-in", (6.0, 0.7, 6.7, 1.4)),
-        ("Balcony", (0.0, 4.0, 6.0, 4.4)),
+        ("Balcony", (0.0, 4.0, 6.0, 4.5)),
     ]
     shown = words(plot_plan(floor_plan(rooms), scale=200))
     assert {"1", "2", "3"} <= {*shown}
     (line,) = [word for word in shown if word.startswith("Rooms")]
-    assert line.split("   ")[1:] == ["1 Storage 0.5 m²", "2 Wall-in 0.5 m²", "3 Balcony 2.4 m²"]
+    assert line.split("   ")[1:] == ["1 Storage 0.5 m²", "2 Wall-in 0.5 m²", "3 Balcony 3.0 m²"]
     large = words(plot_plan(floor_plan(rooms), scale=20))
     assert "1" not in large
-    assert "Balcony 2.4 m²" in large
+    assert "Balcony 3.0 m²" in large
 
 
 def test_floors_have_the_hue_of_their_bubbles():
@@ -188,6 +188,17 @@ def test_titles_and_columns():
     assert figure.get_size_inches()[0] > 3 * figure.get_size_inches()[1]
 
 
+def test_a_card_may_be_empty_and_a_long_title_fits_its_card():
+    title = "of 1 plan: " + "0 rules broken, " * 8
+    figure = plot_plans(
+        [HOME, None, PLOT, DRAWN[0]], columns=2, beside=False, titles=[title] * 4, cell=3.4
+    )
+    boxes = [box for text, box in text_boxes(figure) if text == title]
+    assert len(boxes) == 3
+    assert all(box.bounds[2] - box.bounds[0] < 3.4 for box in boxes)
+    assert {name.split("-")[1] for name in names(figure)} == {"0", "2", "3"}
+
+
 def test_all_plans_of_a_sheet_have_the_scale_that_it_says():
     figure = plot_plans(DRAWN, beside=False)
     (scale,) = [int(word[4:]) for word in words(figure) if word.startswith("1 : ")]
@@ -203,10 +214,10 @@ def test_all_plans_of_a_sheet_have_the_scale_that_it_says():
 
 def test_walls_are_thick_outside_and_thin_inside():
     plan = floor_plan([("LivingRoom", (0.0, 0.0, 6.0, 4.0)), ("SecondRoom", (6.0, 0.0, 9.0, 4.0))])
-    walls = PlanShapes(plan).walls
-    outer = 9.2 * 4.2 - 8.8 * 3.8
-    assert walls.area == pytest.approx(outer + 0.1 * 3.8)
-    assert walls.bounds == pytest.approx((-0.1, -0.1, 9.1, 4.1))
+    walls = PlanShapes(plan).solid
+    outer = 9.3 * 4.3 - 8.7 * 3.7
+    assert walls.area == pytest.approx(outer + 0.1 * 3.7)
+    assert walls.bounds == pytest.approx((-0.15, -0.15, 9.15, 4.15))
     assert walls.covers(shapely.Point(6.04, 2.0))
     assert not walls.covers(shapely.Point(6.06, 2.0))
 

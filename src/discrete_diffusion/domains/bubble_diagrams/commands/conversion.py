@@ -12,6 +12,7 @@ from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.files import writers
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc import check_ifc
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
     FORMATS,
     write_plan,
@@ -21,7 +22,18 @@ from discrete_diffusion.runtime.atomic_files import check_parent, is_same_file
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 
-SUFFIXES = (".jsonl", ".json", ".graphml", ".dxf", ".geojson", ".wkt", ".svg", ".png")
+SUFFIXES = (
+    ".jsonl",
+    ".json",
+    ".graphml",
+    ".dxf",
+    ".ifc",
+    ".pdf",
+    ".geojson",
+    ".wkt",
+    ".svg",
+    ".png",
+)
 PICTURES = (".svg", ".png")
 MAX_DRAWN = 100
 """More diagrams than this in one picture cannot be read."""
@@ -37,8 +49,10 @@ def check_target(options: argparse.Namespace) -> None:
         raise ValueError(
             f"--format {options.format} writes .json, without --codes and --node-link; got '{name}'"
         )
-    if _plan_format(options) is not None:
+    if (format := _plan_format(options)) is not None:
         check_installed()
+        if format == "ifc":
+            check_ifc()
     if options.codes and (suffix not in (".jsonl", ".json") or options.node_link):
         raise ValueError(f"--codes is for .jsonl and .json; '{name}' is written with names")
     if options.node_link and suffix != ".json":
@@ -61,7 +75,8 @@ def check_target(options: argparse.Namespace) -> None:
 def _plan_format(options: argparse.Namespace) -> str | None:
     """The name in ``FORMATS`` of what is written; None if diagrams are, without dimensions."""
     ending = Path(options.target).suffix.lower().removeprefix(".")
-    return options.format or (ending if ending in FORMATS else None)
+    is_plan = ending in FORMATS and f".{ending}" not in PICTURES
+    return options.format or (ending if is_plan else None)
 
 
 def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram]) -> str:

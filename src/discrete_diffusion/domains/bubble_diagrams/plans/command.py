@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-FORMAT_NAMES = ("dxf", "geojson", "wkt", "houseganpp", "rlvr")
+FORMAT_NAMES = ("dxf", "ifc", "pdf", "svg", "geojson", "wkt", "houseganpp", "rlvr")
 """Names of ``plan_formats.FORMATS``, whose modules need shapely."""
 
 
@@ -42,7 +42,11 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         'such a list; a line\'s own "boundary" counts first',
     )
     parser.add_argument(
-        "--variants", type=int, default=1, metavar="K", help="different plans of each diagram"
+        "--variants",
+        type=int,
+        default=1,
+        metavar="K",
+        help="different plans of each diagram, ranked by their scores, best first",
     )
     parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
     parser.add_argument(
@@ -50,6 +54,19 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         default="",
         help=f"also a file of each plan, in a folder for each format: {','.join(FORMAT_NAMES)}",
+    )
+    parser.add_argument(
+        "--language", default="en", metavar="L", help="of the names of rooms: en, de (default: en)"
+    )
+    parser.add_argument(
+        "--layers", default="plain", metavar="L", help="of DXF: plain or aia (default: plain)"
+    )
+    parser.add_argument(
+        "--storey",
+        type=float,
+        default=2.5,
+        metavar="M",
+        help="metres from the floor to the ceiling, in IFC (default: %(default)s)",
     )
     parser.add_argument(
         "--picture", default="plans.svg", metavar="NAME", help=".svg or .png (default: %(default)s)"

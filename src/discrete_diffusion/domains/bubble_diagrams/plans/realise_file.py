@@ -14,7 +14,9 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.command import FORMAT_NAMES
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import plans_with_boxes
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc import check_ifc
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
@@ -40,7 +42,10 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
         raise ValueError(f"threads={threads}: expected at least 1")
     cp_sat()
     check_installed()
-    files = PlanFiles(Path(options.out), options.picture, formats)
+    if "ifc" in formats:
+        check_ifc()
+    style = DrawingStyle(options.language, options.layers, options.storey)
+    files = PlanFiles(Path(options.out), options.picture, formats, style)
     _check_folder(files, options)
     outline = _outline(options)
     request = PlanRequest(

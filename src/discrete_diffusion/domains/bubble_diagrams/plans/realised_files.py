@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+    DEFAULT,
     FORMATS,
+    sheets,
     write_plan,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.ranking import SCORES, Scores, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
@@ -36,18 +40,16 @@ logger = logging.getLogger(__name__)
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
 """The plans, a line each, and what was met, in numbers."""
 
-NUM_DRAWN = 12
-"""Plans of the picture: the first ones."""
-
 
 @dataclass(frozen=True)
 class PlanFiles:
     """Files that are written into ``folder``: the picture's name, and formats with a folder
-    each."""
+    each, drawn in a ``style``."""
 
     folder: Path
     picture: str = "plans.svg"
     formats: tuple[str, ...] = ()
+    style: DrawingStyle = DEFAULT
 
     @property
     def names(self) -> list[str]:
@@ -69,7 +71,8 @@ class PlanFiles:
     ) -> dict[str, Any]:
         """Find the plans of all jobs and write them; the numbers.
 
-        ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines; of a diagram
+        ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
+        (see ``ranked``); of a diagram
         without a plan it has the diagram with "no_plan", the reason. Plans are in
         ``plans.partial.jsonl`` as they are found. When a stop is requested, those that are found
         are written, and the numbers say how many diagrams were not tried.
@@ -82,10 +85,13 @@ class PlanFiles:
     ) -> dict[str, Any]:
         began, text = time.perf_counter(), ""
         realised: list[Realised] = []
+        scores: list[tuple[Scores, ...]] = []
         with growing_file(self.folder / PLANS) as append:
-            for job, found in zip(jobs, realise_all(jobs, threads=threads), strict=True):
-                append(lines := _lines(len(realised) + 1, job, found))
+            for job, any_order in zip(jobs, realise_all(jobs, threads=threads), strict=True):
+                found, scored = ranked(any_order)
+                append(lines := _lines(len(realised) + 1, job, found, scored))
                 realised.append(found)
+                scores.append(scored)
                 text += lines
                 if stop_asked():
                     break
@@ -97,7 +103,8 @@ class PlanFiles:
         plans = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
         (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
         if plans:
-            self._draw([of_job[0] for _, of_job in plans[:NUM_DRAWN]])
+            drawn = [scored for scored in scores if scored]
+            sheets().plot_found(plans, drawn, self.folder / self.picture)
         for name in self.formats:
             self._write_each(name, plans)
         return numbers
@@ -107,13 +114,6 @@ class PlanFiles:
         partial = growing_name(self.folder / PLANS)
         return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
 
-    def _draw(self, plans: list[FloorPlan]) -> None:
-        from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (
-            plot_plans,
-        )
-
-        plot_plans(plans, self.folder / self.picture)
-
     def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
         """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""
         say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
@@ -121,17 +121,21 @@ class PlanFiles:
             for number, of_job in plans:
                 for variant, plan in enumerate(of_job, start=1):
                     stem = f"{number}" if variant == 1 else f"{number}-{variant}"
-                    write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name)
+                    write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name, self.style)
 
 
-def _lines(number: int, job: Job, found: Realised) -> str:
+def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
     """JSON lines of a job's plans, or of its diagram and why it has none; "diagram" is its number,
     which files of other formats have as their name."""
     if not found.plans:
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
+        objects[0].pop(SCORES, None)  # of an earlier plan
     else:
         targets = {"target_areas": [round(area, 2) for area in found.areas]}
-        objects = [plan.to_json() | targets for plan in found.plans]
+        objects = [
+            plan.to_json() | targets | {SCORES: each.to_json()}
+            for plan, each in zip(found.plans, scores, strict=True)
+        ]
         for each, shortfalls in zip(objects, found.shortfalls, strict=True):
             if shortfalls:
                 each["given_up"] = list(shortfalls)

@@ -113,8 +113,9 @@ def shared_walls(plan: FloorPlan, first: int, second: int) -> list[Wall]:
     return found
 
 
-def outer_walls(plan: FloorPlan, room: int) -> list[Wall]:
-    """The pieces of a room's wall that face the outside, with ``LANDING`` metres free of rooms.
+def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> list[Wall]:
+    """The pieces of a room's wall that face the outside, with ``LANDING`` metres free of rooms;
+    ``to_balconies``: those that face a balcony too.
 
     The outside is what lies beyond the boundary; without one, beyond the outermost walls: a recess
     is outside, a pocket between rooms is not. Those on the outline come first, then the shorter.
@@ -122,6 +123,10 @@ def outer_walls(plan: FloorPlan, room: int) -> list[Wall]:
     from shapely import union_all
 
     floors, indoors = union_all(plan.rooms), _indoors(plan)
+    if to_balconies:
+        named = zip(plan.rooms, plan.diagram.room_names, strict=True)
+        balconies = union_all([floor for floor, name in named if name == "Balcony"])
+        floors, indoors = floors.difference(balconies), indoors.difference(balconies)
     found = []
     for wall in walls_of(plan.rooms[room]):
         built = wall.in_front(_NEAR, LANDING).intersection(floors)

@@ -21,7 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import DEFAULT, FORMATS
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
@@ -182,4 +182,4 @@ def plan_as_text(data: Mapping[str, Any], format: str) -> str:
         return svg_of(plot_plan(plan))
     if format == "graphml":
         return to_graphml(plan.to_diagram())
-    return FORMATS[format].text_of(plan)
+    return str(FORMATS[format].content_of(plan, DEFAULT))

@@ -29,12 +29,15 @@ pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 
+READ = [name for name, each in FORMATS.items() if each.is_read]
+
+
 def read_back(path: Path) -> FloorPlan:
     (diagram,) = read_report(path).diagrams
     return FloorPlan.of(diagram, "pixels")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", READ)
 def test_plans_come_back(tmp_path, format):
     for k, plan in enumerate([by_hand(), *embedded(5)]):
         path = tmp_path / f"{k}{FORMATS[format].suffix}"
@@ -64,7 +67,7 @@ def test_a_centre_on_the_line_of_an_edge_stays_on_it(tmp_path, format):
     assert num_on_lines > 5
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", READ)
 def test_some_real_plans_come_back(tmp_path, real_data, format):
     path = tmp_path / f"plan{FORMATS[format].suffix}"
     for plan in real(real_data, every=150):
@@ -73,7 +76,7 @@ def test_some_real_plans_come_back(tmp_path, real_data, format):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", READ)
 def test_real_plans_come_back(tmp_path, real_data, format):
     path, plans = tmp_path / f"plan{FORMATS[format].suffix}", real(real_data, every=5)
     assert len(plans) == 6 + 200
@@ -83,9 +86,11 @@ def test_real_plans_come_back(tmp_path, real_data, format):
 
 
 def test_gzipped_plans_are_read(tmp_path):
-    for format, each in FORMATS.items():
-        path = tmp_path / f"plan{each.suffix}.gz"
-        path.write_bytes(gzip.compress(each.text_of(by_hand()).encode()))
+    for format in READ:
+        path = tmp_path / f"plan{FORMATS[format].suffix}"
+        write_plan(path, by_hand(), format)
+        path = path.rename(f"{path}.gz")
+        path.write_bytes(gzip.compress(path.read_bytes()))
         assert_same(read_back(path), expected_of(format, by_hand()))
 
 
@@ -117,7 +122,7 @@ def test_a_unit_is_no_matter_where_the_format_is_in_metres(tmp_path, format):
         assert_same(FloorPlan.of(read, unit), expected_of(format, plan))
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", READ)
 def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path, format):
     rng = random.Random(0)
     path = tmp_path / f"plan{FORMATS[format].suffix}"
@@ -153,13 +158,13 @@ def test_what_cannot_be_written_leaves_no_file(tmp_path):
 @pytest.mark.parametrize("module", ["ezdxf", "shapely"])
 def test_without_the_extra_a_sentence_names_it(tmp_path, monkeypatch, module):
     paths = []
-    for format in FORMATS:
+    for format in READ:
         paths.append(tmp_path / f"plan{FORMATS[format].suffix}")
         write_plan(paths[-1], by_hand(), format)
     from discrete_diffusion.domains.bubble_diagrams.plans.formats import drawn_plan
 
     monkeypatch.setattr(drawn_plan, "find_spec", lambda name: None if name == module else name)
-    for format, path in zip(FORMATS, paths, strict=True):
+    for format, path in zip(READ, paths, strict=True):
         with pytest.raises(ValueError, match=f"{module}, which is not.*discrete-diffusion.plans"):
             write_plan(tmp_path / "new", by_hand(), format)
         if format != "houseganpp":  # which takes neither

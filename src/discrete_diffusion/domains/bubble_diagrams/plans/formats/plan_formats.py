@@ -5,32 +5,62 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.geojson import geojson_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import houseganpp_of
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc import ifc_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import rlvr_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import wkt_of
-from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
+
+DEFAULT = DrawingStyle()
 
 
 @dataclass(frozen=True)
 class PlanFormat:
-    """``suffix``: how a file's name ends; ``text_of``: what is in the file of a plan."""
+    """``suffix``: how a file's name ends; ``content_of``: what is in the file of a plan;
+    ``is_read``: that file is read as a plan again."""
 
     suffix: str
-    text_of: Callable[[FloorPlan], str]
+    content_of: Callable[[FloorPlan, DrawingStyle], str | bytes]
+    is_read: bool = True
+
+
+def _without_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, DrawingStyle], str]:
+    """A format in which nothing is left to choose."""
+    return lambda plan, style: text_of(plan)
+
+
+def sheets() -> Any:
+    """The module that draws sheets, for which matplotlib is loaded."""
+    from discrete_diffusion.domains.bubble_diagrams.plans.pictures import plan_sheets
+
+    return plan_sheets
+
+
+def _svg_of(plan: FloorPlan, style: DrawingStyle) -> str:
+    return str(sheets().svg_sheet(plan, style))
+
+
+def _pdf_of(plan: FloorPlan, style: DrawingStyle) -> bytes:
+    return bytes(sheets().pdf_sheet(plan, style))
 
 
 FORMATS = {
     "dxf": PlanFormat(".dxf", dxf_of),
-    "geojson": PlanFormat(".geojson", geojson_of),
-    "wkt": PlanFormat(".wkt", wkt_of),
-    "houseganpp": PlanFormat(".houseganpp.json", houseganpp_of),
-    "rlvr": PlanFormat(".rlvr.json", rlvr_of),
+    "ifc": PlanFormat(".ifc", ifc_of, is_read=False),
+    "pdf": PlanFormat(".pdf", _pdf_of, is_read=False),
+    "svg": PlanFormat(".svg", _svg_of, is_read=False),
+    "geojson": PlanFormat(".geojson", _without_style(geojson_of)),
+    "wkt": PlanFormat(".wkt", _without_style(wkt_of)),
+    "houseganpp": PlanFormat(".houseganpp.json", _without_style(houseganpp_of)),
+    "rlvr": PlanFormat(".rlvr.json", _without_style(rlvr_of)),
 }
 """A file of any of them holds one plan."""
 
@@ -41,12 +71,18 @@ def check_format(name: str) -> None:
         raise ValueError(f"format={name}: {unknown_name('format of plans', name, FORMATS)}")
 
 
-def write_plan(path: Path, plan: FloorPlan, format: str) -> None:
+def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = DEFAULT) -> None:
     """Write one plan in one of ``FORMATS``, whole or not at all.
 
-    ``read_diagrams`` reads it back, and ``FloorPlan.of`` makes it a plan. Raises ``ValueError`` for
-    another format, for metadata that JSON cannot hold, and without the extra ``plans``.
+    ``read_diagrams`` reads those that are read back, and ``FloorPlan.of`` makes it a plan. Raises
+    ``ValueError`` for another format, for metadata that JSON cannot hold, and without the extra
+    ``plans`` (of IFC, ``ifc``).
     """
     check_format(format)
     check_installed()
-    write_text(Path(path), FORMATS[format].text_of(plan))
+    content = FORMATS[format].content_of(plan, style)
+    if isinstance(content, str):
+        write_text(Path(path), content)
+        return
+    with atomic_write(Path(path)) as unfinished:
+        unfinished.write_bytes(content)

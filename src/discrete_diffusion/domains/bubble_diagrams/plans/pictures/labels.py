@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from shapely import Geometry, contains_xy, get_parts, prepare
 
-from discrete_diffusion.domains.bubble_diagrams.pictures.palette import room_style
 from discrete_diffusion.domains.bubble_diagrams.pictures.pen import text_width
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.room_names import RoomName, labels_of_rooms
 
-LEAST_POINTS = 5.5
-"""Size of the smallest letters of a name."""
+LEAST_POINTS, LARGEST = 5.5, 11.0
+"""Sizes of the smallest letters of a name, and of those on a large page."""
+_LETTER, _SMALLEST_LARGE = 0.34, 7.5
+"""Size of letters where there is space: in metres, but no fewer points than these."""
 _NUMBER_SIZES = (4.5, 3.5, 2.5)
 """Sizes of the numbers of rooms without space for a larger one."""
 LINE_HEIGHT = 1.25
@@ -62,20 +64,20 @@ def block_size(lines: Sequence[str], points: float) -> tuple[float, float]:
 
 
 def label_of(
-    plan: FloorPlan, room: int, free: Geometry, *, per_metre: float, largest: float, number: int
+    plan: FloorPlan, room: int, free: Geometry, *, per_metre: float, language: str, number: int
 ) -> Label:
-    """The label of a room with that ``free`` floor: its name and area, or else its name, or its
-    ``number``.
+    """The label of a room with that ``free`` floor: its name in a ``language`` and its area, or
+    else its name, or its ``number``.
 
-    ``per_metre``: points of the page; ``largest``: size of letters where there is space.
+    ``per_metre``: points of the page.
     """
+    name = labels_of_rooms(plan, language)[room]
+    largest = min(max(_LETTER * per_metre, _SMALLEST_LARGE), LARGEST)
     parts = get_parts(free)
     floor = max(parts, key=lambda part: part.area) if len(parts) else None
     if floor is not None and floor.area > 0:
         grid = _Grid(floor)
-        for lines, points, angle in _forms(
-            plan.diagram.rooms[room], plan.areas[room], largest, str(number)
-        ):
+        for lines, points, angle in _forms(name, plan.areas[room], largest, str(number)):
             width, height = (length / per_metre for length in block_size(lines, points))
             sides = (height, width) if angle else (width, height)
             spot = grid.place(*sides, [margin * points / per_metre for margin in _MARGINS])
@@ -86,18 +88,18 @@ def label_of(
 
 
 def _forms(
-    code: int, area: float, largest: float, number: str
+    name: RoomName, area: float, largest: float, number: str
 ) -> Iterator[tuple[tuple[str, ...], float, int]]:
     """Ways to write a label, the best first: with the area, level, large, with the whole name."""
-    style, measured = room_style(code), f"{area:.1f} {_SQUARE_METRES}"
-    names = dict.fromkeys([(style.name,), tuple(style.name.split()), (style.label,)])
-    whole = [(*name, measured) for name in names] + [(f"{style.label} {measured}",)]
+    measured = f"{area:.1f} {_SQUARE_METRES}"
+    names = dict.fromkeys([(name.whole,), tuple(name.whole.split()), (name.short,)])
+    whole = [(*words, measured) for words in names] + [(f"{name.short} {measured}",)]
     sizes = np.arange(largest, LEAST_POINTS - 0.01, -0.5).tolist()
     for ways, angle in (
         (whole, 0),
         (whole[-2:], 90),
-        ([(style.label,)], 0),
-        ([(style.label,)], 90),
+        ([(name.short,)], 0),
+        ([(name.short,)], 90),
         ([(number,)], 0),
     ):
         for points in sizes if ways != [(number,)] else [*sizes, *_NUMBER_SIZES]:

@@ -28,7 +28,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.pictures.labels import (
     Label,
     label_of,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.shapes import (
+from discrete_diffusion.domains.bubble_diagrams.plans.room_names import names_of_rooms, word
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import (
     PlanShapes,
     extent,
     hatching,
@@ -45,8 +46,6 @@ WALL = TEXT
 FRONT_DOOR = palette.BROKEN_LINE
 SMALL = 6.5
 """Points, of figures and captions."""
-LARGEST = 11.0
-"""Points, of the names of rooms on a large page."""
 _LIGHT = 0.6
 """Share of a bubble's colour in that of a floor."""
 _HATCH = 0.07
@@ -57,7 +56,8 @@ _HATCH = 0.07
 class PlanPen:
     """Plots a plan in the middle of a card of side ``side`` inches, ``per_metre`` inches a metre.
 
-    ``name``: what shapes are called in an SVG.
+    ``name``: what shapes are called in an SVG. ``language``: of the names of rooms. ``height``: of
+    a card that is no square.
     """
 
     axes: Axes
@@ -67,6 +67,12 @@ class PlanPen:
     plan: FloorPlan
     per_metre: float
     name: str = "plan"
+    language: str = "en"
+    height: float | None = None
+
+    @property
+    def bottom(self) -> float:
+        return self.top + (self.side if self.height is None else self.height)
 
     @cached_property
     def shapes(self) -> PlanShapes:
@@ -93,6 +99,7 @@ class PlanPen:
             shapes.railings, "railing", facecolor="white", edgecolor=WALL, linewidth=0.5, zorder=3
         )
         self._fill(shapes.walls, "wall", facecolor=WALL, zorder=4)
+        self._windows()
         self._doors()
         self._labels()
 
@@ -100,7 +107,7 @@ class PlanPen:
         """Inches on the page."""
         left, top, right, bottom = extent(self.plan)
         middle = np.array([(left + right) / 2, (top + bottom) / 2])
-        centre = np.array([self.left + self.side / 2, self.top + self.side / 2])
+        centre = np.array([self.left + self.side / 2, (self.top + self.bottom) / 2])
         return centre + (np.asarray(points, dtype=float) - middle) * self.per_metre
 
     def _fill(self, area: Geometry, name: str, **style: Any) -> None:
@@ -121,6 +128,14 @@ class PlanPen:
             drawn = LineCollection(pages, linewidths=width, **(look | style))
             self.axes.add_collection(drawn, autolim=False)
 
+    def _windows(self) -> None:
+        """A break in the wall, with a line along either face and the glass in the middle."""
+        pairs = zip(self.shapes.glazed, self.shapes.windows, strict=True)
+        for k, (opening, window) in enumerate(pairs):
+            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
+            self._fill(opening, f"window-{k}", **look)
+            self._lines([(window.start, window.end)], 0.5)
+
     def _doors(self) -> None:
         for swing in self.shapes.swings:
             self._lines([swing.leaf], 1.1, capstyle="projecting")
@@ -133,24 +148,24 @@ class PlanPen:
 
     def _labels(self) -> None:
         per_metre = self.per_metre * POINTS_PER_INCH
-        largest = min(max(0.34 * per_metre, 7.5), LARGEST)
+        names = names_of_rooms(self.plan, self.language)
         captions, number = [], 1
-        for room, code in enumerate(self.plan.diagram.rooms):
+        for room, whole in enumerate(names):
             label = label_of(
                 self.plan,
                 room,
                 self.shapes.free_floor(room),
                 per_metre=per_metre,
-                largest=largest,
+                language=self.language,
                 number=number,
             )
             if not label.states_area:
                 is_number = label.lines[0] == str(number)
                 number += is_number
-                name = f"{label.lines[0]} {room_style(code).name}" if is_number else label.lines[0]
+                name = f"{label.lines[0]} {whole}" if is_number else label.lines[0]
                 captions.append(f"{name} {self.plan.areas[room]:.1f} m²")
             self._label(label)
-        total = f"Rooms {sum(self.plan.areas):.1f} m²"
+        total = f"{word('Rooms', self.language)} {sum(self.plan.areas):.1f} m²"
         self._caption("   ".join([total, *captions]))
 
     def _label(self, label: Label) -> None:
@@ -176,5 +191,5 @@ class PlanPen:
 
     def _caption(self, text: str) -> None:
         points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
-        y = self.top + self.side - 0.07
+        y = self.bottom - 0.07
         self.axes.text(self.left + 0.03 * self.side, y, text, fontsize=points, **CAPTION)
