@@ -21,10 +21,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DO
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
-from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors  # noqa: E402
-from discrete_diffusion.domains.bubble_diagrams.plans.pictures.dimensions import (  # noqa: E402
+from discrete_diffusion.domains.bubble_diagrams.plans.dimension_lines import (  # noqa: E402
     wall_chain,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors  # noqa: E402
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (  # noqa: E402
     plot_plan,
     plot_plans,
@@ -186,6 +186,17 @@ def test_titles_and_columns():
     figure = plot_plans(DRAWN[:4], columns=4, beside=False, titles=titles)
     assert [word for word in words(figure) if word.startswith("flat")] == titles
     assert figure.get_size_inches()[0] > 3 * figure.get_size_inches()[1]
+
+
+def test_a_card_may_be_empty_and_a_long_title_fits_its_card():
+    title = "of 1 plan: " + "0 rules broken, " * 8
+    figure = plot_plans(
+        [HOME, None, PLOT, DRAWN[0]], columns=2, beside=False, titles=[title] * 4, cell=3.4
+    )
+    boxes = [box for text, box in text_boxes(figure) if text == title]
+    assert len(boxes) == 3
+    assert all(box.bounds[2] - box.bounds[0] < 3.4 for box in boxes)
+    assert {name.split("-")[1] for name in names(figure)} == {"0", "2", "3"}
 
 
 def test_all_plans_of_a_sheet_have_the_scale_that_it_says():

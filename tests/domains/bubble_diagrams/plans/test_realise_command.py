@@ -25,6 +25,7 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from discrete_diffusion.domains.bubble_diagrams.plans import realising
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.ranking import scores_of
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised, realise
 from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stopped
@@ -108,6 +109,9 @@ def test_areas_of_a_file_and_a_ratio(folder):
     ("words", "named"),
     [
         (["out=built", "formats=dfx"], "dxf"),
+        (["out=built", "language=fr"], "language=fr"),
+        (["out=built", "layers=iso"], "layers=iso"),
+        (["out=built", "storey=2"], "storey=2"),
         (["out=built", "ratio=-1"], "ratio=-1"),
         (["out=built", "ratio=1e300"], "ratio=1e+300: expected width / height, between 0.1 and 10"),
         (["out=built", "total_area=1e12"], "1e+12 m2 in all: expected at most 100,000"),
@@ -313,3 +317,39 @@ def test_ctrl_c_while_samples_are_drawn_begins_no_plan(untrained, folder, monkey
     found = json.loads(Path("drawn/metrics.json").read_text())
     assert found["num_samples"] == found["plans"]["num_not_tried"] == 2
     assert not list(Path("drawn").glob("plans*"))
+
+
+def test_drawings_have_the_language_and_layers_that_are_given(folder):
+    ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
+    write_diagrams("samples.jsonl", [SMALL])
+    words = ["formats=[dxf]", "language=de", "layers=aia"]
+    main(["plans", "realise", "samples.jsonl", "out=built", *words])
+    labels = ezdxf.readfile("built/dxf/1.dxf").query('MTEXT[layer=="A-AREA-IDEN"]')
+    named = {label.plain_text().split("\n")[0] for label in labels}
+    assert named == {"Wohnzimmer", "Küche", "Bad"}
+
+
+def test_variants_are_ranked_and_drawn_side_by_side_with_their_scores(folder):
+    write_diagrams("samples.jsonl", [SMALL, CIRCLE, SMALL])
+    main(["plans", "realise", "samples.jsonl", "out=built", "variants=3", "total_area=60"])
+    found = [line for line in lines("built/plans.jsonl") if "boxes" in line]
+    ranks = [
+        (
+            line["diagram"],
+            len(line.get("given_up", ())),
+            line["scores"]["num_broken"],
+            -line["scores"]["total"],
+        )
+        for line in found
+    ]
+    assert ranks == sorted(ranks)
+    assert len(found) > 4
+    for line in found:
+        plan = FloorPlan.of(BubbleDiagram.from_json(line))
+        expected = scores_of(plan, line["target_areas"])
+        assert line["scores"]["compactness"] == pytest.approx(expected.compactness, abs=1e-3)
+        assert line["scores"]["num_broken"] == expected.num_broken
+    drawn = Path("built/plans.svg").read_text()
+    for line in found:
+        assert f"{line['diagram']}, 1 of " in drawn
+    assert drawn.count(" rules broken, ") + drawn.count(" rule broken, ") == len(found)

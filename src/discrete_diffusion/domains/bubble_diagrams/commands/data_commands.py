@@ -98,7 +98,7 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="its ending says the format: .jsonl (one plan a line), .json (one list), .graphml "
         "(several plans: a folder of that name, a file each), .svg or .png (one picture); of plans "
-        "with boxes, .dxf, .geojson or .wkt (several: a folder)",
+        "with boxes, .dxf, .ifc, .geojson or .wkt (several: a folder)",
     )
     _reading_options(parser)
     parser.add_argument(

@@ -149,7 +149,8 @@ class Sheet:
             )
         )
         if title:
-            points = min(5.5 + 1.3 * self.cell, 12.0)
+            width = (self.cell - 0.06) * POINTS_PER_INCH
+            points = min(5.5 + 1.3 * self.cell, 12.0, width / text_width(title))
             self.axes.text(left + 0.03, top - 0.05, title, fontsize=points, **CAPTION)
         return left, top
 

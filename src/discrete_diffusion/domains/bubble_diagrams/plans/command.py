@@ -42,7 +42,11 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         'such a list; a line\'s own "boundary" counts first',
     )
     parser.add_argument(
-        "--variants", type=int, default=1, metavar="K", help="different plans of each diagram"
+        "--variants",
+        type=int,
+        default=1,
+        metavar="K",
+        help="different plans of each diagram, ranked by their scores, best first",
     )
     parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
     parser.add_argument(

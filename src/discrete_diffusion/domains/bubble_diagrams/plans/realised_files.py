@@ -20,6 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
     FORMATS,
     write_plan,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.ranking import SCORES, Scores, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
@@ -72,7 +73,8 @@ class PlanFiles:
     ) -> dict[str, Any]:
         """Find the plans of all jobs and write them; the numbers.
 
-        ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines; of a diagram
+        ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
+        (see ``ranked``); of a diagram
         without a plan it has the diagram with "no_plan", the reason. Plans are in
         ``plans.partial.jsonl`` as they are found. When a stop is requested, those that are found
         are written, and the numbers say how many diagrams were not tried.
@@ -85,10 +87,13 @@ class PlanFiles:
     ) -> dict[str, Any]:
         began, text = time.perf_counter(), ""
         realised: list[Realised] = []
+        scores: list[tuple[Scores, ...]] = []
         with growing_file(self.folder / PLANS) as append:
-            for job, found in zip(jobs, realise_all(jobs, threads=threads), strict=True):
-                append(lines := _lines(len(realised) + 1, job, found))
+            for job, any_order in zip(jobs, realise_all(jobs, threads=threads), strict=True):
+                found, scored = ranked(any_order)
+                append(lines := _lines(len(realised) + 1, job, found, scored))
                 realised.append(found)
+                scores.append(scored)
                 text += lines
                 if stop_asked():
                     break
@@ -100,7 +105,7 @@ class PlanFiles:
         plans = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
         (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
         if plans:
-            self._draw([of_job[0] for _, of_job in plans[:NUM_DRAWN]])
+            self._draw(plans, [scored for scored in scores if scored])
         for name in self.formats:
             self._write_each(name, plans)
         return numbers
@@ -110,12 +115,31 @@ class PlanFiles:
         partial = growing_name(self.folder / PLANS)
         return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
 
-    def _draw(self, plans: list[FloorPlan]) -> None:
+    def _draw(
+        self, plans: list[tuple[int, tuple[FloorPlan, ...]]], scores: list[tuple[Scores, ...]]
+    ) -> None:
+        """The first plan of each diagram beside it; of variants a row each, with their scores."""
         from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import (
             plot_plans,
         )
 
-        plot_plans(plans, self.folder / self.picture)
+        path, most = self.folder / self.picture, max(len(of_job) for _, of_job in plans)
+        if most == 1:
+            plot_plans([of_job[0] for _, of_job in plans[:NUM_DRAWN]], path)
+            return
+        drawn: list[FloorPlan | None] = []
+        titles: list[str] = []
+        for (number, of_job), scored in zip(
+            plans[: max(1, NUM_DRAWN // most)], scores, strict=False
+        ):
+            missing = most - len(of_job)
+            drawn += [*of_job, *(None,) * missing]
+            titles += [
+                f"{number}, {rank} of {len(of_job)}: {each.sentence()}"
+                for rank, each in enumerate(scored, start=1)
+            ]
+            titles += [""] * missing
+        plot_plans(drawn, path, columns=most, beside=False, titles=titles)
 
     def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
         """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""
@@ -127,14 +151,18 @@ class PlanFiles:
                     write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name, self.style)
 
 
-def _lines(number: int, job: Job, found: Realised) -> str:
+def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
     """JSON lines of a job's plans, or of its diagram and why it has none; "diagram" is its number,
     which files of other formats have as their name."""
     if not found.plans:
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
+        objects[0].pop(SCORES, None)  # of an earlier plan
     else:
         targets = {"target_areas": [round(area, 2) for area in found.areas]}
-        objects = [plan.to_json() | targets for plan in found.plans]
+        objects = [
+            plan.to_json() | targets | {SCORES: each.to_json()}
+            for plan, each in zip(found.plans, scores, strict=True)
+        ]
         for each, shortfalls in zip(objects, found.shortfalls, strict=True):
             if shortfalls:
                 each["given_up"] = list(shortfalls)

@@ -37,9 +37,15 @@ def word(text: str, language: str) -> str:
     return str(_table()[language].get("words", {}).get(text, text))
 
 
-def type_of_name(name: str) -> str:
-    """The room type of a name in any of the languages; the name itself if it is none."""
-    return _types().get(name, name)
+def type_of_name(name: str, kind: str = "") -> str:
+    """The room type of a name in any of the languages: ``kind`` if that has it, or may be a hall;
+    the name itself if it is none."""
+    named = [
+        kind for language in LANGUAGES for kind, own in _names(language).items() if own[0] == name
+    ]
+    if kind and (kind in named or HALL in named):
+        return kind
+    return next((each for each in named if each != HALL), name)
 
 
 @cache
@@ -51,13 +57,3 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
 def _names(language: str) -> Mapping[str, RoomName]:
     """Room type, and ``HALL`` -> its name."""
     return {kind: RoomName(*names) for kind, names in _table()[language].items() if kind != "words"}
-
-
-@cache
-def _types() -> Mapping[str, str]:
-    return {
-        name.whole: kind
-        for language in LANGUAGES
-        for kind, name in _names(language).items()
-        if kind != HALL
-    }

@@ -6,17 +6,23 @@ import io
 import json
 import re
 
+import numpy as np
 import pytest
 from drawn_plans import GAP, assert_same, by_hand, embedded, measured
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import dxf_of
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import LAYERS, dxf_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import write_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
+from discrete_diffusion.domains.bubble_diagrams.plans.room_names import names_of_rooms
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import PlanShapes
+from discrete_diffusion.domains.bubble_diagrams.plans.windows import find_windows
 
 recover = pytest.importorskip("ezdxf.recover", reason="dimensioned plans take the extra plans")
 ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
@@ -41,7 +47,7 @@ def test_ezdxf_reads_rooms_labels_and_doors_in_metres_with_y_upwards(tmp_path):
         assert all(room.closed for room in rooms)
         rings = [shapely.Polygon(room.get_points("xy")) for room in rooms]
         texts = [label.plain_text().split("\n") for label in on_layer(document, "LABELS")]
-        assert [name for name, _ in texts] == list(plan.diagram.room_names)
+        assert [name for name, _ in texts] == names_of_rooms(plan, "en")
         floors = []
         for floor, area, (_, written) in zip(plan.rooms, plan.areas, texts, strict=True):
             part = rings.pop(0)
@@ -56,6 +62,7 @@ def test_ezdxf_reads_rooms_labels_and_doors_in_metres_with_y_upwards(tmp_path):
         doors = [
             (line.dxf.start.x, -line.dxf.start.y, line.dxf.end.x, -line.dxf.end.y)
             for line in on_layer(document, "DOORS")
+            if line.dxftype() == "LINE"
         ]
         assert doors == [pytest.approx(door.ends) for door in plan.doors]
         used = "BOUNDARY" if plan.boundary else "OUTLINE"
@@ -64,20 +71,92 @@ def test_ezdxf_reads_rooms_labels_and_doors_in_metres_with_y_upwards(tmp_path):
         assert shapely.Polygon(outline.get_points("xy")).equals(flipped(plan.outline))
 
 
-def test_walls_are_drawn_once_and_open_at_doors(tmp_path):
-    plan = by_hand()
-    lines = [
-        shapely.LineString(wall.get_points("xy"))
-        for wall in on_layer(drawn(tmp_path, plan), "WALLS")
+def polygons(document, layer):
+    rings = [
+        shapely.Polygon(each.get_points("xy"))
+        for each in on_layer(document, layer)
+        if each.dxftype() == "LWPOLYLINE"
     ]
-    widths = sum(shapely.LineString([door.start, door.end]).length for door in plan.doors)
-    around = shapely.union_all([flipped(floor).boundary for floor in plan.rooms])
-    assert sum(line.length for line in lines) == pytest.approx(around.length - widths)
-    assert shapely.union_all(lines).length == pytest.approx(around.length - widths)
+    whole = shapely.Polygon()
+    for ring in rings:
+        whole = whole.symmetric_difference(ring)
+    return whole
+
+
+@pytest.mark.parametrize("plan", [by_hand(), *embedded(2)])
+def test_walls_are_closed_and_break_at_doors_and_windows(tmp_path, plan):
+    document, shapes = drawn(tmp_path, plan), PlanShapes(plan)
+    assert all(each.closed for each in on_layer(document, "WALLS"))
+    walls = polygons(document, "WALLS")
+    assert walls.symmetric_difference(flipped(shapes.walls)).area < 1e-6
     for door in plan.doors:
-        opening = flipped(shapely.LineString([door.start, door.end]))
-        middle, width = opening.centroid, opening.length
-        assert min(middle.distance(line) for line in lines) == pytest.approx(width / 2)
+        assert not walls.buffer(-1e-6).intersects(
+            flipped(shapely.LineString([door.start, door.end]))
+        )
+    panes = [each for each in on_layer(document, "WINDOWS") if each.dxftype() == "LWPOLYLINE"]
+    assert len(panes) == len(find_windows(plan)) > 0
+    assert polygons(document, "WINDOWS").area == pytest.approx(
+        sum(0.3 * each.width for each in find_windows(plan))
+    )
+
+
+def test_doors_are_blocks_that_swing_as_in_the_picture(tmp_path):
+    for plan in [by_hand(), *embedded(3)]:
+        document = drawn(tmp_path, plan)
+        blocks = [each for each in on_layer(document, "DOORS") if each.dxftype() == "INSERT"]
+        for block, swing in zip(blocks, PlanShapes(plan).swings, strict=True):
+            leaf, arc = block.virtual_entities()
+            corners = shapely.Polygon([(at.x, at.y) for at in leaf.vertices_in_wcs()])
+            assert corners.distance(flipped(shapely.Point(swing.leaf[1]))) < 1e-6
+            reached = {(round(at.x, 4), round(at.y, 4)) for at in (arc.start_point, arc.end_point)}
+            ends = (swing.leaf[1], swing.arc[-1])
+            assert reached == {(round(x, 4), round(0.0 - y, 4)) for x, y in ends}
+
+
+@pytest.mark.parametrize("plan", [by_hand(), *embedded(3)])
+def test_dimensions_state_what_is_between_the_walls(tmp_path, plan):
+    document = drawn(tmp_path, plan)
+    x0, y0, x1, y1 = shapely.union_all(plan.boxes).bounds
+    for axis, whole in ((0, x1 - x0), (90, y1 - y0)):
+        of_axis = [
+            each.get_measurement()
+            for each in on_layer(document, "DIMENSIONS")
+            if each.dxf.angle == axis
+        ]
+        assert max(of_axis) == pytest.approx(whole)
+        assert sum(of_axis) == pytest.approx(whole * (1 if len(of_axis) == 1 else 2))
+
+
+def test_layers_have_the_names_of_the_aia_and_rooms_those_of_a_language(tmp_path):
+    plan, path = by_hand(), tmp_path / "plan.dxf"
+    write_plan(path, plan, "dxf", DrawingStyle(language="de", layers="aia"))
+    document = ezdxf.readfile(path)
+    used = {each.dxf.layer for each in document.modelspace()}
+    assert {"A-WALL", "A-DOOR", "A-GLAZ", "A-AREA", "A-AREA-IDEN", "A-ANNO-DIMS", "C-PROP"} <= used
+    assert not used & {*LAYERS}
+    texts = [each.plain_text().split("\n")[0] for each in on_layer(document, "A-AREA-IDEN")]
+    assert texts == names_of_rooms(plan, "de")
+    assert "Wohnzimmer" in texts
+    assert not document.audit().errors
+    assert_same(FloorPlan.of(read_report(path).diagrams[0]), plan)
+    for label in on_layer(document, "A-AREA-IDEN"):
+        label.discard_xdata("DISCRETE_DIFFUSION")
+    document.saveas(path)
+    assert read_report(path).diagrams[0].room_names == plan.diagram.room_names
+
+
+def test_the_drawing_addon_draws_it(tmp_path):
+    backend = pytest.importorskip("ezdxf.addons.drawing.matplotlib", reason="it draws drawings")
+    figure = Figure(figsize=(4, 4))
+    canvas, axes = FigureCanvasAgg(figure), figure.add_axes((0, 0, 1, 1))
+    document = drawn(tmp_path, embedded(1)[0])
+    drawing = pytest.importorskip("ezdxf.addons.drawing", reason="it draws drawings")
+    out = backend.MatplotlibBackend(axes)
+    drawing.Frontend(drawing.RenderContext(document), out).draw_layout(document.modelspace())
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
+    assert (pixels.std(axis=2) > 20).mean() > 0.001  # coloured: doors
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
 
 
 def by_another_hand(unit=4, layer="ROOMS", scale=1.0):
@@ -157,13 +236,16 @@ def test_a_header_that_says_another_unit_than_is_drawn_is_noticed(tmp_path, head
 @pytest.mark.parametrize("plan", [by_hand(), *embedded(3)])
 def test_a_drawing_opens_on_the_plan(plan):
     document = ezdxf.read(io.StringIO(dxf_of(plan, DrawingStyle())))
-    x0, y0, x1, y1 = flipped(plan.outline).bounds
-    assert document.header["$EXTMIN"][:2] == pytest.approx((x0, y0))
-    assert document.header["$EXTMAX"][:2] == pytest.approx((x1, y1))
-    assert tuple(document.modelspace().dxf.extmin)[:2] == pytest.approx((x0, y0))
+    (left, low), (right, high) = (document.header[f"$EXT{end}"][:2] for end in ("MIN", "MAX"))
+    assert tuple(document.modelspace().dxf.extmin)[:2] == pytest.approx((left, low))
+    x0, y0, x1, y1 = flipped(plan.outline.union(PlanShapes(plan).solid)).bounds
+    assert left <= x0 < x1 <= right
+    assert low <= y0 < y1 <= high
+    beside = (right - left) - (x1 - x0), (high - low) - (y1 - y0)
+    assert all(1 < metres < 2.5 for metres in beside)  # dimensions
     (view,) = document.viewports.get("*Active")
-    assert tuple(view.dxf.center)[:2] == pytest.approx(((x0 + x1) / 2, (y0 + y1) / 2))
-    assert y1 - y0 < view.dxf.height < 1.5 * max(x1 - x0, y1 - y0)
+    assert tuple(view.dxf.center)[:2] == pytest.approx(((left + right) / 2, (low + high) / 2))
+    assert high - low < view.dxf.height < 1.5 * max(right - left, high - low)
 
 
 def test_what_cannot_be_read_is_said(tmp_path):
@@ -205,7 +287,7 @@ def test_the_drawing_is_what_counts(tmp_path):
         if room.get_xdata("DISCRETE_DIFFUSION")[1].value == beds[0]:
             room.translate(0, -1, 0)
     labels = on_layer(document, "LABELS")
-    labels[0].text = labels[0].text.replace(plan.diagram.room_names[0], "Storage")
+    labels[0].text = labels[0].text.replace(names_of_rooms(plan, "en")[0], "Storage")
     document.saveas(tmp_path / "edited.dxf")
     report = read_report(tmp_path / "edited.dxf")
     read = FloorPlan.of(report.diagrams[0])
@@ -245,10 +327,9 @@ def test_a_door_between_two_thin_walls_opens_both(tmp_path):
     boxes = ((0.0, 0.0, 3.0, 3.0), (3.3, 0.0, 5.0, 3.0))
     door = Door((0, 1), (3.1, 1.0), (3.1, 2.0))  # nearer to the first
     plan = FloorPlan(BubbleDiagram((0, 2), (), boxes), (door,))
-    walls = on_layer(drawn(tmp_path, plan), "WALLS")
-    lines = shapely.union_all([shapely.LineString(wall.get_points("xy")) for wall in walls])
-    assert lines.length == pytest.approx(12 + 9.4 - 2)
-    assert not lines.intersects(shapely.box(2.9, -1.9, 3.4, -1.1))
+    walls = polygons(drawn(tmp_path, plan), "WALLS")
+    assert walls.intersects(shapely.box(3.0, -0.9, 3.3, -0.5))
+    assert not walls.intersects(shapely.box(2.9, -1.9, 3.4, -1.1))
 
 
 def test_other_programs_read_the_record_as_it_is(tmp_path):

@@ -259,6 +259,11 @@ def flipped(shape: BaseGeometry) -> BaseGeometry:
     return shapely.transform(shape, lambda corners: corners * (1, -1) + 0.0)  # no -0.0
 
 
+def upwards(point: Point) -> Point:
+    """A point with y upwards instead of downwards, or the other way round."""
+    return point[0], 0.0 - point[1]  # no -0.0
+
+
 def drawn_floor(plan: FloorPlan, room: int) -> BaseGeometry:
     """The floor of a room; its box if the rooms inside it leave no floor."""
     floor = plan.rooms[room]

@@ -29,7 +29,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
     FLOOR,
     HOLE,
     LABEL,
+    PLAIN_LAYERS,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.room_names import type_of_name
 from discrete_diffusion.domains.bubble_diagrams.scales import DrawnIn
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ _CURVE = 0.01
 
 def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
     """Read what ``dxf_of`` writes, and drawings of others like it: a closed polyline on ROOMS is a
-    room, the text on LABELS inside it begins with its type, a line on DOORS is a door. All else is
-    left out. ``unit``: of a drawing whose header states none; pixels are none. ``names``:
-    somebody's own of rooms. Raises ``DiagramError``.
+    room, the text on LABELS inside it begins with its type, a line on DOORS is a door; layers may
+    have the names of the AIA. All else is left out. ``unit``: of a drawing whose header states
+    none; pixels are none. ``names``: somebody's own of rooms. Raises ``DiagramError``.
     """
     check_installed()
     document = _document(content)
@@ -61,7 +63,8 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     entities = [each for each in document.modelspace() if each.dxf.hasattr("layer")]
     layers: dict[str, list[Any]] = {}
     for each in entities:
-        layers.setdefault(each.dxf.layer.upper(), []).append(each)
+        layer = each.dxf.layer.upper()
+        layers.setdefault(PLAIN_LAYERS.get(layer, layer), []).append(each)
     left_out: list[str] = []
     floors = _floors(layers.get("ROOMS", []), scale, left_out)
     if not floors:
@@ -207,12 +210,14 @@ def _names(
         text = entity.plain_text().strip().splitlines() or [""]
         kind, numbers = _about(entity)
         if kind == LABEL and len(numbers) == 1:
-            noted[numbers[0]] = text[0]
+            kinds = [str(value) for code, value in entity.get_xdata(APP) if code == 1000]
+            noted[numbers[0]] = type_of_name(text[0], kinds[-1])
             continue
         at = Point(entity.dxf.insert.x * scale, entity.dxf.insert.y * scale)
         inside = [number for number, floor in floors.items() if floor.covers(at)]
         if inside:
-            found.setdefault(min(inside, key=lambda number: floors[number].area), text[0])
+            smallest = min(inside, key=lambda number: floors[number].area)
+            found.setdefault(smallest, type_of_name(text[0]))
     return found | noted
 
 

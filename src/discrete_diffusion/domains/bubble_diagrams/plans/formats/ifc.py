@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped, upwards
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc_model import Frame, IfcModel
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wall_pieces import wall_pieces
 from discrete_diffusion.domains.bubble_diagrams.plans.room_names import names_of_rooms
@@ -203,10 +203,10 @@ class _Building:
 
     def _door(self, number: str, door: Door, swing: Swing | None) -> None:
         """In the frame of its opening it opens towards y, its hinge to the left or the right."""
-        start, end = _upwards(door.start), _upwards(door.end)
+        start, end = upwards(door.start), upwards(door.end)
         kind, name = "SLIDING_TO_LEFT", f"door {number}"
         if swing is not None:
-            hinge, leaf = map(_upwards, swing.leaf)
+            hinge, leaf = map(upwards, swing.leaf)
             other = end if hinge == start else start
             opens = (leaf[0] - hinge[0], leaf[1] - hinge[1])
             along = (other[0] - hinge[0], other[1] - hinge[1])
@@ -222,7 +222,7 @@ class _Building:
 
     def _window(self, number: int) -> None:
         window = self.shapes.windows[number]
-        ends = _upwards(window.start), _upwards(window.end)
+        ends = upwards(window.start), upwards(window.end)
         space = flipped(window_space(window))
         made = self._fill("IfcWindow", f"window {number + 1}", ends, space, (SILL, HEIGHT))
         made.PredefinedType, made.PartitioningType = "WINDOW", "SINGLE_PANEL"
@@ -277,7 +277,3 @@ class _Building:
                 PredefinedType="BALUSTRADE",
             )
             self.elements.append(made)
-
-
-def _upwards(point: Point) -> Point:
-    return point[0], 0.0 - point[1]

@@ -70,7 +70,7 @@ def plot_plan(
 
 
 def plot_plans(
-    plans: Sequence[FloorPlan],
+    plans: Sequence[FloorPlan | None],
     path: str | Path | None = None,
     *,
     columns: int | None = None,
@@ -88,6 +88,8 @@ def plot_plans(
     metres, between the middles of walls. Hatched is what lies inside the outline and belongs to no
     room.
 
+    None in the place of a plan leaves its card empty.
+
     ``columns``: plans per row, by default so that the page is as square as possible. ``beside``:
     show the bubble diagram to the left of each plan. ``titles``: a line above each plan.
     ``scale``: 200 stands for 1 : 200, on paper; by default the largest of ``SCALES`` by which every
@@ -99,7 +101,7 @@ def plot_plans(
     """
     path = checked_path(path)
     check_positive(columns=columns, scale=scale, cell=cell, dpi=dpi)
-    if not plans:
+    if not any(plans):
         raise ValueError("no plans to draw: a sheet needs at least one")
     if titles and len(titles) != len(plans):
         raise ValueError(f"{len(titles)} titles for {len(plans)} plans: give one for each, or none")
@@ -120,15 +122,17 @@ class _SheetStyle:
     chained: bool = False
 
 
-def _draw(plans: Sequence[FloorPlan], scale: int | None, style: _SheetStyle) -> Sheet:
+def _draw(cards: Sequence[FloorPlan | None], scale: int | None, style: _SheetStyle) -> Sheet:
     beside, titles = style.beside, style.titles
+    plans = [plan for plan in cards if plan is not None]
     padding = _PADDING + (_CHAIN if style.chained else 0.0)
     scale = scale or _largest_scale(plans, style.cell - padding)
     per_metre = 1 / (scale * _METRES_PER_INCH)
     cell = max(max(map(_longest, plans)) * per_metre + padding, _LEAST_CELL)
     shown = 2 if beside else 1
-    rows, columns = grid_shape(len(plans), style.columns, aspect=shown)
+    rows, columns = grid_shape(len(cards), style.columns, aspect=shown)
     placements = place_all([plan.diagram for plan in plans]) if beside else []
+    placed = iter(placements)
     sheet = Sheet(
         rows,
         shown * columns,
@@ -139,10 +143,12 @@ def _draw(plans: Sequence[FloorPlan], scale: int | None, style: _SheetStyle) -> 
         footer=_FOOTER,
     )
     pens = []
-    for index, plan in enumerate(plans):
+    for index, plan in enumerate(cards):
+        if plan is None:
+            continue
         title = titles[index] if titles else ""
         if beside:
-            draw_on(sheet.card(shown * index, placements[index], title), plan.diagram)
+            draw_on(sheet.card(shown * index, next(placed), title), plan.diagram)
             title = ""
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
         pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))

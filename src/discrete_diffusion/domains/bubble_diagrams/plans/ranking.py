@@ -1,0 +1,89 @@
+"""Scores of variants of a plan, by name, and which of them is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
+from discrete_diffusion.domains.bubble_diagrams.plans.walls import closed
+from discrete_diffusion.domains.bubble_diagrams.plans.windows import window_share
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+
+SCORES = "scores"
+"""Key of a plan's line."""
+
+_ENOUGH_LIGHT = 0.08
+"""Window per floor that counts in full: the rule ``window``."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """``num_broken``: rules of ``default`` that the plan breaks. ``compactness``: the outline of a
+    square per its own, of the same area. ``fill``: the share of the outline that belongs to rooms.
+    ``area_error``: the largest error of a room's area, a share of its target. ``light``: window per
+    floor of habitable rooms, see ``window_share``; None without any."""
+
+    num_broken: int
+    compactness: float
+    fill: float
+    area_error: float
+    light: float | None
+
+    @property
+    def total(self) -> float:
+        """Mean of the shares, errors as what is left of 1, light up to 8 %; best is 1."""
+        light = 1.0 if self.light is None else min(1.0, self.light / _ENOUGH_LIGHT)
+        return (self.compactness + self.fill + max(0.0, 1 - self.area_error) + light) / 4
+
+    def to_json(self) -> dict[str, Any]:
+        rounded = {k: v if v is None else round(v, 4) for k, v in asdict(self).items()}
+        return rounded | {"total": round(self.total, 4)}
+
+    def sentence(self) -> str:
+        """``0 rules broken, compactness 0.91, fill 95 %, area error 3 %, light 8.2 %``"""
+        light = "" if self.light is None else f", light {self.light:.1%}"
+        text = (
+            f"{counted(self.num_broken, 'rule')} broken, compactness {self.compactness:.2f}, "
+            f"fill {self.fill:.0%}, area error {self.area_error:.0%}{light}"
+        )
+        return text.replace("%", " %")
+
+
+def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
+    """Scores of a plan whose rooms are to have these areas."""
+    from shapely import get_parts, union_all
+
+    built = closed(union_all(plan.rooms))
+    around = sum(part.exterior.length for part in get_parts(built))
+    kept = judge(plan, read_rules("default")).kept.values()
+    return Scores(
+        num_broken=sum(each is False for each in kept),
+        compactness=4 * math.sqrt(built.area) / around,
+        fill=1 - plan.dead_area / plan.outline.area,
+        area_error=plan.largest_area_error(targets),
+        light=window_share(plan),
+    )
+
+
+def ranked(found: Realised) -> tuple[Realised, tuple[Scores, ...]]:
+    """The plans, best first, and their scores: those that give up least, then those that break
+    fewest rules, then by ``total``."""
+    scores = [scores_of(plan, found.areas) for plan in found.plans]
+    order = sorted(
+        range(len(scores)),
+        key=lambda k: (len(found.shortfalls[k]), scores[k].num_broken, -scores[k].total, k),
+    )
+    in_order = replace(
+        found,
+        plans=tuple(found.plans[k] for k in order),
+        shortfalls=tuple(found.shortfalls[k] for k in order),
+    )
+    return in_order, tuple(scores[k] for k in order)
