@@ -72,6 +72,14 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
         {"doors"},
         (LIVING, KITCHEN),
     ),
+    "door between two shallow closets": (
+        flat(
+            more=[("Storage", (10, 0, 10.8, 5)), ("Storage", (10.8, 0, 11.6, 5))],
+            doors={5: (5, 6, (10.8, 1), (10.8, 2.3))},
+        ),
+        {"swings"},
+        (5, 6),
+    ),
     "narrow bath": (
         flat({KITCHEN: (6, 0, 10, 3.8), BATH: (6, 3.8, 10, 5)}),
         {"width"},
@@ -98,6 +106,11 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
     "bedroom with a metre of facade": (
         flat(more=[("Storage", (10, 5, 11, 9)), ("Storage", (5, 9, 9, 10))]),
         {"facade"},
+        (SECOND,),
+    ),
+    "bedroom within rooms": (
+        flat(more=[("Storage", (10, 5, 11, 9)), ("Storage", (5, 9, 10, 10))]),
+        {"facade", "window", "escape"},
         (SECOND,),
     ),
     "large living room with little facade": (

@@ -15,10 +15,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.wall_pieces import
 from discrete_diffusion.domains.bubble_diagrams.plans.room_names import names_of_rooms
 from discrete_diffusion.domains.bubble_diagrams.plans.shapes import (
     PlanShapes,
-    Swing,
-    door_space,
     window_space,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.swings import Swing, door_space
 from discrete_diffusion.domains.bubble_diagrams.plans.windows import HEIGHT, SILL
 
 if TYPE_CHECKING:

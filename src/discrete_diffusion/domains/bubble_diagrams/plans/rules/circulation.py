@@ -1,4 +1,4 @@
-"""Rules of doors: the front door, what is reached from it, and how wide doors are."""
+"""Rules of doors: the front door, what is reached from it, how wide doors are and how they turn."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
     rooms_of,
     rooms_of_door,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.swings import hang
 
 OUTSIDE = "outside"
 """What lies behind a front door, beside the kinds of rooms."""
@@ -75,6 +76,29 @@ def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
             what = f"{name_of_door(plan, door)} is {width:.2f} m wide, at least {needed:.2f} m"
             change = f"make it {needed - width:.2f} m wider"
             found.append(Finding(rooms_of_door(door), what, change))
+    return tuple(found)
+
+
+def door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Doors can be hung so that none sweeps more than ``overlap`` square metres of a wall, or of
+    the floor that another sweeps. Doors to balconies slide.
+
+    The way to hang them is the best of all, see ``hang``.
+    """
+    hung = hang(plan)
+    if not hung:
+        return None
+    most, found = parameters["overlap"], []
+    for k, swing in enumerate(hung):
+        rooms, name = rooms_of_door(swing.door), name_of_door(plan, swing.door)
+        if (blocked := swing.swept_outside(plan)) > most:
+            what = f"{name} has no way to turn: {blocked:.2f} m2 of wall are in the way at best"
+            found.append(Finding(rooms, what, "move it along its wall, or make it slide"))
+        for other in hung[:k]:
+            if (shared := swing.swept_with(other)) > most:
+                what = f"{name} and {name_of_door(plan, other.door)} collide on {shared:.2f} m2"
+                both = tuple(dict.fromkeys((*rooms_of_door(other.door), *rooms)))
+                found.append(Finding(both, what, "move one along its wall, or make it slide"))
     return tuple(found)
 
 

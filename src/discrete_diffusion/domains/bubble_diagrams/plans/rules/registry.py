@@ -71,6 +71,7 @@ RULES: Mapping[str, Rule] = {
         {"least": NumberByKind((*ROOM_KINDS, circulation.OUTSIDE))},
         "least widths of doors",
     ),
+    "swings": Rule(circulation.door_swings, {"overlap": NUMBER}, "doors turn without colliding"),
     "width": Rule(sizes.least_widths, {"least": BY_KIND}, "least widths of rooms"),
     "area": Rule(sizes.least_areas, {"least": BY_KIND}, "least areas of rooms"),
     "walls": Rule(
@@ -83,6 +84,11 @@ RULES: Mapping[str, Rule] = {
         envelope.window,
         {**_OUTER, "share": NUMBER, "height": NUMBER},
         "outer walls are long enough for windows (necessary)",
+    ),
+    "escape": Rule(
+        envelope.facade,
+        {**_OUTER, "length": NUMBER},
+        "bedrooms have an outer wall for a window to escape by (necessary)",
     ),
     "compact": Rule(
         envelope.compact,
