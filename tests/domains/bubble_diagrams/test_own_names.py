@@ -39,11 +39,15 @@ def test_own_names_are_read_in_json(tmp_path, names):
 def test_own_names_are_read_in_every_format(tmp_path, names):
     pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-    from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
+    from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
+        DEFAULT,
+        FORMATS,
+    )
 
     metres = [[side / 14 for side in box] for box in BOXES]
     diagram = BubbleDiagram.from_json({"rooms": OURS, "relations": [], "boxes": metres})
-    texts = {f"plan{FORMATS[f].suffix}": FORMATS[f].text_of(FloorPlan(diagram)) for f in FORMATS}
+    plan = FloorPlan(diagram)
+    texts = {f"plan{f.suffix}": f.content_of(plan, DEFAULT) for f in FORMATS.values() if f.is_read}
     texts["plan.graphml"] = to_graphml(diagram)
     for name, text in texts.items():
         if name == "plan.houseganpp.json":

@@ -27,7 +27,7 @@ MOST_AREA = 100_000
 _OTHER_DRAWS = 3
 """Other samples of areas, where the first ones leave no plan."""
 
-_OF_EARLIER_PLANS = ("target_areas", "given_up", "no_plan", "diagram")
+_OF_EARLIER_PLANS = ("target_areas", "scores", "given_up", "no_plan", "diagram")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from drawn_plans import embedded
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import DEFAULT, FORMATS
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
@@ -29,7 +29,7 @@ def scaled(value, factor):
 
 def of_another_hand(plan: FloorPlan, format: str, factor: float, unit: str | None = None) -> str:
     """The file of a plan without what is ours in it, its lengths so many times as large."""
-    text = FORMATS[format].text_of(plan)
+    text = FORMATS[format].content_of(plan, DEFAULT)
     if format == "wkt":
         import shapely
 
