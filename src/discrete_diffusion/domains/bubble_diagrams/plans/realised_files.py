@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
     write_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
 from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
     ensured_folder,
@@ -147,7 +148,9 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
         "num_with_plan": len(plans),
         "num_plans": sum(len(found.plans) for found in realised),
         "num_all_met": sum(not found.given_up for found in plans),
-        "given_up": dict(Counter(word for found in plans for word in map(_kind, found.given_up))),
+        "given_up": dict(
+            Counter(word for found in plans for word in set(map(_kind, found.given_up)))
+        ),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
         "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
         "overlap": max((plan.overlap for plan in first), default=None),
@@ -156,8 +159,11 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
 
 
 def _kind(given_up: str) -> str:
-    """``areas``, ``doors``, ...: what a plan does not meet, without its numbers and rooms."""
+    """``areas``, ``doors``, ``width``, ...: what a plan does not meet, without its numbers and
+    rooms; of a rule its name."""
     kinds = {"areas": "areas", "rooms": "shapes", "no door": "doors", "the floor": "whole floors"}
+    rule = given_up.split(":")[0]
+    kinds |= {f"{rule}:": f"rule {rule}"} if rule in RULES else {}
     return next((kind for start, kind in kinds.items() if given_up.startswith(start)), "variants")
 
 
