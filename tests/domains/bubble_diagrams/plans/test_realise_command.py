@@ -114,6 +114,8 @@ def test_areas_of_a_file_and_a_ratio(folder):
         (["out=built", "tolerance=2"], "tolerance=2"),
         (["out=built", "variants=0"], "variants=0"),
         (["out=built", "total_area=0"], "total_area=0"),
+        (["out=built", "total_area=5"], "rules=default need at least"),
+        (["out=built", "rules=defalt"], "default"),
         (["out=built", "threads=0"], "threads=0"),
         (["out=built", "picture=plans.pdf"], "picture=plans.pdf"),
         (["out=built", "boundary=[[0,0],[1,1]]"], "boundary"),

@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
     write_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import least_areas
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
 from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
@@ -92,6 +93,9 @@ class PlanFiles:
                     break
             write_text(self.folder / PLANS, text)
         numbers = _numbers(realised) | {"seconds": time.perf_counter() - began}
+        pairs = zip(jobs, realised, strict=False)
+        if raised := sum(len(_at_least(job, found)) for job, found in pairs if found.plans):
+            numbers["num_areas_at_least"] = raised
         if len(realised) < len(jobs):
             numbers["num_not_tried"] = len(jobs) - len(realised)
         write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
@@ -131,12 +135,21 @@ def _lines(number: int, job: Job, found: Realised) -> str:
     if not found.plans:
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
     else:
-        targets = {"target_areas": [round(area, 2) for area in found.areas]}
+        targets: dict[str, Any] = {"target_areas": [round(area, 2) for area in found.areas]}
+        if smallest := _at_least(job, found):
+            targets["at_least"] = smallest
         objects = [plan.to_json() | targets for plan in found.plans]
         for each, shortfalls in zip(objects, found.shortfalls, strict=True):
             if shortfalls:
                 each["given_up"] = list(shortfalls)
     return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
+
+
+def _at_least(job: Job, found: Realised) -> list[int]:
+    """Rooms of which the target area is the least that the rules need."""
+    least = least_areas(job.diagram.rooms, job.demands.rules)
+    pairs = enumerate(zip(found.areas, least, strict=True))
+    return [room for room, (area, need) in pairs if area == need]
 
 
 def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
@@ -183,6 +196,8 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
         if given_up := numbers["given_up"]:
             text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
         text += f"; dead area {dead:.0%} of the outline (median)"
+    if raised := numbers.get("num_areas_at_least"):
+        text += f"; target areas of {counted(raised, 'room')} are the least that the rules need"
     if left := numbers.get("num_not_tried"):
         text += f"; stopped: {counted(left, 'more diagram')} not tried"
     text += f"; {numbers['seconds']:.1f} s; {files.folder / PLANS}"

@@ -20,15 +20,16 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import NO_
 
 _FILLED = (0.85, 0.8, 0.7, 0.6)
 """Shares of a boundary's area that its rooms have in all if nobody says, the first of these that
-leaves a plan. Real plans fill .75 of the box around them."""
+leaves a plan; under a rule of the least share one midway between it and 1 is tried, then the first.
+Real plans fill .75 of the box around them."""
 
 MOST_AREA = 100_000
 """Square metres of a plan: the solver's numbers end not far beyond."""
 
-_OTHER_DRAWS = 3
-"""Other samples of areas, where the first ones leave no plan."""
+_OTHER_DRAWS = 1
+"""Other samples of areas, where no plan was found that has the first ones."""
 
-_OF_EARLIER_PLANS = ("target_areas", "given_up", "no_plan", "diagram")
+_OF_EARLIER_PLANS = ("target_areas", "at_least", "given_up", "no_plan", "diagram")
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class PlanRequest:
         totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
         if self.total_area is None and outline.boundary is not None:
             fill = self.rules.rules.get("fill")
-            shares = _FILLED if fill is None else (*((1 + fill["share"]) / 2,), *_FILLED)
+            shares = _FILLED if fill is None else ((1 + fill["share"]) / 2, _FILLED[0])
             totals = [share * outline.area for share in shares]
         return [t for k, t in enumerate(totals) if k == 0 or t is None or t > least]
 
