@@ -53,7 +53,7 @@ THREE = diagram_of("LivingRoom Kitchen MasterRoom", "0 left-of 1", "0 left-above
 
 STRICTER = {
     "width": {"least": {"Bathroom": 1.6}},
-    "area": {"least": {"Bathroom": 2.4}},
+    "area": {"least": {"Bathroom": 2.7}},
     "facade": {"rooms": ("Bathroom",), "length": 5.5},
 }
 
