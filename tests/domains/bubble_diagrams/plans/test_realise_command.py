@@ -155,7 +155,7 @@ def test_a_share_of_the_boundary_below_the_given_areas_is_not_tried(folder):
         "boundary": [[0, 0], [10, 0], [10, 10], [0, 10]],
     }
     Path("given.jsonl").write_text(json.dumps(data) + "\n")
-    main(["plans", "realise", "given.jsonl", "out=built"])
+    main(["plans", "realise", "given.jsonl", "out=built", "rules=none"])
     (line,) = lines("built/plans.jsonl")
     assert line["target_areas"] == [65, 14.0, 6]
 

@@ -17,4 +17,3 @@ class Layer(IntEnum):
     FACADE = 3
     FILL = 4
     AREAS = 5
-    COMPACT = 6

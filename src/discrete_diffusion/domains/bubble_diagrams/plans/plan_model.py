@@ -64,8 +64,10 @@ class PlanModel(OutlineModel):
             return answer, None
         for literal in [literal for _, literal in self.wishes if self.value(literal)]:
             self.model.add(literal == 1)
+        self.model.clear_hints()
         self.model.minimize(self._cost)
         boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes
+        self.model.clear_hints()
         self.model.minimize(self._cost + _JOG * sum(self._jogs(boxes)))
         return True, self.solve(polish / 3, seed=seed, hint=boxes)[1] or boxes
 
