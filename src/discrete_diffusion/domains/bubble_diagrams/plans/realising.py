@@ -22,7 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 _EFFORT, _POLISH = 0.6, 0.2
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
-_OTHERS = 2
+_OTHERS = 4
 """Plans that are looked for in the place of those with a floor in several parts."""
 
 _EFFORT_WHY = 0.3
