@@ -150,7 +150,7 @@ def test_the_area_of_a_room_in_a_corner_is_taken_off_once(kitchen):
     """Where the dining room is inside the living room, so is what lies in its corner: the model of
     the solver must believe the floors that the plan has."""
     diagram = diagram_of("LivingRoom DiningRoom Kitchen", (0, 1, 5), kitchen, (1, 2, 0))
-    demands = Demands((30.0, 12.0, 3.0), doors=False)
+    demands = Demands((30.0, 12.0, 3.0))
     model = PlanModel(diagram.rooms, diagram.relations, demands)
     assert (2, 1) not in model.in_corner
     answer, boxes = model.best(0.5, 0.1, seed=0)

@@ -18,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import (
     RoomAreas,
     min_width,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -25,6 +26,7 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 LIVING, KITCHEN, BATH, BALCONY = (
     ROOM_TYPES.index(name) for name in ("LivingRoom", "Kitchen", "Bathroom", "Balcony")
 )
+DEFAULT = read_rules("default")
 DIAGRAM = BubbleDiagram((LIVING, KITCHEN, BATH), [(0, 1, 2), (0, 2, 6)])
 
 
@@ -77,7 +79,7 @@ def test_given_areas_stay_and_drawn_ones_are_scaled_to_the_total():
     assert kitchen / bath == pytest.approx(7 / 5, rel=0.5)
     assert job.diagram.metadata == {"name": "flat 7"}
     assert all(sum(areas) == pytest.approx(42) for areas in job.other_areas)
-    assert len(set(job.other_areas)) == 3
+    assert len(set(job.other_areas)) == 1
 
 
 def test_given_areas_have_no_others():
@@ -95,6 +97,32 @@ def test_a_boundary_is_filled_as_far_as_it_can_be():
     own = {"boundary": [[0, 0], [5, 0], [5, 4], [0, 4]]}
     (job,) = PlanRequest(areas=RoomAreas(), outline=outline).jobs([replace(DIAGRAM, metadata=own)])
     assert job.demands.outline.area == 20
+
+
+def test_a_boundary_that_rules_want_filled_is_filled_first():
+    outline = Outline(boundary=((0, 0), (10, 0), (10, 6), (0, 6)))
+    (job,) = PlanRequest(outline=outline, rules=DEFAULT).jobs([DIAGRAM])
+    assert [sum(each) for each in (job.demands.areas, *job.other_areas)] == pytest.approx(
+        [58.5, 51]
+    )
+
+
+def test_no_target_is_below_what_rules_need_unless_it_is_given():
+    drawn = RoomAreas([plan_of((LIVING, 8), (KITCHEN, 2), (BATH, 1))])
+    (job,) = PlanRequest(areas=drawn, rules=DEFAULT).jobs([DIAGRAM])
+    assert job.demands.areas == (9.0, 3.5, 2.2)  # a living room of 3 m is 3 m deep at least
+    (job,) = PlanRequest(areas=drawn, rules=DEFAULT, total_area=20.0).jobs([DIAGRAM])
+    assert job.demands.areas == pytest.approx((14.24, 3.56, 2.2))
+    given = replace(DIAGRAM, metadata={"areas": [None, None, 1.5]})
+    assert PlanRequest(areas=drawn, rules=DEFAULT).job(1, given).demands.areas == (9.0, 3.5, 1.5)
+    assert PlanRequest(areas=drawn).job(1, DIAGRAM).demands.areas == pytest.approx((8, 2, 1))
+
+
+def test_a_total_that_rules_do_not_allow_is_refused_with_the_least():
+    with pytest.raises(DiagramError, match=r"total_area.*default.*14\.7 m2.*rules=none"):
+        PlanRequest(total_area=5.0, rules=DEFAULT).jobs([DIAGRAM])
+    (job,) = PlanRequest(total_area=5.0).jobs([DIAGRAM])
+    assert sum(job.demands.areas) == pytest.approx(5)
 
 
 def test_seed_and_place_decide_what_is_drawn():

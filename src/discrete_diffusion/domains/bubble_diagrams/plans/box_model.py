@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import combinations
 from typing import Any, ClassVar
@@ -104,10 +104,17 @@ class BoxModel:
                 self._add_apart(i, j)
 
     def solve(
-        self, effort: float, *, seed: int = 0, hint: Boxes | None = None
+        self,
+        effort: float,
+        *,
+        seed: int = 0,
+        hint: Boxes | None = None,
+        assumed: Sequence[Any] = (),
     ) -> tuple[bool | None, Boxes | None]:
         """True and boxes if there are such boxes; None if the ``effort`` does not do.
-        Another ``seed`` finds others; those of a ``hint`` are tried first.
+        Another ``seed`` finds others; those of a ``hint`` are tried first. ``assumed``: literals
+        that are true; where there are no such boxes, ``conflict`` has those that exclude each
+        other. ``spent``: the effort that it took.
 
         ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
         depend on how busy the machine is.
@@ -122,8 +129,13 @@ class BoxModel:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed % 2**31  # the solver's are of 31 bits
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
+        self.model.clear_assumptions()
+        self.model.add_assumptions(assumed)
         status = solver.solve(self.model)
+        self.spent, self.value = solver.response_proto.deterministic_time, solver.value
         if status == self._solver.INFEASIBLE:
+            core = set(solver.sufficient_assumptions_for_infeasibility())
+            self.conflict = [literal for literal in assumed if literal.index in core]
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
             return None, None

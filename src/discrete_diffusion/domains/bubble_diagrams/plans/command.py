@@ -42,6 +42,13 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         'such a list; a line\'s own "boundary" counts first',
     )
     parser.add_argument(
+        "--rules",
+        default="default",
+        metavar="R",
+        help="rules of living that plans keep as far as relations and outline allow: default, irc "
+        "(sizes of a building code), none, or a YAML file of your own (default: %(default)s)",
+    )
+    parser.add_argument(
         "--variants",
         type=int,
         default=1,

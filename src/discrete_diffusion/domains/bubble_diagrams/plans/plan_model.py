@@ -13,15 +13,14 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
     Boxes,
     Relations,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import (
-    Demands,
-    RoomModel,
-    within,
-)
+from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import OutlineModel
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLERANCE
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
-_LIVING, _BALCONY, _ENTRANCE = map(ROOM_TYPES.index, ("LivingRoom", "Balcony", "Entrance"))
+_LIVING, _ENTRANCE = map(ROOM_TYPES.index, ("LivingRoom", "Entrance"))
 
 _NO_PASSAGE = tuple(map(ROOM_TYPES.index, ("Bathroom", "Balcony", "Storage", "Wall-in")))
 """Rooms that one does not walk through to another, if their relations leave a choice."""
@@ -35,43 +34,67 @@ bathroom, balcony or storage that is reached through a private one."""
 DOOR_WALL = 10
 """Decimetres of wall that two rooms share, or that lead outside, where a door fits."""
 
+FRONT_WALL = 12
+"""Decimetres of outer wall where a front door fits."""
+
 _JOG, _NEARLY = 100, 8
 """Square decimetres that a wall out of line costs, and decimetres that make it so."""
 
 
-class PlanModel(RoomModel):
-    """All plans of a diagram that meet the demands, with as little dead area as can be found.
+class PlanModel(OutlineModel):
+    """All plans of a diagram in an outline, with those first that meet what is wished.
 
-    Minimises 2 x (area of the outline - area of all floors) + sum of |floor - target|, and with
-    doors costs of slits between related rooms and of ways through private ones. Boxes meet in the
-    middle of walls.
+    Wishes are met by their layers. Among plans that meet as many it minimises 2 x (area of the
+    outline - area of all floors) + sum of |floor - target|, and costs of slits between related
+    rooms and of ways through private ones. Boxes meet in the middle of walls.
     """
 
     def __init__(self, rooms: Sequence[int], relations: Relations, demands: Demands) -> None:
         relations = tuple(relations)
         super().__init__(rooms, relations, demands)
-        if demands.tolerance is not None:  # of the sum of all areas, half as much
-            least, most = within(sum(demands.areas), demands.tolerance / 2)
-            self.model.add_linear_constraint(sum(self.floors), least, most)
-        self.size = self._add_outline()
-        dead = self._outline_area() - sum(self.floors)
-        self._cost = 2 * dead + sum(self._deviations())
-        if demands.doors:
-            self._cost += sum(self._add_doors(relations))
+        self._cost = 2 * self.dead + sum(self._deviations())
+        self._cost += sum(self._add_doors(relations))
 
     def best(self, effort: float, polish: float, seed: int) -> tuple[bool | None, Boxes | None]:
-        """Answer of ``solve``, and the best plan found in ``polish`` units of
-        the solver's time after the first: a third of them goes into straightening its walls."""
-        self.model.clear_objective()
-        answer, boxes = self.solve(effort, seed=seed)
+        """Answer of ``solve``, and the best plan found: with ``effort`` one that meets what it can
+        of the wishes, which stay met, then in ``polish`` units of the solver's time one that costs
+        less: a third of them goes into straightening its walls."""
+        answer, boxes = self._meet_wishes(effort, seed)
         if boxes is None:
             return answer, None
+        for literal in [literal for _, literal in self.wishes if self.value(literal)]:
+            self.model.add(literal == 1)
         self.model.clear_hints()
         self.model.minimize(self._cost)
         boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes
         self.model.clear_hints()
         self.model.minimize(self._cost + _JOG * sum(self._jogs(boxes)))
         return True, self.solve(polish / 3, seed=seed, hint=boxes)[1] or boxes
+
+    def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
+        """Answer of ``solve``, and boxes that meet as many wishes as are found together.
+
+        Of wishes that exclude each other the one of the lowest layer is left out. Where a third of
+        the effort does not tell, all of the lowest layer are.
+        """
+        self.model.clear_objective()
+        self.model.clear_hints()
+        wishes, left = sorted(self.wishes, key=lambda wish: wish[0]), effort
+        while wishes and left > 0:
+            literals = [literal for _, literal in wishes]
+            answer, boxes = self.solve(min(left, effort / 3), seed=seed, assumed=literals)
+            left -= self.spent
+            if answer:
+                return answer, boxes
+            if answer is None:
+                wishes = [wish for wish in wishes if wish[0] != wishes[-1][0]]
+            elif self.conflict:
+                conflict = {literal.index for literal in self.conflict}
+                last = max(k for k, (_, literal) in enumerate(wishes) if literal.index in conflict)
+                del wishes[last]
+            else:
+                return answer, boxes
+        return self.solve(effort, seed=seed)
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""
@@ -107,37 +130,6 @@ class PlanModel(RoomModel):
             self.model.add_bool_or(ways).only_enforce_if(moves)
         self.model.add(sum(moved) >= (len(moved) + 1) // 2)
 
-    def _add_outline(self) -> tuple[Any, Any]:
-        outline, grid = self.demands.outline, self.rule.grid
-        width, height = (self.model.new_int_var(0, grid, "") for _ in AXES)
-        for axis, end in enumerate((width, height)):
-            self.model.add_max_equality(end, self.high[axis])
-        if outline.boundary is not None:
-            for end, most in zip((width, height), outline.size, strict=True):
-                self.model.add(end <= most)
-            for i, (x0, y0, x1, y1) in product(range(len(self.rooms)), outline.closed):
-                sides = [self.high[0][i] <= x0, self.low[0][i] >= x1]
-                sides += [self.high[1][i] <= y0, self.low[1][i] >= y1]
-                self.model.add_bool_or([self._if(side) for side in sides])
-            return width, height
-        for axis in AXES:
-            self.model.add_min_equality(0, self.low[axis])
-        if outline.ratio is None:
-            self.model.add(width <= 2 * height)
-            self.model.add(height <= 2 * width)
-        else:  # to within 2 %
-            self.model.add(1000 * width <= math.ceil(1020 * outline.ratio) * height)
-            self.model.add(1000 * width >= math.floor(980 * outline.ratio) * height)
-        return width, height
-
-    def _outline_area(self) -> Any:
-        if self.demands.outline.boundary is not None:
-            return round(self.demands.outline.area * PER_METRE**2)
-        area = self.model.new_int_var(0, self.rule.grid**2, "")
-        self.model.add_multiplication_equality(area, self.size)
-        self.model.add(area >= sum(self.floors))
-        return area
-
     def _deviations(self) -> Iterable[Any]:
         for floor, area in zip(self.floors, self.demands.areas, strict=True):
             target = round(area * PER_METRE**2)
@@ -146,36 +138,95 @@ class PlanModel(RoomModel):
             yield off
 
     def _add_doors(self, relations: Relations) -> list[Any]:
-        """A tree of doors from the root; a room inside another has its door to it. What slits and
-        detours cost."""
-        inside, costs = self.inside, []
-        num = len(self.rooms)
+        """Wish a tree of doors from the root, through common rooms alone as far as the rules say;
+        a room inside another has its door to it. What slits and detours cost."""
+        costs, num = [], len(self.rooms)
         root = next((self.rooms.index(r) for r in (_ENTRANCE, _LIVING) if r in self.rooms), 0)
-        doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in inside}
+        doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.inside}
         for i, j, code in relations:
             if code not in CONTAIN:
                 doors[frozenset((i, j))] = shared = self._shared_wall(i, j)
                 costs.append(_SLIT * shared.negated())
+                self._add_no_void(i, j, shared)
         depth = [self.model.new_int_var(0, num - 1, "") for _ in range(num)]
-        for i in [i for i in range(num) if i != root]:
+        reached = [self.model.new_bool_var("") for _ in range(num)]
+        common = [self.model.new_bool_var("") for _ in range(num)]
+        through = self._common_rooms()
+        for i in range(num):
+            if i == root:
+                continue
             near = [j for j in range(num) if frozenset((i, j)) in doors]
-            through = [j for j in near if self.rooms[j] not in _NO_PASSAGE or j == root] or near
-            parents = []
-            for j in through:
+            ways = [j for j in near if self.rooms[j] not in _NO_PASSAGE or j == root] or near
+            parents, directly = [], []
+            for j in ways:
                 parents.append(parent := self._if(depth[i] >= depth[j] + 1))
+                self.model.add_implication(parent, reached[j])
                 if self.rooms[j] not in _PUBLIC and self.rooms[i] not in _NO_PASSAGE:
                     costs.append(_DETOUR * parent)
                 door = doors[frozenset((i, j))]
                 if door is not None:
                     self.model.add_implication(parent, door)
+                if j in through:
+                    directly.append(way := self.model.new_bool_var(""))
+                    self.model.add_implication(way, parent)
+                    self.model.add_implication(way, common[j])
+            self.model.add_bool_or([*parents, reached[i].negated()])
+            self.model.add_bool_or([*directly, common[i].negated()])
             if parents:  # a room without relations has no door
-                self.model.add_bool_or(parents)
-        if root not in {u for u, _ in inside}:
-            self._add_on_outline(root)
-        for i, room in enumerate(self.rooms):
-            if room == _BALCONY and i not in {u for u, _ in inside}:
-                self._add_on_outline(i)
+                self.wishes.append((Layer.ACCESS, reached[i]))
+        self._wish_access(root, common)
         return costs
+
+    def _common_rooms(self) -> list[int]:
+        """Rooms through which the rules lead to others."""
+        kinds = {
+            k for name in ("access", "bath") for k in (self._rule(name) or {}).get("through", ())
+        }
+        return [i for i, room in enumerate(self.rooms) if ROOM_TYPES[room] in kinds]
+
+    def _wish_access(self, root: int, common: list[Any]) -> None:
+        if root not in self.nested:
+            self._wish(Layer.ACCESS, self.outer_wall(root, FRONT_WALL) == 1)
+        if (access := self._rule("access")) is not None:
+            for i, room in enumerate(self.rooms):
+                if ROOM_TYPES[room] in access["reached"]:
+                    self.wishes.append((Layer.ACCESS, common[i]))
+        if (bath := self._rule("bath")) is not None:
+            baths = [i for i, room in enumerate(self.rooms) if ROOM_TYPES[room] in bath["rooms"]]
+            if baths:
+                some = self.model.new_bool_var("")
+                self.model.add_bool_or([*(common[i] for i in baths), some.negated()])
+                self.wishes.append((Layer.ACCESS, some))
+
+    def _add_no_void(self, i: int, j: int, shared: Any) -> None:
+        """Wish that related rooms that face each other touch."""
+        walls = self._rule("walls")
+        if walls is None:
+            return
+        facing = math.ceil((walls["facing"] - TOLERANCE) * PER_METRE)
+        ways = [shared]
+        for a, (u, v) in product(AXES, ((i, j), (j, i))):
+            o = 1 - a
+            ways.append(
+                self._if(
+                    self.high[a][u] == self.low[a][v],
+                    self.high[o][u] >= self.low[o][v],
+                    self.high[o][v] >= self.low[o][u],
+                )
+            )
+        passed = []
+        for a in AXES:
+            sides = [
+                self._if(self.high[a][u] - self.low[a][v] < facing) for u, v in ((i, j), (j, i))
+            ]
+            passed.append(past := self.model.new_bool_var(""))
+            self.model.add_bool_or([*sides, past.negated()])
+        diagonal = self.model.new_bool_var("")
+        for past in passed:
+            self.model.add_implication(diagonal, past)
+        met = self.model.new_bool_var("")
+        self.model.add_bool_or([*ways, diagonal, met.negated()])
+        self.wishes.append((Layer.WALLS, met))
 
     def _shared_wall(self, i: int, j: int) -> Any:
         """A literal: they share a piece of wall where a door fits."""
@@ -193,11 +244,3 @@ class PlanModel(RoomModel):
         shared = self.model.new_bool_var("")
         self.model.add_bool_or(ways).only_enforce_if(shared)
         return shared
-
-    def _add_on_outline(self, i: int) -> None:
-        """A side lies on the box around the plan; in a boundary too, or its side does not count."""
-        if self.demands.outline.boundary is not None:
-            return
-        sides = [self.low[a][i] == 0 for a in AXES]
-        sides += [self.high[a][i] == end for a, end in zip(AXES, self.size, strict=True)]
-        self.model.add_bool_or([self._if(side) for side in sides])

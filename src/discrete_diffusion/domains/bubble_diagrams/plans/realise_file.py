@@ -21,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting
 
 _PICTURES = (".svg", ".png")
@@ -40,6 +41,7 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     threads = _cores() if options.threads is None else options.threads
     if threads < 1:
         raise ValueError(f"threads={threads}: expected at least 1")
+    rules = read_rules(options.rules)
     cp_sat()
     check_installed()
     if "ifc" in formats:
@@ -55,6 +57,7 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
         tolerance=options.tolerance,
         variants=options.variants,
         seed=options.seed,
+        rules=rules,
     )
     report = read(options.file)
     print(report.summary())

@@ -23,6 +23,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import SCORES, Scores, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import least_areas
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
 from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
     ensured_folder,
@@ -97,6 +99,9 @@ class PlanFiles:
                     break
             write_text(self.folder / PLANS, text)
         numbers = _numbers(realised) | {"seconds": time.perf_counter() - began}
+        pairs = zip(jobs, realised, strict=False)
+        if raised := sum(len(_at_least(job, found)) for job, found in pairs if found.plans):
+            numbers["num_areas_at_least"] = raised
         if len(realised) < len(jobs):
             numbers["num_not_tried"] = len(jobs) - len(realised)
         write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
@@ -131,7 +136,9 @@ def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> 
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
         objects[0].pop(SCORES, None)  # of an earlier plan
     else:
-        targets = {"target_areas": [round(area, 2) for area in found.areas]}
+        targets: dict[str, Any] = {"target_areas": [round(area, 2) for area in found.areas]}
+        if smallest := _at_least(job, found):
+            targets["at_least"] = smallest
         objects = [
             plan.to_json() | targets | {SCORES: each.to_json()}
             for plan, each in zip(found.plans, scores, strict=True)
@@ -140,6 +147,13 @@ def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> 
             if shortfalls:
                 each["given_up"] = list(shortfalls)
     return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
+
+
+def _at_least(job: Job, found: Realised) -> list[int]:
+    """Rooms of which the target area is the least that the rules need."""
+    least = least_areas(job.diagram.rooms, job.demands.rules)
+    pairs = enumerate(zip(found.areas, least, strict=True))
+    return [room for room, (area, need) in pairs if area == need]
 
 
 def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
@@ -151,7 +165,9 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
         "num_with_plan": len(plans),
         "num_plans": sum(len(found.plans) for found in realised),
         "num_all_met": sum(not found.given_up for found in plans),
-        "given_up": dict(Counter(word for found in plans for word in map(_kind, found.given_up))),
+        "given_up": dict(
+            Counter(word for found in plans for word in set(map(_kind, found.given_up)))
+        ),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
         "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
         "overlap": max((plan.overlap for plan in first), default=None),
@@ -160,8 +176,11 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
 
 
 def _kind(given_up: str) -> str:
-    """``areas``, ``doors``, ...: what a plan does not meet, without its numbers and rooms."""
+    """``areas``, ``doors``, ``width``, ...: what a plan does not meet, without its numbers and
+    rooms; of a rule its name."""
     kinds = {"areas": "areas", "rooms": "shapes", "no door": "doors", "the floor": "whole floors"}
+    rule = given_up.split(":")[0]
+    kinds |= {f"{rule}:": f"rule {rule}"} if rule in RULES else {}
     return next((kind for start, kind in kinds.items() if given_up.startswith(start)), "variants")
 
 
@@ -181,6 +200,8 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
         if given_up := numbers["given_up"]:
             text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
         text += f"; dead area {dead:.0%} of the outline (median)"
+    if raised := numbers.get("num_areas_at_least"):
+        text += f"; target areas of {counted(raised, 'room')} are the least that the rules need"
     if left := numbers.get("num_not_tried"):
         text += f"; stopped: {counted(left, 'more diagram')} not tried"
     text += f"; {numbers['seconds']:.1f} s; {files.folder / PLANS}"

@@ -14,20 +14,21 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPla
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import has_usual_shapes
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 
-_EFFORT, _POLISH = 0.5, 0.2
+_EFFORT, _POLISH = 0.6, 0.2
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
-_OTHERS = 2
+_OTHERS = 4
 """Plans that are looked for in the place of those with a floor in several parts."""
 
 _EFFORT_WHY = 0.3
 """Effort of each use of the solver, to say why there is no plan."""
 
-_LOOSER = (0.3, 0.7)
-"""Tolerances of areas where the requested one leaves no plan."""
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,21 @@ def realise(job: Job) -> Realised:
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
     cp_sat()
-    decided = True
-    for demands in _ladder(job):
+    decided, best = True, None
+    for areas in (job.demands.areas, *job.other_areas):
+        demands = replace(job.demands, areas=areas)
         model = PlanModel(job.diagram.rooms, job.diagram.relations, demands)
         answer, plans = _best(job, demands, model)
-        if plans:
-            fewer = _fewer(job, plans)
-            shortfalls = tuple(_shortfalls(job.demands, demands, plan) + fewer for plan in plans)
-            return Realised(plans, demands.areas, shortfalls)
         decided = decided and answer is False
+        if plans:
+            found = Realised(plans, areas, tuple(_shortfalls(demands, plan) for plan in plans))
+            if best is None or len(found.given_up) < len(best.given_up):
+                best = found
+            if not any("areas" in word for word in found.given_up):
+                break
+    if best is not None:
+        fewer = _fewer(job, best.plans)
+        return replace(best, shortfalls=tuple(words + fewer for words in best.shortfalls))
     answer, boxes = find_boxes(job.diagram, "buildable")
     if answer is False:
         why = contradiction(job.diagram, effort=_EFFORT_WHY)
@@ -91,7 +98,7 @@ def realise(job: Job) -> Realised:
     if job.demands.outline == FREE:
         plan = find_doors(FloorPlan(replace(job.diagram, boxes=in_metres(boxes, "pixels"))))
         areas = job.demands.areas
-        shortfalls = (_shortfalls(job.demands, None, plan) + _fewer(job, [plan]),)
+        shortfalls = (_shortfalls(job.demands, plan) + _fewer(job, [plan]),)
         return Realised((plan,), areas, shortfalls)
     if decided:
         return Realised(reason="no plan with rooms of half a metre or more fits the outline")
@@ -130,21 +137,6 @@ def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
     return map_shared(realise, jobs, threads=threads, doing="finding plans")
 
 
-def _ladder(job: Job) -> Iterator[Demands]:
-    """The demands, with other areas, then fewer of them."""
-    asked = job.demands
-    for areas in (asked.areas, *job.other_areas):
-        yield replace(asked, areas=areas)
-    looser = [t for t in _LOOSER if asked.tolerance is not None and t > asked.tolerance]
-    for tolerance in dict.fromkeys([asked.tolerance, *looser, None]):
-        for doors in (True, False) if asked.doors else (False,):
-            demands = replace(asked, tolerance=tolerance, doors=doors)
-            if demands != asked:
-                yield demands
-    for last in dict.fromkeys([*looser[-1:], None]):
-        yield replace(asked, tolerance=last, doors=False, shapes=False)
-
-
 def _plan(diagram: BubbleDiagram, demands: Demands, boxes: Boxes) -> FloorPlan:
     """Plan in metres, with the doors that its walls have room for."""
     x, y = demands.outline.origin
@@ -169,17 +161,18 @@ def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[str, ...]:
     return (f"{num} of {job.variants} variants were found",) if num < job.variants else ()
 
 
-def _shortfalls(asked: Demands, kept: Demands | None, plan: FloorPlan) -> tuple[str, ...]:
-    """Requests that the plan does not meet."""
+def _shortfalls(asked: Demands, plan: FloorPlan) -> tuple[str, ...]:
+    """Requests that the plan does not meet, judged by the plan alone."""
     words = []
-    if kept is None or kept.tolerance != asked.tolerance:
-        off = plan.largest_area_error((kept or asked).areas)
+    off = plan.largest_area_error(asked.areas)
+    if off > asked.tolerance + _ROUNDING:
         words.append(f"areas are up to {off:.0%} off their targets")
-    if kept is None or not kept.shapes:
+    if not has_usual_shapes(plan, asked.areas):
         words.append("rooms are narrower or longer than usual")
     names = plan.diagram.room_names
     if rooms := unreached(plan):
         words.append(f"no door leads to {', '.join(names[room] for room in rooms)}")
     if parts := rooms_with_split_floors(plan):
         words.append(f"the floor of {', '.join(names[room] for room in parts)} is in parts")
-    return tuple(words)
+    broken = judge(plan, asked.rules).broken
+    return (*words, *(f"{rule}: {finding.found}" for rule, finding in broken))

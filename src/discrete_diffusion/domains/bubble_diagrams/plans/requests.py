@@ -15,19 +15,21 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import PLAN_KEY
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas, least_areas
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import NO_RULES, RuleSet
 
 _FILLED = (0.85, 0.8, 0.7, 0.6)
 """Shares of a boundary's area that its rooms have in all if nobody says, the first of these that
-leaves a plan. Real plans fill .75 of the box around them."""
+leaves a plan; under a rule of the least share one midway between it and 1 is tried, then the first.
+Real plans fill .75 of the box around them."""
 
 MOST_AREA = 100_000
 """Square metres of a plan: the solver's numbers end not far beyond."""
 
-_OTHER_DRAWS = 3
-"""Other samples of areas, where the first ones leave no plan."""
+_OTHER_DRAWS = 1
+"""Other samples of areas, where no plan was found that has the first ones."""
 
-_OF_EARLIER_PLANS = ("target_areas", "scores", "given_up", "no_plan", "diagram")
+_OF_EARLIER_PLANS = ("target_areas", "at_least", "scores", "given_up", "no_plan", "diagram")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class PlanRequest:
         tolerance: deviation of each area from its target, as a share of it.
         variants: number of different plans of each diagram.
         seed: another one samples other areas and finds other plans.
+        rules: of living, which the plans are to keep, see ``read_rules``.
 
     Raises:
         ValueError: a number is out of its range.
@@ -52,6 +55,7 @@ class PlanRequest:
     tolerance: float = 0.1
     variants: int = 1
     seed: int = 0
+    rules: RuleSet = NO_RULES
 
     def __post_init__(self) -> None:
         if self.total_area is not None and not (
@@ -117,20 +121,48 @@ class PlanRequest:
             outline = Outline(boundary=own["boundary"])
         given = _given_areas(own["areas"], diagram.num_rooms)
         random = Random(f"{self.seed} {number}")
-        totals = [self.total_area] * (1 + _OTHER_DRAWS)
-        if self.total_area is None and outline.boundary is not None:
-            totals = [share * outline.area for share in _FILLED]
-        least = sum(area for area in given if area is not None)
-        totals = [t for k, t in enumerate(totals) if k == 0 or t is None or t > least]
+        needs = self._needs(diagram, given)
+        totals = self._totals(outline, given, sum(needs))
         areas, *others = (
-            _scaled(self.areas.draw(diagram.rooms, random), given, total)
+            _scaled(self.areas.draw(diagram.rooms, random), given, total, needs)
             for total in (totals if None in given else totals[:1])
         )
         if sum(areas) > MOST_AREA:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
         bare = replace(diagram, boxes=None, metadata=metadata)
-        demands = Demands(areas, tolerance=self.tolerance, outline=outline)
+        demands = Demands(areas, self.tolerance, outline, self.rules)
         return Job(bare, demands, self.variants, self.seed, tuple(others))
+
+    def _needs(self, diagram: BubbleDiagram, given: Sequence[float | None]) -> list[float]:
+        """Square metres of every room that are given, or that the rules need at least.
+
+        Raises ``DiagramError`` if these are more than the total area.
+        """
+        least = least_areas(diagram.rooms, self.rules)
+        needs = [need if own is None else own for need, own in zip(least, given, strict=True)]
+        if (
+            self.total_area is not None
+            and None in given
+            and sum(least)
+            and (sum(needs) > self.total_area)
+        ):
+            raise DiagramError(
+                "total_area",
+                f"{self.total_area:g} m2: rules={self.rules.name} need at least "
+                f"{math.ceil(10 * sum(needs)) / 10:.1f} m2 for these rooms; rules=none needs less",
+            )
+        return needs
+
+    def _totals(
+        self, outline: Outline, given: Sequence[float | None], least: float
+    ) -> list[float | None]:
+        """Total areas to try, None for areas as they are drawn; the first whatever it leaves."""
+        totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
+        if self.total_area is None and outline.boundary is not None:
+            fill = self.rules.rules.get("fill")
+            shares = _FILLED if fill is None else ((1 + fill["share"]) / 2, _FILLED[0])
+            totals = [share * outline.area for share in shares]
+        return [t for k, t in enumerate(totals) if k == 0 or t is None or t > least]
 
 
 def realise_diagrams(
@@ -156,22 +188,31 @@ def realise_diagrams(
 
 
 def _scaled(
-    drawn: Sequence[float], given: Sequence[float | None], total: float | None
+    drawn: Sequence[float],
+    given: Sequence[float | None],
+    total: float | None,
+    needs: Sequence[float],
 ) -> tuple[float, ...]:
     """Areas of all rooms: given ones as they are, sampled ones scaled to the total.
 
+    ``needs``: square metres that none is below, those that are given.
+
     ``total``: None for areas as they are sampled.
     """
-    scale = 1.0
-    free = sum(area for area, own in zip(drawn, given, strict=True) if own is None)
-    if total is not None and free:
-        left = total - sum(area for area in given if area is not None)
-        if left <= 0:
-            raise DiagramError("areas", f"leave nothing of {total:.1f} m2 to the rooms of null")
-        scale = left / free
-    return tuple(
-        scale * area if own is None else own for area, own in zip(drawn, given, strict=True)
-    )
+    areas = [need if own is not None else 0.0 for need, own in zip(needs, given, strict=True)]
+    free = {k for k, own in enumerate(given) if own is None}
+    while free:
+        scale = 1.0
+        if total is not None:
+            left = total - sum(areas[k] for k in range(len(areas)) if k not in free)
+            if left <= 0:
+                raise DiagramError("areas", f"leave nothing of {total:.1f} m2 to the rooms of null")
+            scale = left / sum(drawn[k] for k in free)
+        small = {k for k in free if scale * drawn[k] < needs[k]}
+        for k in small or free:
+            areas[k] = needs[k] if small else scale * drawn[k]
+        free = free - small if small else set()
+    return tuple(areas)
 
 
 def _given_areas(areas: Any, num_rooms: int) -> list[float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -16,8 +16,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
     Relations,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import MAX_ASPECTS, min_width
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLERANCE, Parameters
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import NO_RULES, RuleSet
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, ROOM_TYPES
 
 BENT = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom", "DiningRoom", "Entrance")))
@@ -39,17 +42,14 @@ class Demands:
     """Demands on the plan of a diagram, beside its relations.
 
     ``areas``: square metres of every room's floor, kept within ``tolerance`` (a share), and their
-    sum within half of it; None: they may be as they are. ``doors``: rooms share enough wall for
-    doors from the entrance, or else the living room, to all others; that room and balconies lie on
-    the outline. ``shapes``: rooms have the least widths and the shapes that are usual for their
-    types.
+    sum within half of it. ``rules``: of living, which the plan is to keep. Beside these rooms have
+    the least widths and the shapes that are usual for their types, and doors lead to all of them.
     """
 
     areas: tuple[float, ...]
-    tolerance: float | None = 0.1
-    doors: bool = True
-    shapes: bool = True
+    tolerance: float = 0.1
     outline: Outline = FREE
+    rules: RuleSet = NO_RULES
 
 
 class RoomModel(BoxModel):
@@ -73,22 +73,30 @@ class RoomModel(BoxModel):
         rule = BoxRule(
             grid=grid,
             threshold=math.floor(threshold_of("metres", None) * PER_METRE),
-            min_side=min(grid, *map(self._width_of, range(len(rooms)))),
-            max_aspect=max(MAX_ASPECTS) if demands.shapes else LONGEST,
+            min_side=min(grid, NARROWEST),
+            max_aspect=LONGEST,
         )
+        self.wishes: list[tuple[Layer, Any]] = []
         self.inside = {(i, j) if r == INSIDE else (j, i) for i, j, r in relations if r in CONTAIN}
         self.in_corner: dict[tuple[int, int], Any] = {}
         super().__init__(len(rooms), relations, rule, buildable=True)
-        self._add_shapes()
         self.floors = self._add_floors()
+        self._add_shapes()
+        self._add_sizes()
+
+    def _wish(self, layer: Layer, *conditions: Any) -> Any:
+        """A literal that implies the conditions, to be true if it can be."""
+        literal = self._if(*conditions)
+        self.wishes.append((layer, literal))
+        return literal
+
+    def _rule(self, name: str) -> Parameters | None:
+        """Parameters of a rule; None if the plan need not keep it."""
+        return self.demands.rules.rules.get(name)
 
     def _width_of(self, room: int) -> int:
-        if not self.demands.shapes:
-            return NARROWEST
-        return max(1, math.floor(PER_METRE * self._metres(room)))
-
-    def _metres(self, room: int) -> float:
-        return min_width(self.rooms[room], self.demands.areas[room])
+        width = min_width(self.rooms[room], self.demands.areas[room])
+        return max(NARROWEST, math.floor(PER_METRE * width))
 
     def _add_apart(self, i: int, j: int) -> None:
         """Add that two rooms share no area, or the smaller one lies in a corner of the other's box.
@@ -121,16 +129,40 @@ class RoomModel(BoxModel):
         return corner
 
     def _add_shapes(self) -> None:
-        if not self.demands.shapes:
-            return
+        """Wish usual widths and shapes, and no slivers beside rooms that lie inside another."""
         for i, room in enumerate(self.rooms):
             width, height = self._sides(i)
-            for side, other in ((width, height), (height, width)):
-                self.model.add(side >= self._width_of(i))
-                self.model.add(side <= MAX_ASPECTS[room] * other)
-        for (u, v), axis in product(sorted(self.inside), AXES):
-            for margin in self._margins(u, v)[axis::2]:
-                self.model.add_bool_or([self._if(margin == 0), self._if(margin >= PASSAGE)])
+            conditions = [side >= self._width_of(i) for side in (width, height)]
+            conditions += [width <= MAX_ASPECTS[room] * height, height <= MAX_ASPECTS[room] * width]
+            usual = self._wish(Layer.SIZES, *conditions)
+            for u, axis in product(sorted(u for u, v in self.inside if v == i), AXES):
+                for margin in self._margins(u, i)[axis::2]:
+                    beside = [self._if(margin == 0), self._if(margin >= PASSAGE)]
+                    self.model.add_bool_or([*beside, usual.negated()])
+
+    def _add_sizes(self) -> None:
+        """Wish the least widths and areas of the rules, and areas within their tolerance."""
+        widths, areas = (self._least_of(name) for name in ("width", "area"))
+        for i, room in enumerate(self.rooms):
+            if (least := widths.get(ROOM_TYPES[room])) is not None:
+                narrow = math.ceil((least - TOLERANCE) * PER_METRE)
+                self._wish(Layer.SIZES, *(side >= narrow for side in self._sides(i)))
+            if (least := areas.get(ROOM_TYPES[room])) is not None:
+                self._wish(
+                    Layer.SIZES,
+                    self.floors[i] >= math.ceil((least - TOLERANCE) * PER_METRE**2),
+                )
+        tolerance = self.demands.tolerance
+        sizes = [*zip(self.floors, self.demands.areas, [tolerance] * len(self.rooms), strict=True)]
+        sizes.append((sum(self.floors), sum(self.demands.areas), tolerance / 2))
+        for floor, area, share in sizes:
+            least, most = within(area, share)
+            self._wish(Layer.AREAS, floor >= least, floor <= most)
+
+    def _least_of(self, rule: str) -> Mapping[str, float]:
+        """Least numbers of a rule by kind of room."""
+        parameters = self._rule(rule)
+        return {} if parameters is None else parameters["least"]
 
     def _add_floors(self) -> list[Any]:
         """Areas of the floors: of the boxes, less those of the boxes directly inside them."""
@@ -139,11 +171,8 @@ class RoomModel(BoxModel):
         for i, area in enumerate(boxes):
             self.model.add_multiplication_equality(area, self._sides(i))
         floors = []
-        for v, target in enumerate(self.demands.areas):
-            least, most = 1, grid**2
-            if self.demands.tolerance is not None:
-                least, most = within(target, self.demands.tolerance)
-            floors.append(floor := new(least, max(least, most), ""))
+        for v in range(len(self.rooms)):
+            floors.append(floor := new(1, grid**2, ""))
             inner = [
                 u
                 for u in range(len(boxes))

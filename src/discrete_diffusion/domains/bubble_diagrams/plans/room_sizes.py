@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 _SIZES = {
@@ -40,6 +41,10 @@ _SPREAD = 0.2
 _NARROWEST = 0.8
 """Narrowest room, as a share of the side of the square of its target area: small rooms may be
 narrower than theirs."""
+
+
+_GRID = 0.1
+"""Metres by which a room may be narrower: the solver's unit."""
 
 
 class RoomAreas:
@@ -83,3 +88,22 @@ class RoomAreas:
 def min_width(room: int, area: float) -> float:
     """Metres: the shortest side of a room of that type and target area."""
     return min(MIN_WIDTHS[room], _NARROWEST * math.sqrt(area))
+
+
+def least_areas(rooms: Sequence[int], rules: RuleSet) -> list[float]:
+    """Square metres that rules demand of each room at least: of its floor, or of a square that is
+    as wide as they demand; 0 without such rules."""
+    areas, widths = (rules.rules.get(name, {"least": {}})["least"] for name in ("area", "width"))
+    kinds = [ROOM_TYPES[room] for room in rooms]
+    return [max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2) for kind in kinds]
+
+
+def has_usual_shapes(plan: FloorPlan, areas: Sequence[float]) -> bool:
+    """True if rooms of these target areas have the least widths, to a decimetre, and the longest
+    sides of their types."""
+    boxes = plan.diagram.boxes or ()
+    for room, area, (x0, y0, x1, y1) in zip(plan.diagram.rooms, areas, boxes, strict=True):
+        shorter, longer = sorted((x1 - x0, y1 - y0))
+        if shorter < min_width(room, area) - _GRID or longer > MAX_ASPECTS[room] * shorter + 1e-6:
+            return False
+    return True

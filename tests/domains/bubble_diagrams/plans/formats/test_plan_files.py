@@ -145,8 +145,8 @@ def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path, format):
 
 
 def test_what_cannot_be_written_leaves_no_file(tmp_path):
-    with pytest.raises(ValueError, match="unknown format of plans 'dfx'; did you mean 'dxf'"):
-        write_plan(tmp_path / "plan.dfx", by_hand(), "dfx")
+    with pytest.raises(ValueError, match="unknown format of plans 'dxg'; did you mean 'dxf'"):
+        write_plan(tmp_path / "plan.dxg", by_hand(), "dxg")
     plan = by_hand()
     plan.diagram.metadata["score"] = float("nan")
     for format in ("dxf", "geojson", "rlvr"):

@@ -33,6 +33,9 @@ class RuleSet:
     rules: Mapping[str, Parameters]
 
 
+NO_RULES = RuleSet(NONE, {})
+
+
 def shipped_sets() -> list[str]:
     """Names of the sets that come with the package, ``none`` last."""
     return [*sorted(path.stem for path in Path(__file__).parent.glob("*.yaml")), NONE]
@@ -48,7 +51,7 @@ def read_rules(name: str | os.PathLike[str]) -> RuleSet:
     ``FileNotFoundError``.
     """
     if name == NONE:
-        return RuleSet(NONE, {})
+        return NO_RULES
     if name in shipped_sets():
         return RuleSet(str(name), _rules_of(Path(__file__).parent / f"{name}.yaml"))
     path = Path(name)

@@ -1,0 +1,19 @@
+"""``Layer``: what the solver keeps before what, where a plan cannot have everything."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Layer(IntEnum):
+    """What a plan is asked for beside relations, the outline and no overlap, most important first.
+
+    Of wishes that exclude each other one of the lowest layer is left out.
+    """
+
+    ACCESS = 0
+    SIZES = 1
+    WALLS = 2
+    FACADE = 3
+    FILL = 4
+    AREAS = 5

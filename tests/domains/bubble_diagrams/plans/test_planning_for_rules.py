@@ -1,0 +1,103 @@
+"""Plans that the solver finds for rules of living, judged apart from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
+    NO_RULES,
+    RuleSet,
+    read_rules,
+)
+from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
+
+pytest.importorskip("ortools", reason="OR-Tools finds plans")
+pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+DEFAULT = read_rules("default")
+PLOT = Outline(boundary=((0, 0), (8, 0), (8, 6), (0, 6)))
+
+
+def only(*names: str, **changed: dict) -> RuleSet:
+    """The rules of these names, with other parameters."""
+    rules = {name: DEFAULT.rules[name] | changed.get(name, {}) for name in names}
+    return RuleSet("test", rules)
+
+
+def diagram_of(rooms: str, *relations: str) -> BubbleDiagram:
+    """``0 left-of 1``"""
+    found = []
+    for words in relations:
+        i, name, j = words.split()
+        found.append((int(i), int(j), RELATIONS.index(name)))
+    return BubbleDiagram(tuple(ROOM_TYPES.index(name) for name in rooms.split()), found)
+
+
+def found_for(
+    diagram: BubbleDiagram, areas: tuple[float, ...], rules: RuleSet, outline: Outline = FREE
+) -> Realised:
+    return realise(Job(diagram, Demands(areas, outline=outline, rules=rules)))
+
+
+FLAT = diagram_of("LivingRoom Bathroom", "0 left-of 1")
+THREE = diagram_of("LivingRoom Kitchen MasterRoom", "0 left-of 1", "0 left-above 2", "1 above 2")
+"""Each of the three beside both others, or the bedroom diagonally below the living room."""
+
+
+STRICTER = {
+    "width": {"least": {"Bathroom": 1.6}},
+    "area": {"least": {"Bathroom": 2.7}},
+    "facade": {"rooms": ("Bathroom",), "length": 5.5},
+}
+
+
+@pytest.mark.parametrize("name", STRICTER)
+def test_what_breaks_a_rule_keeps_it_where_the_solver_knows_it(name):
+    rules, areas = only(name, **{name: STRICTER[name]}), (20.0, 2.5)
+    without, found = (found_for(FLAT, areas, each) for each in (NO_RULES, rules))
+    assert judge(without.plans[0], rules).kept[name] is False
+    assert judge(found.plans[0], rules).kept[name] is True
+    assert found.plans[0].honours_diagram
+    assert found.plans[0].overlap == 0
+
+
+def test_an_outline_is_filled_before_areas_are_kept():
+    without, found = (found_for(FLAT, (30.0, 8.0), each, PLOT) for each in (NO_RULES, DEFAULT))
+    assert judge(without.plans[0], DEFAULT).kept["fill"] is False
+    assert judge(found.plans[0], DEFAULT).keeps_all
+    assert [words.split(" ")[0] for words in found.given_up] == ["areas"]
+
+
+def test_a_rule_that_cannot_be_had_is_named_with_its_rooms():
+    """The bedroom is beside the kitchen alone."""
+    diagram = diagram_of("LivingRoom Kitchen MasterRoom", "0 left-of 1", "1 left-of 2")
+    found = found_for(diagram, (20.0, 6.0, 12.0), DEFAULT)
+    (missed,) = found.given_up
+    assert missed.startswith("access: master room")
+    assert judge(found.plans[0], DEFAULT).kept["width"]
+    assert found.plans[0].honours_diagram
+
+
+def test_small_plans_keep_every_default_rule():
+    found = found_for(THREE, (20.0, 6.0, 12.0), DEFAULT)
+    assert found.given_up == ()
+    assert judge(found.plans[0], DEFAULT).keeps_all
+
+
+def test_a_more_important_wish_is_kept_and_a_lesser_one_is_said():
+    """A bath of 1.3 m by 1.3 m is larger than its target by more than the tolerance."""
+    found = found_for(FLAT, (20.0, 1.0), only("width"))
+    assert [words.split(" ")[0] for words in found.given_up] == ["areas"]
+    assert judge(found.plans[0], only("width")).keeps_all
+
+
+def test_the_same_job_gives_the_same_plan():
+    job = Job(replace(THREE), Demands((20.0, 6.0, 12.0), rules=DEFAULT))
+    assert realise(job).plans == realise(job).plans
