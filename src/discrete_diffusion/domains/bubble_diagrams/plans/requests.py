@@ -143,8 +143,8 @@ class PlanRequest:
         if (
             self.total_area is not None
             and None in given
-            and sum(least)
-            and (sum(needs) > self.total_area)
+            and any(least)
+            and sum(needs) > self.total_area
         ):
             raise DiagramError(
                 "total_area",
