@@ -1,10 +1,14 @@
 """Dimensioned plans of diagrams: how many are found, how well they meet their areas, how fast.
 
-    python benchmarks/realised_plans.py plans.jsonl [--num 200] [--processes 2]
+    python benchmarks/realised_plans.py plans.jsonl [--num 200] [--processes 2] [--rules default]
 
 Diagrams of the embedded generator and of a file of real plans; target areas are drawn from other
 plans of the same set, rooms of the same type, once: no other areas are tried. Writes
 ``benchmarks/results/realised_plans.json`` and its table in the docs.
+
+With ``--rules`` plans are planned for a set of rules and judged by it, as ``plans realise`` does by
+default: diagrams of the generator, of the file and of the model in the box, in a free outline and
+in 12 x 8 m. Writes ``benchmarks/results/plans_for_rules.json`` and its table.
 """
 
 from __future__ import annotations
@@ -19,12 +23,17 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any
 
+from discrete_diffusion import load
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import ALL, judge, shares
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
 from record import Page, Record, Sections, markdown_table, percent, publish
 
 SEED = 0
@@ -88,6 +97,57 @@ def summarised(facts: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
+RECTANGLE = ((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0))
+PLOTS = {"free": FREE, "12 x 8 m": Outline(boundary=RECTANGLE)}
+
+
+def planned(job: Job) -> tuple[FloorPlan | None, float]:
+    """The plan of a job, and the CPU-seconds it took."""
+    began = time.process_time()
+    plans = realise(job).plans
+    return (plans[0] if plans else None), time.process_time() - began
+
+
+def measure_rules(
+    diagrams: Sequence[BubbleDiagram], outline: Outline, rules: RuleSet, pool: Any
+) -> dict[str, Any]:
+    """Shares of plans that keep each rule; a diagram without a plan keeps none."""
+    jobs = PlanRequest(outline=outline, rules=rules, seed=SEED).jobs(
+        [BubbleDiagram(each.rooms, each.relations) for each in diagrams]
+    )
+    outcomes = list(pool.map(planned, jobs))
+    plans = [plan for plan, _ in outcomes if plan is not None]
+    seconds = sorted(each for _, each in outcomes)
+    kept = shares([judge(plan, rules) for plan in plans], rules)
+    return {
+        "num": len(jobs),
+        "found": len(plans),
+        "kept": {name: [share.num_kept, share.num_judged] for name, share in kept.items()},
+        "honours": sum(plan.honours_diagram for plan in plans),
+        "largest_overlap": max(plan.overlap for plan in plans),
+        "fill": statistics.median(1 - plan.dead_area / plan.outline.area for plan in plans),
+        "seconds_median": statistics.median(seconds),
+        "seconds_p95": seconds[int(0.95 * len(seconds))],
+    }
+
+
+def measure_all_rules(options: argparse.Namespace, pool: Any) -> dict[str, Any]:
+    sets = {
+        "embedded": generate_plans(options.num, seed=SEED),
+        "real": list(read_diagrams(options.plans))[: options.num],
+        "model in the box": list(load("plans-small").sample(num=options.num, seed=SEED)),
+    }
+    rules = read_rules(options.rules)
+    results: dict[str, Any] = {}
+    for name, diagrams in sets.items():
+        results[name] = {}
+        for plot, outline in PLOTS.items():
+            found = measure_rules(diagrams, outline, rules, pool)
+            results[name][plot] = found
+            print(name, plot, found, flush=True)
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -95,12 +155,20 @@ def main() -> None:
     parser.add_argument("plans")
     parser.add_argument("--num", type=int, default=200)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--rules", help="default, irc, or a file: plan for them, judge by them")
     options = parser.parse_args()
+    if options.rules:
+        with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+            results = measure_all_rules(options, pool)
+        command = f"python benchmarks/realised_plans.py plans.jsonl --num {options.num}"
+        command += f" --rules {options.rules}"
+        publish("plans_for_rules", command=command, seed=SEED, results=results)
+        return
     sets = {
         "embedded": generate_plans(1000, seed=SEED),
         "real": list(read_diagrams(options.plans)),
     }
-    results: dict[str, Any] = {}
+    results = {}
     with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
         for name, diagrams in sets.items():
             plans = floor_plans(diagrams, "pixels")
@@ -117,7 +185,26 @@ def main() -> None:
 
 
 def sections(record: Record) -> Sections:
+    if record.name == "plans_for_rules":
+        return {(Page.FLOOR_PLANS, "plans for rules"): rules_table(record)}
     return {(Page.FLOOR_PLANS, "realised"): table(record.results)}
+
+
+def rules_table(record: Record) -> str:
+    """A row per rule, a column per set and outline."""
+    found = {
+        f"{name}, {plot}": each
+        for name, plots in record.results.items()
+        for plot, each in plots.items()
+    }
+    rows = [["plan found", *(f"{each['found']} of {each['num']}" for each in found.values())]]
+    for rule in (ALL, *RULES):
+        cells = [each["kept"].get(rule, [0, 0]) for each in found.values()]
+        rows.append([f"`{rule}`", *(f"{kept} of {num}" if num else "" for kept, num in cells)])
+    rows.append(["filled, median", *(percent(each["fill"]) for each in found.values())])
+    for title, key in (("CPU-s, median", "seconds_median"), ("95 %", "seconds_p95")):
+        rows.append([title, *(f"{each[key]:.1f}" for each in found.values())])
+    return f"`{record.command}`, {record.hardware}:\n\n{markdown_table(['', *found], rows)}"
 
 
 def table(results: dict[str, Any]) -> str:

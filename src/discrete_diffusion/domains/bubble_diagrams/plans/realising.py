@@ -66,10 +66,10 @@ def realise(job: Job) -> Realised:
     """A dimensioned plan of a diagram: the relations of its boxes are exactly the diagram's, and no
     two rooms overlap unless a relation says that one is inside the other.
 
-    Where no plan meets all demands, other areas are tried, then doors are given up, then the
-    tolerance of the areas, to 30 and 70 % and altogether, then the usual shapes of rooms. The
-    outline is never given up; nor are relations. A diagram that is "buildable" has a plan at least
-    in a free outline: at worst the boxes of ``find_boxes``, in sizes that nobody requested.
+    Wishes are met by their layers (``Layer``), as many as are found together. Where areas are given
+    up, other ones are tried, and of all plans the one that gives up least is kept. The outline is
+    never given up; nor are relations. A diagram that is "buildable" has a plan at least in a free
+    outline: at worst the boxes of ``find_boxes``, in sizes that nobody requested.
 
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
