@@ -190,6 +190,15 @@ def test_a_json_object_of_another_format_is_named(tmp_path, data, words):
         assert "did you mean" not in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["oas_layout", "oas_program", "annotations", "shapes"])
+def test_a_plan_of_ours_may_have_any_other_key(tmp_path, key):
+    path = tmp_path / "plans.jsonl"
+    data = {"rooms": ["Kitchen"], "relations": [], "images": [], "imagePath": "", key: None}
+    path.write_text(json.dumps(data))
+    (diagram,) = read_report(path).diagrams
+    assert diagram.metadata[key] is None
+
+
 def test_what_is_quoted_of_a_file_is_cut(tmp_path):
     """However long a row, a key or a name is."""
     long = "Kitchen" * 5_000

@@ -13,7 +13,9 @@ _WRITE = (
 
 def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
     """The key that tells what an object is, and what to do about it; None for one that may be a
-    plan of ours."""
+    plan of ours, whatever else it holds."""
+    if not _has(data, "rooms") and "rooms" in data and data.keys() & {"relations", "boxes"}:
+        return None
     if "oas_layout" in data or _has(data, "rooms", "boundary_polygon"):
         key = "oas_layout" if "oas_layout" in data else "rooms"
         return key, f"OAS-Layout, which is not read; {_WRITE}, with data.unit=millimetres"
