@@ -74,27 +74,45 @@ class PlanModel(OutlineModel):
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
 
-        Of wishes that exclude each other the one of the lowest layer is left out. Where a third of
-        the effort does not tell, all of the lowest layer are.
+        All are tried at once. Where a third of the effort does not tell, they are added layer by
+        layer, the most important first, and a layer that is not decided is left out.
         """
         self.model.clear_objective()
-        self.model.clear_hints()
-        wishes, left = sorted(self.wishes, key=lambda wish: wish[0]), effort
-        while wishes and left > 0:
-            literals = [literal for _, literal in wishes]
-            answer, boxes = self.solve(min(left, effort / 3), seed=seed, assumed=literals)
-            left -= self.spent
+        wishes = sorted(self.wishes, key=lambda wish: wish[0])
+        answer, boxes = self._meet(wishes, effort / 3, seed)
+        if answer is not None:
+            return answer, boxes
+        kept: list[tuple[Layer, Any]] = []
+        found, value = None, self.value
+        for layer in Layer:
+            tried = [*kept, *(wish for wish in wishes if wish[0] == layer)]
+            if len(tried) == len(kept):
+                continue
+            answer, boxes = self._meet(tried, effort / len(Layer), seed, found)
             if answer:
+                kept, found, value = tried, boxes, self.value
+        if found is None:
+            return self._meet([], effort, seed)
+        self.value = value
+        return True, found
+
+    def _meet(
+        self, wishes: list[tuple[Layer, Any]], effort: float, seed: int, hint: Boxes | None = None
+    ) -> tuple[bool | None, Boxes | None]:
+        """Answer of ``solve`` with these wishes, from which conflicts are taken out: of those that
+        exclude each other one of the lowest layer."""
+        left = effort
+        while True:
+            self.model.clear_hints()
+            literals = [literal for _, literal in wishes]
+            answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
+            left -= self.spent
+            if answer is not False or not self.conflict:
                 return answer, boxes
-            if answer is None:
-                wishes = [wish for wish in wishes if wish[0] != wishes[-1][0]]
-            elif self.conflict:
-                conflict = {literal.index for literal in self.conflict}
-                last = max(k for k, (_, literal) in enumerate(wishes) if literal.index in conflict)
-                del wishes[last]
-            else:
-                return answer, boxes
-        return self.solve(effort, seed=seed)
+            if left <= 0:
+                return None, None
+            conflict = {literal.index for literal in self.conflict}
+            del wishes[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""
