@@ -1,4 +1,5 @@
-"""``sample realise=true``: floor plans of samples, with areas as in the training data."""
+"""``sample realise=true``: floor plans of samples, for the rules ``default``, with areas as in the
+training data."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import 
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.runtime.given_objects import place_of_line
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def realise_samples(
         warn_of_earlier_plans(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
-    plans = PlanRequest(areas=areas(), seed=request.seed)
+    plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
     files = PlanFiles(folder, picture=PICTURE)
     numbers = files.write(
         plans.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
