@@ -13,7 +13,8 @@ class Layer(IntEnum):
 
     ACCESS = 0
     SIZES = 1
-    WALLS = 2
-    FACADE = 3
-    FILL = 4
-    AREAS = 5
+    ROUGH_AREAS = 2
+    WALLS = 3
+    FACADE = 4
+    FILL = 5
+    AREAS = 6

@@ -32,6 +32,9 @@ PASSAGE = 9
 NARROWEST, LONGEST = 5, 12
 """Decimetres, and times the width: sides of rooms where the usual ones are not requested."""
 
+_ROUGHLY = 0.5
+"""Tolerance of areas that comes before walls, outside and fill: no room of twice its area."""
+
 _ROOMY = 2.2
 """The grid's side / the side of a square as large as all rooms, of outlines up to twice as long as
 wide."""
@@ -156,8 +159,9 @@ class RoomModel(BoxModel):
         sizes = [*zip(self.floors, self.demands.areas, [tolerance] * len(self.rooms), strict=True)]
         sizes.append((sum(self.floors), sum(self.demands.areas), tolerance / 2))
         for floor, area, share in sizes:
-            least, most = within(area, share)
-            self._wish(Layer.AREAS, floor >= least, floor <= most)
+            for layer, off in ((Layer.AREAS, share), (Layer.ROUGH_AREAS, max(share, _ROUGHLY))):
+                least, most = within(area, off)
+                self._wish(layer, floor >= least, floor <= most)
 
     def _least_of(self, rule: str) -> Mapping[str, float]:
         """Least numbers of a rule by kind of room."""
