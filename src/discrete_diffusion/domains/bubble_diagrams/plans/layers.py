@@ -13,8 +13,8 @@ class Layer(IntEnum):
 
     ACCESS = 0
     SIZES = 1
-    ROUGH_AREAS = 2
-    WALLS = 3
-    FACADE = 4
+    WALLS = 2
+    FACADE = 3
+    ROUGH_AREAS = 4
     FILL = 5
     AREAS = 6

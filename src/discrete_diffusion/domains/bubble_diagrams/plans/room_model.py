@@ -33,7 +33,7 @@ NARROWEST, LONGEST = 5, 12
 """Decimetres, and times the width: sides of rooms where the usual ones are not requested."""
 
 _ROUGHLY = 0.5
-"""Tolerance of areas that comes before walls, outside and fill: no room of twice its area."""
+"""Tolerance of areas that comes before a filled outline: no room of twice its area."""
 
 _ROOMY = 2.2
 """The grid's side / the side of a square as large as all rooms, of outlines up to twice as long as
