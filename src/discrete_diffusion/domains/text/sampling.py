@@ -140,7 +140,7 @@ def _approximations(trained: TrainedModel, size: SampleLength, partial: Tensor) 
         known = window != UNKNOWN
         if k:  # what the window goes on from
             known[:, : size.context] = True
-        real = known | True if size.context else size.real(len(partial))
+        real = torch.ones_like(known) if size.context else size.real(len(partial))
         reasons += trained.approximations(real=real, known=real & known)
     if bool((partial[:, size.length :] != UNKNOWN).any()):
         reasons.append("the windows before a given token do not see it")

@@ -10,8 +10,13 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
     FloorPlan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point as Corner
-from discrete_diffusion.domains.bubble_diagrams.plans.swings import door_space, hang, slides
-from discrete_diffusion.domains.bubble_diagrams.plans.walls import THICKEST, closed
+from discrete_diffusion.domains.bubble_diagrams.plans.swings import (
+    door_space,
+    hang,
+    slides,
+    wall_space,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.walls import closed
 from discrete_diffusion.domains.bubble_diagrams.plans.windows import Window, find_windows
 
 if TYPE_CHECKING:
@@ -20,8 +25,6 @@ if TYPE_CHECKING:
 OUTER_WALL, INNER_WALL, RAILING = 0.3, 0.1, 0.07
 """Thickness in metres."""
 
-_ACROSS = THICKEST / 2 + OUTER_WALL
-"""How far an opening reaches to both sides of a door."""
 _PANE = 0.05
 """Thickness of a pane, and half of what two overlap."""
 _ARROW = (0.1, 0.5, 0.24)
@@ -133,9 +136,7 @@ def extent(plan: FloorPlan) -> tuple[float, float, float, float]:
 
 def window_space(window: Window) -> Polygon:
     """The wall that a window stands in."""
-    from shapely import LineString
-
-    return LineString([window.start, window.end]).buffer(_ACROSS, cap_style="flat")
+    return wall_space(window.start, window.end)
 
 
 def hatching(area: Geometry, distance: float) -> Geometry:

@@ -53,7 +53,7 @@ class Swing:
 
     def swept_outside(self, plan: FloorPlan) -> float:
         """Square metres that it sweeps of something other than its room and its own wall."""
-        wall = _along(self.door, THICKEST / 2)
+        wall = wall_space(self.door.start, self.door.end, THICKEST / 2)
         allowed = plan.rooms[self.room].union(wall)
         return _swept(self.sector.difference(allowed))
 
@@ -64,13 +64,14 @@ class Swing:
 
 def door_space(door: Door) -> Polygon:
     """What a door opens: the wall that it stands in, however thick."""
-    return _along(door, max(_ACROSS, door.thickness))
+    return wall_space(door.start, door.end, max(_ACROSS, door.thickness))
 
 
-def _along(door: Door, across: float) -> Polygon:
+def wall_space(start: Corner, end: Corner, across: float = _ACROSS) -> Polygon:
+    """The wall of an opening from ``start`` to ``end``, ``across`` metres to both sides."""
     from shapely import LineString
 
-    return LineString([door.start, door.end]).buffer(across, cap_style="flat")
+    return LineString([start, end]).buffer(across, cap_style="flat")
 
 
 def slides(plan: FloorPlan, door: Door) -> bool:
@@ -99,7 +100,7 @@ Way: TypeAlias = tuple[Cost, Swing]
 
 def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
     """Into each of its rooms and on each end, with what it costs by itself."""
-    from shapely import LineString, Point, get_parts
+    from shapely import Point, get_parts
 
     for room, swap in product(door.rooms, (False, True)):
         if room == FRONT_DOOR:
@@ -112,7 +113,7 @@ def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
         parts = [part for part in get_parts(floor) if not part.is_empty]
         corners = [Point(corner) for part in parts for corner in part.exterior.coords]
         hinge = Point(swing.leaf[0])
-        near = min((hinge.distance(c) for c in corners), default=LineString(swing.leaf).length)
+        near = min((hinge.distance(c) for c in corners), default=math.dist(*swing.leaf))
         name = plan.diagram.room_names[room]
         rank = _SWUNG_INTO_LAST.index(name) + 1 if name in _SWUNG_INTO_LAST else 0
         yield (swing.swept_outside(plan), rank, round(near, 3)), swing

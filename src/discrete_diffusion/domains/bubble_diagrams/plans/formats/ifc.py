@@ -13,10 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import 
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc_model import Frame, IfcModel
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wall_pieces import wall_pieces
 from discrete_diffusion.domains.bubble_diagrams.plans.room_names import names_of_rooms
-from discrete_diffusion.domains.bubble_diagrams.plans.shapes import (
-    PlanShapes,
-    window_space,
-)
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import PlanShapes, window_space
 from discrete_diffusion.domains.bubble_diagrams.plans.swings import Swing, door_space
 from discrete_diffusion.domains.bubble_diagrams.plans.windows import HEIGHT, SILL
 
