@@ -97,14 +97,15 @@ def earlier(name: str) -> Any:
 
 
 def publish(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
-    """Write ``results/<name>.json``, its sections and its figures; the path of the first.
-
-    Raises ``ValueError`` if a page has no such section; the numbers are written before.
-    """
+    """Write ``results/<name>.json``, its sections and its figures; the path of the first. A page
+    without such a section is named on stderr: what is yet to be measured goes on."""
     path = write_result(name, command=command, seed=seed, results=results)
     record = Record.read(name)
     for (page, section), text in record.sections().items():
-        write_section(page, section, text)
+        try:
+            write_section(page, section, text)
+        except ValueError as error:
+            print(error, file=sys.stderr)
     for file, draw in record.figures().items():
         draw(DOCS / "images" / file)
     return path

@@ -14,10 +14,7 @@ import re
 
 from record import DOCS, RESULTS, Record, read_section, write_section
 
-WITHOUT_TABLES = {
-    "demo": "quoted by README.md and docs/results.md",
-    "speed_cuda": "speed.py of a GPU, whose tables go into its folder",
-}
+WITHOUT_TABLES = {"demo": "quoted by README.md and docs/results.md"}
 """Files of results that the docs do not show, and why."""
 
 

@@ -15,8 +15,8 @@ the folder, half an hour on two cores.
 
 Each part is stored on its own in ``benchmarks/results/speed.json`` (``speed_cuda.json`` of a GPU),
 with its command, hardware and a digest of the package's code, and the tables of the docs are
-written from there (of a GPU: into the folder). ``--quick`` checks that everything runs, on a small
-model, and writes into the folder only.
+written from there. ``--quick`` checks that everything runs, on a small model, and writes into the
+folder only.
 
 On a GPU give it batches and plans enough: ``--device cuda --batch-size 4096 --num-plans 200000
 --diagrams 4096``.
@@ -249,16 +249,16 @@ def keep(given: argparse.Namespace, part: str, code: str, found: dict[str, Any])
         path.write_text(json.dumps({"results": results}, indent=1) + "\n")
     else:
         publish(name, command=command, seed=given.seed, results=results)
-    if given.quick or given.device != "cpu":
+    if given.quick:
         texts = tables(results).items()
         page = "\n\n".join(f"## {title}\n\n{text}" for title, text in texts)
         (given.folder / f"{name}.md").write_text(page + "\n")
 
 
 def sections(record: Record) -> Sections:
-    """Of a CPU; the docs have no tables of a GPU."""
-    texts = tables(record.results) if record.name == "speed" else {}
-    return {(Page.SPEED, name): text for name, text in texts.items()}
+    """A table of each part; of a GPU with other marks, ``speed_cuda``."""
+    texts = tables(record.results)
+    return {(Page.SPEED, name.replace("speed", record.name)): x for name, x in texts.items()}
 
 
 def tables(results: Mapping[str, dict[str, Any]]) -> dict[str, str]:

@@ -83,6 +83,7 @@ def fit(trainee: Trainee, batches: Sequence[Tensor], folder: Path) -> Spent:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a short run without validation, as it is meant
         trainer.fit(module, Stream())
+    trainee.algorithm.to(trainee.device)  # Lightning leaves it on the CPU
     return clock.spent
 
 

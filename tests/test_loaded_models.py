@@ -24,7 +24,7 @@ def model(untrained):
 
 
 def written(untrained, folder, *words):
-    main(["sample", f"checkpoint={untrained}", f"out={folder}", *words])
+    main(["sample", f"checkpoint={untrained}", f"out={folder}", "accelerator=cpu", *words])
     return read_diagrams(folder / "samples.jsonl")
 
 

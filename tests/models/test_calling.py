@@ -190,7 +190,7 @@ def test_wrapped_networks_are_called_as_what_is_inside():
             wrapped += [in_place, compiled, Through(compiled)]
         for network in wrapped:
             assert BackboneCall.of(network) == BackboneCall.of(kind())
-            assert torch.equal(answer(network), X + 10 * SIGMA[:, None])
+            assert torch.equal(answer(network).cpu(), X + 10 * SIGMA[:, None])
     assert "Second.forward(indices, timesteps)" in described(Through(Second()))
 
 

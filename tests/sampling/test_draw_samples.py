@@ -142,7 +142,7 @@ def test_no_rows_and_the_size_of_a_batch():
     output = drawn(real_positions(torch.tensor([3]))[:0])
     assert output.x0.shape == (0, VOCAB.length)
     assert rows_at_once("cpu") < rows_at_once("cuda:1")
-    assert rows_at_once("cpu", VOCAB.length * 13) == rows_at_once("cpu")
-    at_once = rows_at_once("cpu", 1024 * 4098)  # text of a tokenizer: 4 bytes each, and copies
+    assert rows_at_once("cpu", VOCAB.length, 13) == rows_at_once("cpu")
+    at_once = rows_at_once("cpu", 1024, 4098)  # text of a tokenizer: 4 bytes each, and copies
     assert 1 <= at_once * 1024 * 4098 * 4 <= 2**28
-    assert rows_at_once("cpu", 1024 * 500_000) == 1
+    assert rows_at_once("cpu", 1024, 500_000) == 1

@@ -14,10 +14,14 @@ from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Conditions, SampleOutput
 
 _MOST_ROWS = {"cpu": 256}
-"""``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``)."""
+"""``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``). Others
+take 4,096: a call of fewer small samples takes a GPU as long."""
 
 _MOST_LOGITS = {"cpu": 1 << 26}
 """Of all samples at once, by device: 256 MB in float32, of which there are a few copies."""
+
+_MOST_TOKENS = 1 << 20
+"""Of all samples at once, for what a network holds of each: a few GiB of a GPU."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +91,11 @@ class Model:
         layout = getattr(self.algorithm, "layout", None)
         if self.batch_size or layout is None:
             return self.batch_size or rows_at_once(self.device)
-        return rows_at_once(layout.support.device, layout.length * layout.vocab_size)
+        return rows_at_once(layout.support.device, layout.length, layout.vocab_size)
 
 
-def rows_at_once(device: torch.device | str, logits: int = 1) -> int:
-    """How many samples are taken at once on ``device`` by default; ``logits``: L V of each."""
+def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 1) -> int:
+    """How many samples of ``length`` tokens are taken at once on ``device`` by default."""
     kind = torch.device(device).type
-    most = _MOST_LOGITS.get(kind, 1 << 28) // logits
-    return max(1, min(_MOST_ROWS.get(kind, 1024), most))
+    most = min(_MOST_ROWS.get(kind, 4096), _MOST_TOKENS // length)
+    return max(1, min(most, _MOST_LOGITS.get(kind, 1 << 28) // (length * vocab_size)))

@@ -152,7 +152,8 @@ class DiffusionModule(LightningModule):
             if not every or (self.global_step + 1) % every:
                 return
             loss = torch.as_tensor(trainer.strategy.reduce(loss, reduce_op="mean"))
-        self.log("train/loss", loss, prog_bar=True, batch_size=batch_size)
+        shown = trainer.progress_bar_callback is not None  # which reads it back in every step
+        self.log("train/loss", loss, prog_bar=shown, batch_size=batch_size)
 
     def on_validation_epoch_start(self) -> None:
         self.meter = BoundMeter()

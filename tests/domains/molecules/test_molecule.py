@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 import torch
@@ -26,6 +27,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
+from discrete_diffusion.domains.molecules.pictures import plot_molecules
 from discrete_diffusion.domains.molecules.reading import canonical, molecule_of
 from discrete_diffusion.layout import VocabConfig
 
@@ -123,3 +125,16 @@ def test_an_atom_that_the_vocabulary_lacks_is_named():
     vocab = VocabConfig(n_max=9, node_types=("C", "N"), edge_types=BONDS)
     with pytest.raises(ValueError, match=r"atom O is none of data.atoms=\['C', 'N'\]"):
         encode([Molecule(("C", "O"), ((0, 1, 0),))], vocab)
+
+
+def test_where_rdkit_cannot_draw_a_picture_is_left_out_and_the_work_goes_on(
+    tmp_path, monkeypatch, caplog
+):
+    molecules = [from_rdkit(Chem.MolFromSmiles("CCO"))]
+    plot_molecules(molecules, tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").exists()
+    monkeypatch.setitem(sys.modules, "rdkit.Chem.Draw", None)  # as without libXrender
+    monkeypatch.delattr("rdkit.Chem.Draw")
+    plot_molecules(molecules, tmp_path / "other.png")
+    assert not (tmp_path / "other.png").exists()
+    assert "other.png is left out" in caplog.text

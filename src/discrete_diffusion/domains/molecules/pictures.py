@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from discrete_diffusion.domains.molecules.molecule import (
 )
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
+logger = logging.getLogger(__name__)
+
 MAX_DRAWN = 36
 """Molecules in a picture."""
 
@@ -30,10 +33,16 @@ def plot_molecules(
     molecules: Sequence[Molecule], path: Path, legends: Sequence[str] | None = None
 ) -> None:
     """A grid of them, ``.png`` or ``.svg``; those that rdkit refuses are plotted all the same and
-    called not valid. ``legends``: what stands below each."""
+    called not valid. ``legends``: what stands below each. Where a library of the system that rdkit
+    draws with is missing, as on servers, a warning says so, and no picture is made."""
     from rdkit import rdBase
-    from rdkit.Chem import Draw
-    from rdkit.Chem.Draw import MolDrawOptions
+
+    try:
+        from rdkit.Chem import Draw
+        from rdkit.Chem.Draw import MolDrawOptions
+    except ImportError as error:
+        logger.warning("%s is left out: rdkit cannot draw here (%s)", path, error)
+        return
 
     shown, captions = [], []
     with rdBase.BlockLogs():
