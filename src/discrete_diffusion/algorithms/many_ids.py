@@ -128,7 +128,7 @@ def _chunks(
     states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets, dtype: torch.dtype
 ) -> Iterator[tuple[slice, Tensor]]:
     """Rows, and their logits Float32[n, V] with illegal ids at log 0, which the next overwrite."""
-    num, size = len(states), rows_at_once(weight)
+    num, size = len(states), max(1, AT_ONCE * (ON_GPU if weight.is_cuda else 1) // len(weight))
     states, factor = states.to(dtype), weight.to(dtype).t()
     offset = states.new_zeros(1) if bias is None else bias.to(dtype)
     buffer = states.new_empty(min(size, num), len(weight))
@@ -138,12 +138,6 @@ def _chunks(
         torch.addmm(offset, states[part], factor, out=logits)
         illegal = targets.support[targets.position[part]].logical_not_()
         yield part, logits.float().masked_fill_(illegal, neg_inf(torch.float32))
-
-
-def rows_at_once(weight: Tensor) -> int:
-    """Rows of a chunk of logits of a head's ``weight``, Float[V, D]."""
-    logits = AT_ONCE if weight.device.type == "cpu" else ON_GPU * AT_ONCE
-    return max(1, logits // len(weight))
 
 
 def product_type(weight: Tensor) -> torch.dtype:

@@ -43,6 +43,7 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion export  checkpoint=RUN format=onnx | mdlm   the network, for other code
   discrete-diffusion data    describe | check | convert | tokenize | ...   plans, text, the cache
   discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
+  discrete-diffusion plans   make out=DIR [brief=FILE]   sample, realise, keep the best
   discrete-diffusion brief   check FILE        what a brief asks of floor plans, if it can be met
   discrete-diffusion studio  [checkpoint=RUN]  a local page: draw, complete, realise
   discrete-diffusion new     NAME              a package of your own, with a backbone and its tests

@@ -7,10 +7,11 @@ Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson, .wkt), or a fo
 from __future__ import annotations
 
 import argparse
+from types import ModuleType
 
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import CODE_TABLES
 from discrete_diffusion.domains.bubble_diagrams.geometry import DEFAULT_THRESHOLD, UNITS
-from discrete_diffusion.domains.bubble_diagrams.plans.command import realise_options
+from discrete_diffusion.domains.bubble_diagrams.plans.command import make_options, realise_options
 from discrete_diffusion.domains.sub_command import SubCommand
 
 _N_MAX = 8
@@ -125,36 +126,42 @@ def _realise_options(parser: argparse.ArgumentParser) -> None:
     _reading_options(parser)
 
 
+def _runs() -> ModuleType:
+    """What does the work; it imports torch."""
+    from discrete_diffusion.domains.bubble_diagrams.commands import runs
+
+    return runs
+
+
 def _describe(options: argparse.Namespace) -> None:
     """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
-    from discrete_diffusion.domains.bubble_diagrams.commands.runs import describe_file
-
-    describe_file(options)
+    _runs().describe_file(options)
 
 
 def _check(options: argparse.Namespace) -> None:
     """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
     those that can be read, but whose relations no arrangement of rooms has. With --rules, judge
     floor plans by named rules, and say what to change."""
-    from discrete_diffusion.domains.bubble_diagrams.commands.runs import check_file
-
-    check_file(options)
+    _runs().check_file(options)
 
 
 def _convert(options: argparse.Namespace) -> None:
     """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    from discrete_diffusion.domains.bubble_diagrams.commands.runs import convert_file
-
-    convert_file(options)
+    _runs().convert_file(options)
 
 
 def _realise(options: argparse.Namespace) -> None:
     """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
     the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
     diagram in their order, a picture, and numbers."""
-    from discrete_diffusion.domains.bubble_diagrams.commands.runs import realise_file
+    _runs().realise_file(options)
 
-    realise_file(options)
+
+def _make(options: argparse.Namespace) -> None:
+    """Make floor plans from a wish: sample diagrams, of a brief if there is one, find a dimensioned
+    plan of each under the rules of living, and keep the best, ranked by their scores. Writes
+    plans.jsonl, best first, a picture, numbers, and files of other programs."""
+    _runs().make_files(options)
 
 
 COMMANDS = {
@@ -176,6 +183,12 @@ COMMANDS = {
         "FILE out=DIR   dimensioned floor plans of diagrams",
         _realise_options,
         _realise,
+        writes_folder="out",
+    ),
+    "make": SubCommand(
+        "out=DIR   floor plans from a brief: sampled, realised, ranked",
+        make_options,
+        _make,
         writes_folder="out",
     ),
 }

@@ -27,6 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
     impossible_plans,
     without_floor_plan,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.make_command import run_make
 from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import run_realise
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.report import judge_report
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
@@ -136,3 +137,8 @@ def convert_file(options: argparse.Namespace) -> None:
 def realise_file(options: argparse.Namespace) -> None:
     """Find a floor plan for every diagram of ``file``."""
     run_realise(options, partial(_read_with_directions, options=options))
+
+
+def make_files(options: argparse.Namespace) -> None:
+    """Sample diagrams, find their plans, write the best."""
+    run_make(options)

@@ -1,17 +1,18 @@
-"""The options of ``discrete-diffusion plans realise``."""
+"""The options of ``discrete-diffusion plans realise`` and ``plans make``."""
 
 from __future__ import annotations
 
 import argparse
+
+from discrete_diffusion.hub.published import boxed_model
 
 FORMAT_NAMES = ("dxf", "ifc", "pdf", "svg", "geojson", "wkt", "houseganpp", "rlvr")
 """Names of ``plan_formats.FORMATS``, whose modules need shapely."""
 
 
 def realise_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the sub-command, beside those of reading plans."""
+    """Add the options of ``plans realise``, beside those of reading plans."""
     parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write into")
     parser.add_argument(
         "--areas",
         metavar="FILE",
@@ -19,6 +20,43 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         "types; without it areas are typical of their types. A line's own "
         '"areas": [m2 or null, ...] count first',
     )
+    parser.add_argument(
+        "--variants",
+        type=int,
+        default=1,
+        metavar="K",
+        help="different plans of each diagram, ranked by their scores, best first",
+    )
+    _plan_options(parser)
+
+
+def make_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``plans make``."""
+    parser.add_argument(
+        "--checkpoint",
+        metavar="RUN",
+        default=boxed_model(),
+        help="the model that diagrams are sampled from: a run folder, a file of weights, a name "
+        "(default: %(default)s)",
+    )
+    parser.add_argument("--brief", metavar="FILE", help="what every diagram must have")
+    parser.add_argument(
+        "--num-rooms", type=int, metavar="N", help="of every diagram (default: as in training)"
+    )
+    parser.add_argument(
+        "--num", type=int, default=6, metavar="K", help="plans to keep (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--candidates",
+        type=int,
+        metavar="N",
+        help="diagrams that a plan is looked for of, 1 to 10 s each (default: twice --num)",
+    )
+    _plan_options(parser)
+
+
+def _plan_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write into")
     parser.add_argument(
         "--total-area", type=float, metavar="M2", help="of all rooms; drawn areas are scaled to it"
     )
@@ -47,13 +85,6 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help="rules of living that plans keep as far as relations and outline allow: default, irc "
         "(sizes of a building code), none, or a YAML file of your own (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--variants",
-        type=int,
-        default=1,
-        metavar="K",
-        help="different plans of each diagram, ranked by their scores, best first",
     )
     parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
     parser.add_argument(

@@ -73,14 +73,16 @@ def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
     )
 
 
+def place_of(shortfalls: Sequence[str], scores: Scores) -> tuple[float, ...]:
+    """Sorts plans, the best first: those that give up least, then those that break fewest rules,
+    then by ``total``."""
+    return len(shortfalls), scores.num_broken, -scores.total
+
+
 def ranked(found: Realised) -> tuple[Realised, tuple[Scores, ...]]:
-    """The plans, best first, and their scores: those that give up least, then those that break
-    fewest rules, then by ``total``."""
+    """The plans, best first (``place_of``), and their scores."""
     scores = [scores_of(plan, found.areas) for plan in found.plans]
-    order = sorted(
-        range(len(scores)),
-        key=lambda k: (len(found.shortfalls[k]), scores[k].num_broken, -scores[k].total, k),
-    )
+    order = sorted(range(len(scores)), key=lambda k: place_of(found.shortfalls[k], scores[k]))
     in_order = replace(
         found,
         plans=tuple(found.plans[k] for k in order),

@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from discrete_diffusion.config.naming import unknown_name
@@ -32,6 +33,28 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
 
     ``read``: the ``ReadReport`` of a file. Raises ``ValueError`` for options that are wrong.
     """
+    files, threads = checked_files(options, {"FILE": options.file, "areas": options.areas})
+    request = request_of(options, variants=options.variants)
+    request = replace(request, areas=_areas(options, read))
+    report = read(options.file)
+    print(report.summary())
+    jobs = request.jobs(report.diagrams, report.places)
+    try:
+        print(summary(files.write(jobs, threads=threads), files))
+    except KeyboardInterrupt:
+        print(f"discrete-diffusion: stopped; {files.left_over()}", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def checked_files(
+    options: argparse.Namespace, read: Mapping[str, str | None]
+) -> tuple[PlanFiles, int]:
+    """Files to write, and threads to share the work. ``read``: files that the command reads, by
+    the name of their option.
+
+    Raises ``ValueError`` for options that are wrong, packages that are missing, and files that
+    would be lost.
+    """
     formats = _formats(options.formats)
     picture = Path(options.picture)
     if picture.suffix not in _PICTURES or picture.name != options.picture:
@@ -41,32 +64,26 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     threads = _cores() if options.threads is None else options.threads
     if threads < 1:
         raise ValueError(f"threads={threads}: expected at least 1")
-    rules = read_rules(options.rules)
     cp_sat()
     check_installed()
     if "ifc" in formats:
         check_ifc()
     style = DrawingStyle(options.language, options.layers, options.storey)
     files = PlanFiles(Path(options.out), options.picture, formats, style)
-    _check_folder(files, options)
-    outline = _outline(options)
-    request = PlanRequest(
-        areas=_areas(options, read),
+    _check_folder(files, read, overwrite=options.overwrite)
+    return files, threads
+
+
+def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest:
+    """Request for plans of typical areas; ``ValueError`` for options that are wrong."""
+    return PlanRequest(
         total_area=options.total_area,
-        outline=outline,
+        outline=_outline(options),
         tolerance=options.tolerance,
-        variants=options.variants,
+        variants=variants,
         seed=options.seed,
-        rules=rules,
+        rules=read_rules(options.rules),
     )
-    report = read(options.file)
-    print(report.summary())
-    jobs = request.jobs(report.diagrams, report.places)
-    try:
-        print(summary(files.write(jobs, threads=threads), files))
-    except KeyboardInterrupt:
-        print(f"discrete-diffusion: stopped; {files.left_over()}", file=sys.stderr)
-        raise SystemExit(130) from None
 
 
 def _cores() -> int:
@@ -85,11 +102,11 @@ def _formats(names: str) -> tuple[str, ...]:
     return formats
 
 
-def _check_folder(files: PlanFiles, options: argparse.Namespace) -> None:
-    refuse_overwriting(files.folder, files.names, "FILE", [options.file])
-    refuse_overwriting(files.folder, files.names, "areas", [options.areas])
+def _check_folder(files: PlanFiles, read: Mapping[str, str | None], *, overwrite: bool) -> None:
+    for option, file in read.items():
+        refuse_overwriting(files.folder, files.names, option, [file])
     there = [name for name in files.names if (files.folder / name).exists()]
-    if there and not options.overwrite:
+    if there and not overwrite:
         raise ValueError(
             f"out={files.folder} holds an earlier {', '.join(there)}; give overwrite=true to "
             "replace them, or another out=DIR"

@@ -7,7 +7,7 @@ import logging
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,17 +79,42 @@ class PlanFiles:
         ``plans.partial.jsonl`` as they are found. When a stop is requested, those that are found
         are written, and the numbers say how many diagrams were not tried.
         """
-        with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
-            return self._write(jobs, threads, stop_asked)
+        with ensured_folder(self.folder):
+            return self.write_found(jobs, realise_all(jobs, threads=threads), stop_asked=stop_asked)
 
-    def _write(
-        self, jobs: Sequence[Job], threads: int, stop_asked: Callable[[], bool]
+    def write_found(
+        self,
+        jobs: Sequence[Job],
+        plans: Iterable[Realised],
+        *,
+        stop_asked: Callable[[], bool] = lambda: False,
+        began: float | None = None,
     ) -> dict[str, Any]:
-        began, text = time.perf_counter(), ""
+        """``write`` what is found of the jobs; ``began``: the clock when that began, in seconds."""
+        began = time.perf_counter() if began is None else began
+        with note_of_complete_files(self.folder, self.names):
+            numbers, scores, shown = self._write_lines(jobs, plans, stop_asked, began)
+            (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
+            if shown:
+                sheets().plot_found(shown, scores, self.folder / self.picture)
+            for name in self.formats:
+                self._write_each(name, shown)
+        return numbers
+
+    def _write_lines(
+        self,
+        jobs: Sequence[Job],
+        plans: Iterable[Realised],
+        stop_asked: Callable[[], bool],
+        began: float,
+    ) -> tuple[dict[str, Any], list[tuple[Scores, ...]], list[tuple[int, tuple[FloorPlan, ...]]]]:
+        """Write plans and numbers; the numbers, and scores and plans of the diagrams, by their
+        number, that have one."""
+        text = ""
         realised: list[Realised] = []
         scores: list[tuple[Scores, ...]] = []
         with growing_file(self.folder / PLANS) as append:
-            for job, any_order in zip(jobs, realise_all(jobs, threads=threads), strict=True):
+            for job, any_order in zip(jobs, plans, strict=True):
                 found, scored = ranked(any_order)
                 append(lines := _lines(len(realised) + 1, job, found, scored))
                 realised.append(found)
@@ -105,14 +130,8 @@ class PlanFiles:
         if len(realised) < len(jobs):
             numbers["num_not_tried"] = len(jobs) - len(realised)
         write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
-        plans = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
-        (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
-        if plans:
-            drawn = [scored for scored in scores if scored]
-            sheets().plot_found(plans, drawn, self.folder / self.picture)
-        for name in self.formats:
-            self._write_each(name, plans)
-        return numbers
+        shown = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
+        return numbers, [scored for scored in scores if scored], shown
 
     def left_over(self) -> str:
         """Sentence that says where the plans are that were found before ``write`` was stopped."""

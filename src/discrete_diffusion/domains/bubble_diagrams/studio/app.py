@@ -19,6 +19,9 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
@@ -29,11 +32,15 @@ from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
     Logged,
     refusal,
 )
+from discrete_diffusion.domains.bubble_diagrams.studio.planning import Wish, plans_of
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
+    Accepted,
     BriefBody,
     CheckBody,
     CompleteBody,
     ExportBody,
+    JobState,
+    PlanBody,
     RealiseBody,
     Refusal,
     SampleBody,
@@ -84,6 +91,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     _add_errors(app)
     _add_questions(app, studio)
     _add_drawing(app, studio)
+    _add_jobs(app, studio)
     _add_page(app)
     app.add_middleware(BodyLimit)
     if token is None:
@@ -205,6 +213,48 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
             answering.diagrams_as_json, found, positions=body.positions
         )
         return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
+
+
+def _add_jobs(app: FastAPI, studio: Studio) -> None:
+    @app.post("/api/plan", summary="Plans on a plot, as a job", status_code=202)
+    async def plan(body: PlanBody, request: Request) -> Accepted:
+        wish = _wish(body)
+        client = request.client.host if request.client else ""
+        return Accepted(job=studio.jobs.submit(client, partial(plans_of, studio.model, wish)))
+
+    @app.get("/api/jobs/{job}", summary="How far a job is, and its answer", response_model=JobState)
+    async def state(job: str) -> dict[str, Any]:
+        if (found := studio.jobs.state(job)) is None:
+            raise HTTPException(404, "there is no such job, or it ended more than an hour ago")
+        return found
+
+    @app.delete("/api/jobs/{job}", summary="Cancel a job", response_model=JobState)
+    async def cancel(job: str) -> dict[str, Any]:
+        studio.jobs.cancel(job)
+        return await state(job)
+
+
+def _wish(body: PlanBody) -> Wish:
+    """``ValueError`` naming what is wrong."""
+    if body.diagram is not None and (body.brief or body.num_rooms or body.candidates):
+        raise ValueError("diagram: leave out brief, num_rooms and candidates, or the diagram")
+    if body.candidates is not None and body.candidates < body.num:
+        raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
+    corners = None if body.boundary is None else tuple(body.boundary)
+    outline = Outline(boundary=corners, ratio=body.ratio)
+    return Wish(
+        PlanRequest(
+            total_area=body.total_area,
+            outline=outline,
+            seed=body.seed,
+            rules=read_rules(body.rules),
+        ),
+        body.num,
+        body.candidates,
+        None if body.diagram is None else body.diagram.as_diagram(),
+        body.brief,
+        body.num_rooms,
+    )
 
 
 def _add_page(app: FastAPI) -> None:

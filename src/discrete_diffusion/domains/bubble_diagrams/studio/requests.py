@@ -20,6 +20,8 @@ MOST_ROOMS = 64
 
 MOST_DRAWN = 16
 
+MOST_PLANS = 6
+
 _Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives the same answer")]
 _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]
 
@@ -118,6 +120,44 @@ class RealiseBody(_Body):
     total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
     ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
     seed: _Seed = 0
+
+
+class PlanBody(_Body):
+    """Plans on a plot: of a diagram, or of the best of several that a brief allows."""
+
+    brief: dict[str, Any] | None = Field(default=None, description="keys of docs/briefs.md")
+    diagram: Drawing | None = Field(default=None, description="plans of this one alone")
+    num_rooms: int | None = Field(default=None, ge=1, le=MOST_ROOMS)
+    boundary: list[tuple[float, float]] | None = Field(
+        default=None, min_length=3, max_length=MOST_ROOMS, description="the plot, corners in metres"
+    )
+    ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
+    total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
+    rules: Literal["default", "irc", "none"] = "default"
+    num: int = Field(default=3, ge=1, le=MOST_PLANS, description="how many plans, best first")
+    candidates: int | None = Field(
+        default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
+    )
+    seed: _Seed = 0
+
+
+class Accepted(BaseModel):
+    """A job that was begun, at /api/jobs/{job}."""
+
+    job: str
+
+
+class JobState(BaseModel):
+    """How far a job is. ``answer``: {"plans": [{"plan", "svg", "target_areas", "scores",
+    "given_up"}, ...], "num_diagrams", "reason"}."""
+
+    job: str
+    status: Literal["waiting", "working", "done", "failed", "cancelled"]
+    place: int | None = Field(default=None, description="jobs of yours before it")
+    done: int | None = Field(default=None, description="diagrams that were tried")
+    total: int | None = None
+    answer: dict[str, Any] | None = None
+    error: str | None = None
 
 
 class ExportBody(_Body):

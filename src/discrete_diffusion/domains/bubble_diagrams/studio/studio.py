@@ -7,6 +7,7 @@ from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher, Errands
+from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Jobs
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
@@ -15,8 +16,8 @@ from discrete_diffusion.runtime.version import __version__
 
 class Studio:
     """A model, and those who work for the requests: one thread samples, one realises and checks,
-    one answers briefs. ``seconds``: that a request may take, and ``brief_seconds`` one with a
-    brief; ``limits``: of ``Batcher``."""
+    one answers briefs, one works on jobs. ``seconds``: that a request may take, and
+    ``brief_seconds`` one with a brief; ``limits``: of ``Batcher``."""
 
     def __init__(
         self,
@@ -29,10 +30,11 @@ class Studio:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
         self.solver, self.briefs = Errands("solver"), Errands("briefs", most_waiting=8)
+        self.jobs = Jobs()
         self.began = time.monotonic()
 
     def close(self) -> None:
-        for each in (self.batcher, self.solver, self.briefs):
+        for each in (self.batcher, self.solver, self.briefs, self.jobs):
             each.close()
 
     def about(self) -> dict[str, Any]:
@@ -64,6 +66,7 @@ class Studio:
         return {
             "status": "ok",
             "waiting": len(self.batcher),
+            "jobs": len(self.jobs),
             "last_batch": self.batcher.last_batch,
             "seconds": round(time.monotonic() - self.began, 1),
         }

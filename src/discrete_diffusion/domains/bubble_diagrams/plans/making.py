@@ -1,0 +1,112 @@
+"""Floor plans from a wish: diagrams of a model, a plan of each, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.ranking import Scores, place_of, ranked
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
+
+
+@dataclass(frozen=True)
+class MadePlan:
+    """Plan of a sampled diagram.
+
+    Args:
+        job: the diagram and what was requested of its plan.
+        found: the plan, alone.
+        scores: of the plan.
+    """
+
+    job: Job
+    found: Realised
+    scores: Scores
+
+    @property
+    def plan(self) -> FloorPlan:
+        """Rooms, doors and outline in metres; ``to_json()`` is a line of plans.jsonl."""
+        return self.found.plans[0]
+
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """Requests and rules that the plan does not meet, in words."""
+        return self.found.shortfalls[0]
+
+
+def make_plans(
+    model: Any,
+    request: PlanRequest | None = None,
+    *,
+    num: int = 6,
+    candidates: int | None = None,
+    brief: Mapping[str, Any] | str | None = None,
+    num_rooms: int | None = None,
+    threads: int = 1,
+) -> list[MadePlan]:
+    """Make floor plans: sample diagrams, find a plan of each, keep the best.
+
+    Args:
+        model: of diagrams whose relations are directions, as ``load`` gives it.
+        request: areas, outline, rules and seed; by default typical areas, any outline and the rules
+            ``default``.
+        num: plans to keep at most.
+        candidates: diagrams to sample; None: twice ``num``. A diagram that comes twice counts once.
+        brief: what every diagram must have: a file, or what it would hold.
+        num_rooms: of every diagram; None: as in the training data.
+        threads: that share the search for plans.
+
+    Returns:
+        The plans, best first: those that give up least, then those that break fewest rules, then
+        by the mean of their scores.
+
+    Raises:
+        ValueError: a number is out of its range, the brief is wrong or cannot be met, or OR-Tools
+            is not installed.
+        ImportError: shapely is not installed.
+    """
+    request = PlanRequest(rules=read_rules("default")) if request is None else request
+    diagrams = wished_diagrams(
+        model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
+    )
+    jobs = request.jobs(diagrams)
+    return best_plans(made_plans(jobs, realise_all(jobs, threads=threads)), num)
+
+
+def wished_diagrams(
+    model: Any,
+    seed: int,
+    *,
+    num: int,
+    candidates: int | None = None,
+    brief: Mapping[str, Any] | str | None = None,
+    num_rooms: int | None = None,
+) -> list[BubbleDiagram]:
+    """Different diagrams that a model samples; the arguments of ``make_plans``."""
+    candidates = 2 * num if candidates is None else candidates
+    if num < 1:
+        raise ValueError(f"num={num}: expected at least 1")
+    if candidates < num:
+        raise ValueError(f"candidates={candidates}: expected at least num={num}")
+    asked = {"brief": brief, "num_rooms": num_rooms}
+    chosen = {name: value for name, value in asked.items() if value is not None}
+    drawn = model.sample(candidates, seed=seed, **chosen)
+    return list({(each.rooms, each.relations): each for each in drawn}.values())
+
+
+def made_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadePlan]:
+    """Those of ``plans``, what ``realise`` found of each job, that are there, with scores."""
+    for job, any_order in zip(jobs, plans, strict=True):
+        found, scores = ranked(any_order)
+        if found.plans:
+            yield MadePlan(job, found, scores[0])
+
+
+def best_plans(made: Iterable[MadePlan], num: int) -> list[MadePlan]:
+    """The best ``num``, the best first."""
+    return sorted(made, key=lambda each: place_of(each.given_up, each.scores))[:num]

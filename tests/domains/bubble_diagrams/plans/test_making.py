@@ -1,0 +1,119 @@
+"""``plans make`` and ``make_plans``: diagrams of a model, a plan of each, the best first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from discrete_diffusion.cli import main
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+
+pytest.importorskip("ortools", reason="OR-Tools finds plans")
+pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+from plan_examples import CIRCLE
+
+from discrete_diffusion.domains.bubble_diagrams.plans import make_command, making
+from discrete_diffusion.domains.bubble_diagrams.plans.making import make_plans
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
+
+PAIR = BubbleDiagram((0, 2), [(0, 1, 2)])
+THREE = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])
+FREE_OF_RULES = PlanRequest(total_area=60.0)
+
+
+def model_of(*diagrams: BubbleDiagram) -> SimpleNamespace:
+    """A model that samples these, and remembers what it was asked."""
+    asked: list[dict] = []
+
+    def sample(num, **options):
+        asked.append({"num": num, **options})
+        return list(diagrams)[:num]
+
+    return SimpleNamespace(sample=sample, asked=asked)
+
+
+def test_every_different_diagram_is_tried_once_and_the_best_plans_come_first():
+    model = model_of(PAIR, THREE, PAIR, CIRCLE)
+    made = make_plans(model, FREE_OF_RULES, num=4, candidates=4, num_rooms=3, brief={"rooms": {}})
+    assert model.asked == [{"num": 4, "seed": 0, "brief": {"rooms": {}}, "num_rooms": 3}]
+    assert len(made) == 2  # the circle has no plan
+    assert {each.plan.diagram.rooms for each in made} == {PAIR.rooms, THREE.rooms}
+    places = [(len(each.given_up), each.scores.num_broken, -each.scores.total) for each in made]
+    assert places == sorted(places)
+    (first,) = make_plans(model, FREE_OF_RULES, num=1, candidates=4)
+    assert first.plan == made[0].plan
+    assert sum(first.plan.areas) == pytest.approx(60, rel=0.1)
+
+
+def test_rules_are_default_and_twice_as_many_diagrams_are_sampled():
+    model = model_of(PAIR)
+    (made,) = make_plans(model, num=3)
+    assert model.asked[0]["num"] == 6
+    assert made.job.demands.rules.name == "default"
+
+
+@pytest.mark.parametrize(("options", "said"), [({"num": 0}, "num=0"), ({"candidates": 2}, "=2")])
+def test_numbers_out_of_range_are_refused_before_anything_is_sampled(options, said):
+    model = model_of(PAIR)
+    with pytest.raises(ValueError, match=said):
+        make_plans(model, **options)
+    assert not model.asked
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """The command in an empty folder, with a model of these diagrams."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, of=(PAIR, THREE)):
+        monkeypatch.setattr(
+            "discrete_diffusion.api.loading.load", lambda path, **options: model_of(*of)
+        )
+        main(["plans", "make", "out=made", "rules=none", "total_area=60", *words])
+
+    return run
+
+
+def lines() -> list[dict]:
+    return [json.loads(line) for line in Path("made/plans.jsonl").read_text().splitlines()]
+
+
+def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsys):
+    command("num=1", "candidates=2", "formats=[geojson]")
+    (line,) = lines()
+    (best,) = make_plans(model_of(PAIR, THREE), FREE_OF_RULES, num=1, candidates=2)
+    assert line["rooms"] == best.plan.to_json()["rooms"]
+    assert line["scores"] == best.scores.to_json()
+    assert sorted(path.name for path in Path("made").iterdir()) == [
+        *("geojson", "plans.json", "plans.jsonl", "plans.svg"),
+    ]
+    assert "the best 1 plans of 2 different diagrams" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command("num=1")
+    assert "made holds an earlier" in capsys.readouterr().err
+
+
+def test_without_any_plan_it_says_so_and_writes_nothing(command, capsys):
+    with pytest.raises(SystemExit):
+        command("num=1", "candidates=1", of=(CIRCLE,))
+    assert "none of 1 different diagrams has a plan" in capsys.readouterr().err
+    assert not Path("made").exists()
+
+
+def test_after_ctrl_c_the_best_of_those_found_are_written(command, monkeypatch, capsys):
+    def interrupted(jobs, threads):
+        yield realise(jobs[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(make_command, "realise_all", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        command("num=2", "candidates=2")
+    assert ended.value.code == 130
+    assert len(lines()) == 1
+    assert "stopped" in capsys.readouterr().err
+    assert making.best_plans([], 3) == []

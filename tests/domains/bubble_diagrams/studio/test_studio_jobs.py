@@ -1,0 +1,195 @@
+"""Jobs of the studio: turns, cancelling, answers that are kept; and plans as a job."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from fastapi.testclient import TestClient
+
+from discrete_diffusion import load
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
+from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
+from discrete_diffusion.domains.bubble_diagrams.studio.jobs import FAILED, KEPT_SECONDS, Jobs
+
+pytest.importorskip("ortools", reason="OR-Tools finds plans")
+
+PLAN = {
+    "rooms": ["LivingRoom", "Kitchen", "MasterRoom"],
+    "relations": [[1, 0, "left-of"], [2, 0, "above"]],
+}
+
+
+@pytest.fixture
+def jobs():
+    found = Jobs(most_waiting=4)
+    yield found
+    found.close()
+
+
+def ended(jobs, name):
+    for _ in range(500):
+        state = jobs.state(name)
+        if state["status"] not in ("waiting", "working"):
+            return state
+        time.sleep(0.01)
+    raise AssertionError(state)
+
+
+def test_clients_take_turns(jobs):
+    order, gate = [], threading.Event()
+
+    def work(name):
+        def run(report):
+            gate.wait(10)
+            order.append(name)
+            return {"name": name}
+
+        return run
+
+    first = jobs.submit("a", work("a0"))
+    while jobs.state(first)["status"] == "waiting":
+        time.sleep(0.01)
+    names = [jobs.submit(client, work(f"{client}{k}")) for client, k in [("a", 1), ("a", 2)]]
+    names.append(jobs.submit("b", work("b0")))
+    assert jobs.state(names[1]) == {"job": names[1], "status": "waiting", "place": 1}
+    gate.set()
+    assert [ended(jobs, name)["answer"]["name"] for name in names] == ["a1", "a2", "b0"]
+    assert order == ["a0", "a1", "b0", "a2"]
+
+
+def test_one_too_many_is_sent_away_and_a_cancelled_one_makes_room(jobs):
+    gate = threading.Event()
+    working = jobs.submit("a", lambda report: {"waited": gate.wait(10)})
+    while jobs.state(working)["status"] == "waiting":
+        time.sleep(0.01)
+    waiting = [jobs.submit("a", lambda report: {}) for _ in range(4)]
+    with pytest.raises(TooBusy):
+        jobs.submit("b", lambda report: {})
+    assert jobs.cancel(waiting[0])
+    assert jobs.state(waiting[0])["status"] == "cancelled"
+    jobs.submit("b", lambda report: {})
+    gate.set()
+
+
+def test_what_is_cancelled_ends_at_its_next_report(jobs):
+    reached, gate = threading.Event(), threading.Event()
+    after = []
+
+    def run(report):
+        report(1, 3)
+        reached.set()
+        gate.wait(10)
+        report(2, 3)
+        after.append("went on")
+        return {}
+
+    name = jobs.submit("a", run)
+    assert reached.wait(10)
+    assert jobs.state(name) | {"job": ""} == {
+        **{"job": "", "status": "working", "done": 1, "total": 3},
+    }
+    assert jobs.cancel(name)
+    gate.set()
+    assert ended(jobs, jobs.submit("a", lambda report: {"then": 1}))["answer"] == {"then": 1}
+    assert jobs.state(name)["status"] == "cancelled"
+    assert not after
+    assert not jobs.cancel("no such job")
+
+
+def test_errors_are_told_and_the_thread_works_on(jobs):
+    def wrong(report):
+        raise ValueError("total_area: too small")
+
+    def broken(report):
+        raise RuntimeError("a secret")
+
+    assert ended(jobs, jobs.submit("a", wrong))["error"] == "total_area: too small"
+    assert ended(jobs, jobs.submit("a", broken))["error"] == FAILED
+    assert ended(jobs, jobs.submit("a", lambda report: {"x": 1}))["status"] == "done"
+
+
+def test_an_answer_is_kept_for_an_hour():
+    now = [1.0]
+    jobs = Jobs(now=lambda: now[0])
+    name = jobs.submit("a", lambda report: {"x": 1})
+    assert ended(jobs, name)["answer"] == {"x": 1}
+    now[0] += KEPT_SECONDS - 1
+    assert jobs.state(name)["status"] == "done"
+    now[0] += 2
+    assert jobs.state(name) is None
+    jobs.close()
+
+
+@pytest.fixture(scope="module")
+def client(studio_run):
+    with TestClient(create_app(load(studio_run)), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def made(client, **body):
+    answer = client.post("/api/plan", json=body)
+    assert answer.status_code == 202, answer.text
+    where = f"/api/jobs/{answer.json()['job']}"
+    for _ in range(1200):
+        state = client.get(where).json()
+        if state["status"] not in ("waiting", "working"):
+            return state
+        time.sleep(0.05)
+    raise AssertionError(state)
+
+
+def test_plans_of_a_diagram_on_a_plot(client):
+    corners = [[0, 0], [8, 0], [8, 6], [0, 6]]
+    state = made(client, diagram=PLAN, boundary=corners, rules="none", num=2)
+    assert state["status"] == "done"
+    assert (state["done"], state["total"]) == (0, 1)
+    first, second = state["answer"]["plans"]
+    for each in (first, second):
+        plan = FloorPlan.of(BubbleDiagram.from_json(each["plan"]))
+        assert plan.diagram.rooms == BubbleDiagram.from_json(PLAN).rooms
+        assert plan.honours_diagram
+        assert each["plan"]["boundary"] == [[float(x), float(y)] for x, y in corners]
+        assert each["svg"].lstrip().startswith("<?xml")
+    assert first["scores"]["total"] >= second["scores"]["total"] or first["given_up"] == []
+    assert first["plan"]["boxes"] != second["plan"]["boxes"]
+
+
+def test_plans_of_what_a_model_samples(client):
+    state = made(client, num_rooms=2, num=1, candidates=2, rules="none", total_area=40)
+    assert state["status"] == "done", state
+    assert state["answer"]["num_diagrams"] <= 2
+    assert len(state["answer"]["plans"]) <= 1
+    if not state["answer"]["plans"]:
+        assert "has a plan" in state["answer"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"diagram": PLAN, "num_rooms": 3}, "num_rooms"),
+        ({"num": 3, "candidates": 2}, "candidates"),
+        ({"total_area": 90, "boundary": [[0, 0], [2, 0], [2, 2]]}, "total_area"),
+        ({"rules": "mine"}, "rules"),
+    ],
+)
+def test_a_wrong_wish_is_refused_at_once(client, body, named):
+    answer = client.post("/api/plan", json=body)
+    assert answer.status_code == 400
+    assert named in answer.json()["error"]
+
+
+def test_a_wish_that_cannot_be_met_fails_with_the_reason(client):
+    state = made(client, brief={"rooms": {"Kitchen": 3}, "num_rooms": 2})
+    assert state["status"] == "failed"
+    assert "Kitchen" in state["error"] or "kitchen" in state["error"]
+
+
+def test_other_jobs_are_not_there(client):
+    answer = client.get("/api/jobs/nothing")
+    assert answer.status_code == 404
+    assert "no such job" in answer.json()["error"]
+    assert client.delete("/api/jobs/nothing").status_code == 404
