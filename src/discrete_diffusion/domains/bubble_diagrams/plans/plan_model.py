@@ -79,7 +79,8 @@ class PlanModel(OutlineModel):
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
 
         All are tried at once. Where a third of the effort does not tell, they are added layer by
-        layer, the most important first, and a layer that is not decided is left out.
+        layer, the most important first, each with half of the effort that is left, and a layer that
+        is not decided is left out.
         """
         self.model.clear_objective()
         wishes = sorted(self.wishes, key=lambda wish: wish.layer)
@@ -87,12 +88,13 @@ class PlanModel(OutlineModel):
         if answer is not None:
             return answer, boxes
         kept: list[Wish] = []
-        found, value = None, self.value
+        found, value, left = None, self.value, effort
         for layer in Layer:
             tried = [*kept, *(wish for wish in wishes if wish.layer == layer)]
             if len(tried) == len(kept):
                 continue
-            answer, boxes = self._meet(tried, effort / len(Layer), seed, found)
+            answer, boxes = self._meet(tried, left / 2, seed, found)
+            left -= self.meeting
             if answer:
                 kept, found, value = tried, boxes, self.value
         if found is None:
@@ -104,13 +106,14 @@ class PlanModel(OutlineModel):
         self, wishes: list[Wish], effort: float, seed: int, hint: Boxes | None = None
     ) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve`` with these wishes, from which conflicts are taken out: of those that
-        exclude each other one of the lowest layer."""
+        exclude each other one of the lowest layer. ``meeting``: the effort that it took."""
         left = effort
         while True:
             self.model.clear_hints()
             literals = [wish.literal for wish in wishes]
             answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
             left -= self.spent
+            self.meeting = effort - left
             if answer is not False or not self.conflict:
                 return answer, boxes
             if left <= 0:
@@ -279,18 +282,35 @@ class PlanModel(OutlineModel):
         self.wishes.append(Wish(Layer.WALLS, met))
 
     def _shared_wall(self, i: int, j: int) -> Any:
-        """A literal: they share a piece of wall where a door fits."""
+        """A literal: they share a piece of wall where a door fits, which no room within them takes."""
         ways = []
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
             o = 1 - a
-            ways.append(
-                self._if(
-                    self.high[a][u] == self.low[a][v],
-                    self.high[o][u] - self.low[o][v] >= DOOR_WALL,
-                    self.high[o][v] - self.low[o][u] >= DOOR_WALL,
-                )
+            start = self.model.new_int_var(0, self.rule.grid, "")
+            way = self._if(
+                self.high[a][u] == self.low[a][v],
+                start >= self.low[o][u],
+                start >= self.low[o][v],
+                start + DOOR_WALL <= self.high[o][u],
+                start + DOOR_WALL <= self.high[o][v],
             )
+            ways.append(way)
+            held = [(k, lies, self.high[a][k] < self.high[a][u]) for k, lies in self._within(u)]
+            held += [(k, lies, self.low[a][k] > self.low[a][v]) for k, lies in self._within(v)]
+            for k, lies, is_behind in held:
+                sides = [self.high[o][k] <= start, self.low[o][k] >= start + DOOR_WALL, is_behind]
+                clear = [self._if(side) for side in sides]
+                self.model.add_bool_or([*clear, *lies, way.negated()])
         ways += [self.in_corner[pair] for pair in ((i, j), (j, i)) if pair in self.in_corner]
         shared = self.model.new_bool_var("")
         self.model.add_bool_or(ways).only_enforce_if(shared)
         return shared
+
+    def _within(self, room: int) -> Iterable[tuple[int, list[Any]]]:
+        """Rooms that lie or may lie in the box of a room, with the literal that they do not."""
+        for inner, outer in self.inside:
+            if outer == room:
+                yield inner, []
+        for (inner, outer), lies in self.in_corner.items():
+            if outer == room:
+                yield inner, [lies.negated()]
