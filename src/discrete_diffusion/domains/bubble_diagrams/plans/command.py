@@ -49,6 +49,19 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         "(sizes of a building code), none, or a YAML file of your own (default: %(default)s)",
     )
     parser.add_argument(
+        "--hall",
+        choices=("auto", "never"),
+        default="auto",
+        help="auto: a hall is added to a plan that keeps the rules of front door and access only "
+        "with one; never (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="end with status 1, naming plan and rule, where a plan breaks one of the rules or "
+        "there is none",
+    )
+    parser.add_argument(
         "--variants",
         type=int,
         default=1,

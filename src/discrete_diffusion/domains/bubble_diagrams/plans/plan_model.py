@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -121,11 +121,12 @@ class PlanModel(OutlineModel):
             conflict = {literal.index for literal in self.conflict}
             del wishes[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
 
-    def refutes(self, rule: str, effort: float, seed: int) -> bool:
-        """True if the solver shows within the effort that no plan of this model meets all wishes of a
-        rule beside what it always does. To be asked before ``best``, which adds to the model."""
-        literals = [wish.literal for wish in self.wishes if wish.rule == rule]
-        return bool(literals) and self.solve(effort, seed=seed, assumed=literals)[0] is False
+    def keeps(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
+        """True if some plan meets all wishes of these rules beside what plans always do, False if
+        the solver shows that none does, None if the effort does not do, or there are no wishes. To
+        be asked before ``best``, which adds to the model."""
+        literals = [wish.literal for wish in self.wishes if wish.rule in rules]
+        return self.solve(effort, seed=seed, assumed=literals)[0] if literals else None
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""
@@ -222,7 +223,7 @@ class PlanModel(OutlineModel):
         return next((own.index(room) for room in (_ENTRANCE, _LIVING) if room in own), other)
 
     def _hall_wall(self, i: int) -> Any:
-        """A literal: a room shares a wall with the hall; a wish that the two touch if they face each
+        """A literal: a room shares a wall with the hall. Wish that they touch if they face each
         other and are near."""
         assert self.hall is not None  # asked for
         shared = self._shared_wall(i, self.hall)
@@ -282,29 +283,38 @@ class PlanModel(OutlineModel):
         self.wishes.append(Wish(Layer.WALLS, met))
 
     def _shared_wall(self, i: int, j: int) -> Any:
-        """A literal: they share a piece of wall where a door fits, which no room within them takes."""
+        """A literal: they share a piece of wall where a door fits, which no room in them takes."""
         ways = []
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
             o = 1 - a
-            start = self.model.new_int_var(0, self.rule.grid, "")
             way = self._if(
                 self.high[a][u] == self.low[a][v],
-                start >= self.low[o][u],
-                start >= self.low[o][v],
-                start + DOOR_WALL <= self.high[o][u],
-                start + DOOR_WALL <= self.high[o][v],
+                self.high[o][u] - self.low[o][v] >= DOOR_WALL,
+                self.high[o][v] - self.low[o][u] >= DOOR_WALL,
             )
             ways.append(way)
             held = [(k, lies, self.high[a][k] < self.high[a][u]) for k, lies in self._within(u)]
             held += [(k, lies, self.low[a][k] > self.low[a][v]) for k, lies in self._within(v)]
-            for k, lies, is_behind in held:
-                sides = [self.high[o][k] <= start, self.low[o][k] >= start + DOOR_WALL, is_behind]
-                clear = [self._if(side) for side in sides]
-                self.model.add_bool_or([*clear, *lies, way.negated()])
+            if held:
+                self._add_clear_of(held, o, (u, v), way)
         ways += [self.in_corner[pair] for pair in ((i, j), (j, i)) if pair in self.in_corner]
         shared = self.model.new_bool_var("")
         self.model.add_bool_or(ways).only_enforce_if(shared)
         return shared
+
+    def _add_clear_of(
+        self, held: Iterable[tuple[int, list[Any], Any]], axis: int, pair: tuple[int, int], way: Any
+    ) -> None:
+        """Add, if ``way`` is true, a piece of wall along an axis that two rooms share and no room
+        that is ``held`` takes: it lies before or after it, or away from the wall, or not within."""
+        start = self.model.new_int_var(0, self.rule.grid, "")
+        for room in pair:
+            self.model.add(start >= self.low[axis][room]).only_enforce_if(way)
+            self.model.add(start + DOOR_WALL <= self.high[axis][room]).only_enforce_if(way)
+        for k, lies, is_away in held:
+            sides = [self.high[axis][k] <= start, self.low[axis][k] >= start + DOOR_WALL, is_away]
+            clear = [self._if(side) for side in sides]
+            self.model.add_bool_or([*clear, *lies, way.negated()])
 
     def _within(self, room: int) -> Iterable[tuple[int, list[Any]]]:
         """Rooms that lie or may lie in the box of a room, with the literal that they do not."""

@@ -122,7 +122,10 @@ def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
     of the rules it is for."""
     best, ruled_out = None, False
     for hall in (False, True) if job.hall else (False,):
-        answer, plans = _best(job, demands, hall)
+        model = _model(job, demands, hall)
+        if hall and not model.keeps(LED_FROM, _EFFORT, job.seed):
+            break
+        answer, plans = _best(job, demands, model)
         ruled_out = ruled_out or (answer is False and not hall)
         plans = tuple(plan for plan in plans if leads_on(plan))
         if plans:
@@ -140,7 +143,8 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
     demands, proved = replace(job.demands, areas=found.areas), set()
     for rule in dict.fromkeys(each.rule for each in found.given_up if each.rule in PROVABLE):
         halls = (False, True) if job.hall and rule in LED_FROM else (False,)
-        if all(_model(job, demands, hall).refutes(rule, _EFFORT, job.seed) for hall in halls):
+        models = (_model(job, demands, hall) for hall in halls)
+        if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models):
             proved.add(rule)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
@@ -153,13 +157,14 @@ def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
     return PlanModel(job.diagram.rooms, job.diagram.relations, demands, hall=hall)
 
 
-def _best(job: Job, demands: Demands, hall: bool) -> tuple[bool | None, tuple[FloorPlan, ...]]:
+def _best(
+    job: Job, demands: Demands, model: PlanModel
+) -> tuple[bool | None, tuple[FloorPlan, ...]]:
     """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
     floor in several parts is kept only where a few others have one too."""
     answer: bool | None = None
     plans: list[FloorPlan] = []
     divided: list[FloorPlan] = []
-    model = _model(job, demands, hall)
     for turn in range(job.variants + _OTHERS):
         found, boxes = model.best(_EFFORT, _POLISH, job.seed + turn)
         answer = found if turn == 0 else answer

@@ -20,7 +20,7 @@ class Shortfall:
     "shapes", "doors", "whole floors", "variants"); one of both is empty. ``found``: what the plan
     has, in words, of these ``rooms``.
 
-    ``proved``: the solver showed that no plan that it considers keeps the rule beside the relations.
+    ``proved``: the solver showed that no plan that it considers keeps the rule and the relations.
     """
 
     found: str
