@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -41,11 +40,11 @@ def found() -> Realised:
 
 
 @pytest.fixture
-def flat(tmp_path, monkeypatch) -> Iterator[str]:
+def flat(tmp_path, monkeypatch) -> str:
     monkeypatch.chdir(tmp_path)
     line = BEHIND_A_BATH.to_json() | {"areas": list(AREAS)}
     Path("flat.jsonl").write_text(json.dumps(line) + "\n")
-    yield "flat.jsonl"
+    return "flat.jsonl"
 
 
 def own_relations(plan: FloorPlan, num: int) -> list[tuple[int, int, int]]:
@@ -105,7 +104,7 @@ def test_a_hall_is_for_rules_of_access_alone(request_, hall):
 
 
 def test_an_unknown_choice_is_refused():
-    with pytest.raises(ValueError, match="hall=always.*auto or never"):
+    with pytest.raises(ValueError, match=r"hall=always.*auto or never"):
         PlanRequest(hall="always")
 
 
