@@ -72,7 +72,7 @@ def test_an_outline_is_filled_before_areas_are_kept():
     without, found = (found_for(FLAT, (30.0, 8.0), each, PLOT) for each in (NO_RULES, DEFAULT))
     assert judge(without.plans[0], DEFAULT).kept["fill"] is False
     assert judge(found.plans[0], DEFAULT).keeps_all
-    assert [words.split(" ")[0] for words in found.given_up] == ["areas"]
+    assert [each.demand for each in found.given_up] == ["areas"]
 
 
 def test_a_rule_that_cannot_be_had_is_named_with_its_rooms():
@@ -80,7 +80,10 @@ def test_a_rule_that_cannot_be_had_is_named_with_its_rooms():
     diagram = diagram_of("LivingRoom Kitchen MasterRoom", "0 left-of 1", "1 left-of 2")
     found = found_for(diagram, (20.0, 6.0, 12.0), DEFAULT)
     (missed,) = found.given_up
-    assert missed.startswith("access: master room")
+    assert missed.rule == "access"
+    assert missed.rooms == (2,)
+    assert missed.proved
+    assert "master room" in missed.sentence()
     assert judge(found.plans[0], DEFAULT).kept["width"]
     assert found.plans[0].honours_diagram
 
@@ -94,7 +97,7 @@ def test_small_plans_keep_every_default_rule():
 def test_a_more_important_wish_is_kept_and_a_lesser_one_is_said():
     """A bath of 1.3 m by 1.3 m is larger than its target by more than the tolerance."""
     found = found_for(FLAT, (20.0, 1.0), only("width"))
-    assert [words.split(" ")[0] for words in found.given_up] == ["areas"]
+    assert [each.demand for each in found.given_up] == ["areas"]
     assert judge(found.plans[0], only("width")).keeps_all
 
 

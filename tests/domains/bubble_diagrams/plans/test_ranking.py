@@ -11,6 +11,7 @@ from plan_examples import FLAT, floor_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import ranked, scores_of
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised
+from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import Shortfall
 
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
@@ -39,11 +40,12 @@ def test_the_best_is_first():
     home = find_doors(FLAT)
     doorless = replace(home, doors=())
     wide = replace(home, boundary=((0.0, 0.0), (40.0, 0.0), (40.0, 40.0), (0.0, 40.0)))
-    plans, shortfalls = (home, doorless, home, wide), (("areas",), (), (), ())
+    areas = Shortfall("areas are off", demand="areas")
+    plans, shortfalls = (home, doorless, home, wide), ((areas,), (), (), ())
     found, scores = ranked(Realised(plans, FLAT.areas, shortfalls))
     assert (found.plans[0], found.plans[-1]) == (home, home)
     assert {*found.plans[1:3]} == {doorless, wide}
-    assert found.shortfalls == ((), (), (), ("areas",))
+    assert found.shortfalls == ((), (), (), (areas,))
     broken = [each.num_broken for each in scores[:3]]
     assert broken == sorted(broken)
     assert broken[0] < broken[-1]

@@ -222,7 +222,8 @@ def test_fewer_variants_are_said(folder):
     found = lines("built/plans.jsonl")
     assert 0 < len(found) < 9
     for line in found:
-        assert f"{len(found)} of 9 variants were found" in line["given_up"]
+        words = [each["found"] for each in line["given_up"]]
+        assert f"{len(found)} of 9 variants were found" in words
 
 
 def test_no_picture_of_earlier_plans_stays_beside_none(folder):
@@ -275,8 +276,10 @@ def test_sample_writes_plans_beside_its_samples(sampled, capsys):
     words = ["num_samples=3", "num_rooms=2", "threads=1", "realise=true", "buildable=true"]
     _, metrics = sampled("drawn", *words)
     samples, plans = lines("drawn/samples.jsonl"), lines("drawn/plans.jsonl")
-    assert [plan["rooms"] for plan in plans] == [sample["rooms"] for sample in samples]
-    assert [plan["relations"] for plan in plans] == [sample["relations"] for sample in samples]
+    assert [plan["rooms"][:2] for plan in plans] == [sample["rooms"] for sample in samples]
+    for plan, sample in zip(plans, samples, strict=True):
+        own = [relation for relation in plan["relations"] if relation[1] < 2]
+        assert own == sample["relations"]
     assert all("boxes" in plan for plan in plans)
     assert metrics["plans"]["num_with_plan"] == 3
     assert "3 of 3 diagrams have a plan" in capsys.readouterr().out

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
-from discrete_diffusion.domains.bubble_diagrams.plans import realising
+from discrete_diffusion.domains.bubble_diagrams.plans import realising, shortfalls
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
@@ -23,6 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import (
     MAX_ASPECTS,
     min_width,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import Shortfall
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
@@ -162,11 +163,12 @@ def test_the_area_of_a_room_in_a_corner_is_taken_off_once(kitchen):
 def test_every_variant_says_what_it_does_not_meet(monkeypatch):
     """Doors are found for each plan apart, so that one may have less than another."""
     unreached = iter([(), (1,)])
-    monkeypatch.setattr(realising, "unreached", lambda plan: next(unreached))
+    monkeypatch.setattr(shortfalls, "unreached", lambda plan: next(unreached))
     diagram = diagram_of("LivingRoom Kitchen", (0, 1, 2))
     found = realise(job(diagram, areas=(30.0, 8.0), variants=2))
-    assert found.shortfalls == ((), ("no door leads to Kitchen",))
-    assert found.given_up == ("no door leads to Kitchen",)
+    missed = Shortfall("no door leads to Kitchen", demand="doors", rooms=(1,))
+    assert found.shortfalls == ((), (missed,))
+    assert found.given_up == (missed,)
 
 
 def test_variants_differ_in_half_of_their_rooms_by_a_metre():
@@ -196,7 +198,7 @@ def test_areas_that_no_plan_has_are_given_up_and_said():
     found = realise(job(diagram, areas=(30.0, 3.0)))
     assert len(found.plans) == 1
     assert found.plans[0].honours_diagram
-    assert any("areas are up to" in words for words in found.given_up)
+    assert any(each.demand == "areas" for each in found.given_up)
 
 
 def test_why_there_is_no_plan():

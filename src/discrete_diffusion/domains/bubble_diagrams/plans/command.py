@@ -27,6 +27,12 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="different plans of each diagram, ranked by their scores, best first",
     )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="end with status 1, naming plan and rule, where a plan breaks one of the rules or "
+        "there is none",
+    )
     _plan_options(parser)
 
 
@@ -85,6 +91,13 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help="rules of living that plans keep as far as relations and outline allow: default, irc "
         "(sizes of a building code), none, or a YAML file of your own (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--hall",
+        choices=("auto", "never"),
+        default="auto",
+        help="auto: a hall is added to a plan that keeps the rules of front door and access only "
+        "with one; never (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
     parser.add_argument(

@@ -12,6 +12,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.ranking import Scores, pla
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
+from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import Shortfall
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class MadePlan:
         return self.found.plans[0]
 
     @property
-    def given_up(self) -> tuple[str, ...]:
-        """Requests and rules that the plan does not meet, in words."""
+    def given_up(self) -> tuple[Shortfall, ...]:
+        """Demands and rules that the plan does not meet."""
         return self.found.shortfalls[0]
 
 
@@ -53,8 +54,8 @@ def make_plans(
 
     Args:
         model: of diagrams whose relations are directions, as ``load`` gives it.
-        request: areas, outline, rules and seed; by default typical areas, any outline and the rules
-            ``default``.
+        request: areas, outline, rules and seed; by default typical areas, any outline, the rules
+            ``default``, and an added hall where they need one.
         num: plans to keep at most.
         candidates: diagrams to sample; None: twice ``num``. A diagram that comes twice counts once.
         brief: what every diagram must have: a file, or what it would hold.

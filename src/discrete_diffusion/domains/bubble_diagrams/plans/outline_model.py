@@ -24,8 +24,10 @@ class OutlineModel(RoomModel):
     rooms fill an outline.
     """
 
-    def __init__(self, rooms: Sequence[int], relations: Relations, demands: Demands) -> None:
-        super().__init__(rooms, relations, demands)
+    def __init__(
+        self, rooms: Sequence[int], relations: Relations, demands: Demands, *, hall: bool = False
+    ) -> None:
+        super().__init__(rooms, relations, demands, hall=hall)
         self.nested = {u for u, _ in self.inside}
         self.size = self._add_outline()
         self.dead = self._outline_area() - sum(self.floors)
@@ -73,11 +75,11 @@ class OutlineModel(RoomModel):
 
     def _facade_of(self, room: int) -> int:
         """Decimetres of outer wall that the rules demand of a room; of a balcony 1."""
-        kind, lengths = ROOM_TYPES[self.rooms[room]], [0.1 * (self.rooms[room] == _BALCONY)]
+        kind, lengths = self.kinds[room], [0.1 * (self.rooms[room] == _BALCONY)]
         if (facade := self._rule("facade")) is not None and kind in facade["rooms"]:
             lengths.append(facade["length"])
         if (window := self._rule("window")) is not None and kind in window["rooms"]:
-            most = self.demands.areas[room] * (1 + self.demands.tolerance)
+            most = self.areas[room] * (1 + self.demands.tolerance)
             lengths.append(window["share"] * most / window["height"])
         return math.ceil(PER_METRE * max(lengths))
 

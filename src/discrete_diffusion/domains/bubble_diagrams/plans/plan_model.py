@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -16,7 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import OutlineModel
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Wish
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLERANCE
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
@@ -49,10 +49,14 @@ class PlanModel(OutlineModel):
     rooms and of ways through private ones. Boxes meet in the middle of walls.
     """
 
-    def __init__(self, rooms: Sequence[int], relations: Relations, demands: Demands) -> None:
+    def __init__(
+        self, rooms: Sequence[int], relations: Relations, demands: Demands, *, hall: bool = False
+    ) -> None:
         relations = tuple(relations)
-        super().__init__(rooms, relations, demands)
+        super().__init__(rooms, relations, demands, hall=hall)
         self._cost = 2 * self.dead + sum(self._deviations())
+        if self.hall is not None:
+            self._cost += 2 * self.floors[self.hall]
         self._cost += sum(self._add_doors(relations))
 
     def best(self, effort: float, polish: float, seed: int) -> tuple[bool | None, Boxes | None]:
@@ -62,8 +66,8 @@ class PlanModel(OutlineModel):
         answer, boxes = self._meet_wishes(effort, seed)
         if boxes is None:
             return answer, None
-        for literal in [literal for _, literal in self.wishes if self.value(literal)]:
-            self.model.add(literal == 1)
+        for wish in [wish for wish in self.wishes if self.value(wish.literal)]:
+            self.model.add(wish.literal == 1)
         self.model.clear_hints()
         self.model.minimize(self._cost)
         boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes
@@ -75,20 +79,22 @@ class PlanModel(OutlineModel):
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
 
         All are tried at once. Where a third of the effort does not tell, they are added layer by
-        layer, the most important first, and a layer that is not decided is left out.
+        layer, the most important first, each with half of the effort that is left, and a layer that
+        is not decided is left out.
         """
         self.model.clear_objective()
-        wishes = sorted(self.wishes, key=lambda wish: wish[0])
+        wishes = sorted(self.wishes, key=lambda wish: wish.layer)
         answer, boxes = self._meet(wishes, effort / 3, seed)
         if answer is not None:
             return answer, boxes
-        kept: list[tuple[Layer, Any]] = []
-        found, value = None, self.value
+        kept: list[Wish] = []
+        found, value, left = None, self.value, effort
         for layer in Layer:
-            tried = [*kept, *(wish for wish in wishes if wish[0] == layer)]
+            tried = [*kept, *(wish for wish in wishes if wish.layer == layer)]
             if len(tried) == len(kept):
                 continue
-            answer, boxes = self._meet(tried, effort / len(Layer), seed, found)
+            answer, boxes = self._meet(tried, left / 2, seed, found)
+            left -= self.meeting
             if answer:
                 kept, found, value = tried, boxes, self.value
         if found is None:
@@ -97,22 +103,30 @@ class PlanModel(OutlineModel):
         return True, found
 
     def _meet(
-        self, wishes: list[tuple[Layer, Any]], effort: float, seed: int, hint: Boxes | None = None
+        self, wishes: list[Wish], effort: float, seed: int, hint: Boxes | None = None
     ) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve`` with these wishes, from which conflicts are taken out: of those that
-        exclude each other one of the lowest layer."""
+        exclude each other one of the lowest layer. ``meeting``: the effort that it took."""
         left = effort
         while True:
             self.model.clear_hints()
-            literals = [literal for _, literal in wishes]
+            literals = [wish.literal for wish in wishes]
             answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
             left -= self.spent
+            self.meeting = effort - left
             if answer is not False or not self.conflict:
                 return answer, boxes
             if left <= 0:
                 return None, None
             conflict = {literal.index for literal in self.conflict}
             del wishes[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
+
+    def keeps(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
+        """True if some plan meets all wishes of these rules beside what plans always do, False if
+        the solver shows that none does, None if the effort does not do, or there are no wishes. To
+        be asked before ``best``, which adds to the model."""
+        literals = [wish.literal for wish in self.wishes if wish.rule in rules]
+        return self.solve(effort, seed=seed, assumed=literals)[0] if literals else None
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""
@@ -149,7 +163,8 @@ class PlanModel(OutlineModel):
         self.model.add(sum(moved) >= (len(moved) + 1) // 2)
 
     def _deviations(self) -> Iterable[Any]:
-        for floor, area in zip(self.floors, self.demands.areas, strict=True):
+        own = self.floors[: len(self.demands.areas)]
+        for floor, area in zip(own, self.demands.areas, strict=True):
             target = round(area * PER_METRE**2)
             off = self.model.new_int_var(0, max(target, self.rule.grid**2), "")
             self.model.add_abs_equality(off, floor - target)
@@ -158,9 +173,10 @@ class PlanModel(OutlineModel):
     def _add_doors(self, relations: Relations) -> list[Any]:
         """Wish a tree of doors from the root, through common rooms alone as far as the rules say;
         a room inside another has its door to it. What slits and detours cost."""
-        costs, num = [], len(self.rooms)
-        root = next((self.rooms.index(r) for r in (_ENTRANCE, _LIVING) if r in self.rooms), 0)
+        costs, num, root = [], len(self.rooms), self._root()
         doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.inside}
+        if self.hall is not None:
+            doors |= {frozenset((i, self.hall)): self._hall_wall(i) for i in range(self.hall)}
         for i, j, code in relations:
             if code not in CONTAIN:
                 doors[frozenset((i, j))] = shared = self._shared_wall(i, j)
@@ -169,7 +185,7 @@ class PlanModel(OutlineModel):
         depth = [self.model.new_int_var(0, num - 1, "") for _ in range(num)]
         reached = [self.model.new_bool_var("") for _ in range(num)]
         common = [self.model.new_bool_var("") for _ in range(num)]
-        through = self._common_rooms()
+        through, from_hall = self._common_rooms(), []
         for i in range(num):
             if i == root:
                 continue
@@ -188,41 +204,61 @@ class PlanModel(OutlineModel):
                     directly.append(way := self.model.new_bool_var(""))
                     self.model.add_implication(way, parent)
                     self.model.add_implication(way, common[j])
+                    if j == self.hall:
+                        from_hall.append(way)
             self.model.add_bool_or([*parents, reached[i].negated()])
             self.model.add_bool_or([*directly, common[i].negated()])
             if parents:  # a room without relations has no door
-                self.wishes.append((Layer.ACCESS, reached[i]))
+                self.wishes.append(Wish(Layer.ACCESS, reached[i]))
         self._wish_access(root, common)
+        if self.hall is not None:  # it leads from common rooms to another
+            self.model.add(common[self.hall] == 1)
+            self.model.add_bool_or(from_hall)
         return costs
+
+    def _root(self) -> int:
+        """Room that one enters first: an entrance, or else a living room, or else the hall."""
+        own = self.rooms[: self.hall]
+        other = 0 if self.hall is None else self.hall
+        return next((own.index(room) for room in (_ENTRANCE, _LIVING) if room in own), other)
+
+    def _hall_wall(self, i: int) -> Any:
+        """A literal: a room shares a wall with the hall. Wish that they touch if they face each
+        other and are near."""
+        assert self.hall is not None  # asked for
+        shared = self._shared_wall(i, self.hall)
+        far = [self._if(gap > self.rule.threshold) for gap in self._gaps(i, self.hall)]
+        self._add_no_void(i, self.hall, shared, *far)
+        return shared
 
     def _common_rooms(self) -> list[int]:
         """Rooms through which the rules lead to others."""
         kinds = {
             k for name in ("access", "bath") for k in (self._rule(name) or {}).get("through", ())
         }
-        return [i for i, room in enumerate(self.rooms) if ROOM_TYPES[room] in kinds]
+        return [i for i, kind in enumerate(self.kinds) if kind in kinds]
 
     def _wish_access(self, root: int, common: list[Any]) -> None:
         if root not in self.nested:
-            self._wish(Layer.ACCESS, self.outer_wall(root, FRONT_WALL) == 1)
+            self._wish(Layer.ACCESS, self.outer_wall(root, FRONT_WALL) == 1, rule="front")
         if (access := self._rule("access")) is not None:
-            for i, room in enumerate(self.rooms):
-                if ROOM_TYPES[room] in access["reached"]:
-                    self.wishes.append((Layer.ACCESS, common[i]))
+            for i, kind in enumerate(self.kinds):
+                if kind in access["reached"]:
+                    self.wishes.append(Wish(Layer.ACCESS, common[i], "access"))
         if (bath := self._rule("bath")) is not None:
-            baths = [i for i, room in enumerate(self.rooms) if ROOM_TYPES[room] in bath["rooms"]]
+            baths = [i for i, kind in enumerate(self.kinds) if kind in bath["rooms"]]
             if baths:
                 some = self.model.new_bool_var("")
                 self.model.add_bool_or([*(common[i] for i in baths), some.negated()])
-                self.wishes.append((Layer.ACCESS, some))
+                self.wishes.append(Wish(Layer.ACCESS, some, "bath"))
 
-    def _add_no_void(self, i: int, j: int, shared: Any) -> None:
-        """Wish that related rooms that face each other touch."""
+    def _add_no_void(self, i: int, j: int, *others: Any) -> None:
+        """Wish that related rooms that face each other touch, or one of the ``others`` is true."""
         walls = self._rule("walls")
         if walls is None:
             return
         facing = math.ceil((walls["facing"] - TOLERANCE) * PER_METRE)
-        ways = [shared]
+        ways = [*others]
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
             o = 1 - a
             ways.append(
@@ -244,21 +280,47 @@ class PlanModel(OutlineModel):
             self.model.add_implication(diagonal, past)
         met = self.model.new_bool_var("")
         self.model.add_bool_or([*ways, diagonal, met.negated()])
-        self.wishes.append((Layer.WALLS, met))
+        self.wishes.append(Wish(Layer.WALLS, met))
 
     def _shared_wall(self, i: int, j: int) -> Any:
-        """A literal: they share a piece of wall where a door fits."""
+        """A literal: they share a piece of wall where a door fits, which no room in them takes."""
         ways = []
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
             o = 1 - a
-            ways.append(
-                self._if(
-                    self.high[a][u] == self.low[a][v],
-                    self.high[o][u] - self.low[o][v] >= DOOR_WALL,
-                    self.high[o][v] - self.low[o][u] >= DOOR_WALL,
-                )
+            way = self._if(
+                self.high[a][u] == self.low[a][v],
+                self.high[o][u] - self.low[o][v] >= DOOR_WALL,
+                self.high[o][v] - self.low[o][u] >= DOOR_WALL,
             )
+            ways.append(way)
+            held = [(k, lies, self.high[a][k] < self.high[a][u]) for k, lies in self._within(u)]
+            held += [(k, lies, self.low[a][k] > self.low[a][v]) for k, lies in self._within(v)]
+            if held:
+                self._add_clear_of(held, o, (u, v), way)
         ways += [self.in_corner[pair] for pair in ((i, j), (j, i)) if pair in self.in_corner]
         shared = self.model.new_bool_var("")
         self.model.add_bool_or(ways).only_enforce_if(shared)
         return shared
+
+    def _add_clear_of(
+        self, held: Iterable[tuple[int, list[Any], Any]], axis: int, pair: tuple[int, int], way: Any
+    ) -> None:
+        """Add, if ``way`` is true, a piece of wall along an axis that two rooms share and no room
+        that is ``held`` takes: it lies before or after it, or away from the wall, or not within."""
+        start = self.model.new_int_var(0, self.rule.grid, "")
+        for room in pair:
+            self.model.add(start >= self.low[axis][room]).only_enforce_if(way)
+            self.model.add(start + DOOR_WALL <= self.high[axis][room]).only_enforce_if(way)
+        for k, lies, is_away in held:
+            sides = [self.high[axis][k] <= start, self.low[axis][k] >= start + DOOR_WALL, is_away]
+            clear = [self._if(side) for side in sides]
+            self.model.add_bool_or([*clear, *lies, way.negated()])
+
+    def _within(self, room: int) -> Iterable[tuple[int, list[Any]]]:
+        """Rooms that lie or may lie in the box of a room, with the literal that they do not."""
+        for inner, outer in self.inside:
+            if outer == room:
+                yield inner, []
+        for (inner, outer), lies in self.in_corner.items():
+            if outer == room:
+                yield inner, [lies.negated()]

@@ -16,6 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.windows import window_shar
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+    from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import Shortfall
 
 SCORES = "scores"
 """Key of a plan's line."""
@@ -73,7 +74,7 @@ def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
     )
 
 
-def place_of(shortfalls: Sequence[str], scores: Scores) -> tuple[float, ...]:
+def place_of(shortfalls: Sequence[Shortfall], scores: Scores) -> tuple[float, ...]:
     """Sorts plans, the best first: those that give up least, then those that break fewest rules,
     then by ``total``."""
     return len(shortfalls), scores.num_broken, -scores.total

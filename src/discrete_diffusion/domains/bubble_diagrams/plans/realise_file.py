@@ -19,7 +19,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style impo
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc import check_ifc
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
+from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import (
+    PlanFiles,
+    broken_rules,
+    summary,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
@@ -31,7 +35,8 @@ _PICTURES = (".svg", ".png")
 def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> None:
     """Find a dimensioned plan for every diagram of FILE.
 
-    ``read``: the ``ReadReport`` of a file. Raises ``ValueError`` for options that are wrong.
+    ``read``: the ``ReadReport`` of a file. Raises ``ValueError`` for options that are wrong, and
+    ``SystemExit`` where a plan breaks a rule and ``strict`` forbids it.
     """
     files, threads = checked_files(options, {"FILE": options.file, "areas": options.areas})
     request = request_of(options, variants=options.variants)
@@ -40,10 +45,14 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     print(report.summary())
     jobs = request.jobs(report.diagrams, report.places)
     try:
-        print(summary(files.write(jobs, threads=threads), files))
+        numbers = files.write(jobs, threads=threads)
+        print(summary(numbers, files))
     except KeyboardInterrupt:
         print(f"discrete-diffusion: stopped; {files.left_over()}", file=sys.stderr)
         raise SystemExit(130) from None
+    if options.strict and (broken := broken_rules(numbers)):
+        print(f"discrete-diffusion: strict=true: {broken}", file=sys.stderr)
+        raise SystemExit(1)
 
 
 def checked_files(
@@ -83,6 +92,7 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
         variants=variants,
         seed=options.seed,
         rules=read_rules(options.rules),
+        hall=options.hall,
     )
 
 

@@ -24,7 +24,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats impor
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import SCORES, Scores, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import least_areas
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import added_rooms
 from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
     ensured_folder,
@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
 """The plans, a line each, and what was met, in numbers."""
+
+PROVED, NOT_FOUND = "proved impossible", "not found"
+"""What the solver says of a rule that a plan breaks."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,8 @@ class PlanFiles:
         with atomic_folder(self.folder / name, replaced=say) as folder:
             for number, of_job in plans:
                 for variant, plan in enumerate(of_job, start=1):
-                    stem = f"{number}" if variant == 1 else f"{number}-{variant}"
-                    write_plan(folder / f"{stem}{FORMATS[name].suffix}", plan, name, self.style)
+                    path = folder / f"{_stem(number, variant)}{FORMATS[name].suffix}"
+                    write_plan(path, plan, name, self.style)
 
 
 def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
@@ -164,7 +167,7 @@ def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> 
         ]
         for each, shortfalls in zip(objects, found.shortfalls, strict=True):
             if shortfalls:
-                each["given_up"] = list(shortfalls)
+                each["given_up"] = [shortfall.to_json() for shortfall in shortfalls]
     return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
 
 
@@ -185,8 +188,10 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
         "num_plans": sum(len(found.plans) for found in realised),
         "num_all_met": sum(not found.given_up for found in plans),
         "given_up": dict(
-            Counter(word for found in plans for word in set(map(_kind, found.given_up)))
+            Counter(kind for found in plans for kind in {each.kind for each in found.given_up})
         ),
+        "broken": _broken(realised),
+        "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
         "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
         "overlap": max((plan.overlap for plan in first), default=None),
@@ -194,13 +199,34 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
     }
 
 
-def _kind(given_up: str) -> str:
-    """``areas``, ``doors``, ``width``, ...: what a plan does not meet, without its numbers and
-    rooms; of a rule its name."""
-    kinds = {"areas": "areas", "rooms": "shapes", "no door": "doors", "the floor": "whole floors"}
-    rule = given_up.split(":")[0]
-    kinds |= {f"{rule}:": f"rule {rule}"} if rule in RULES else {}
-    return next((kind for start, kind in kinds.items() if given_up.startswith(start)), "variants")
+def _broken(realised: Sequence[Realised]) -> list[dict[str, Any]]:
+    """Of each plan, by the name that its files have, that breaks a rule: the rules, and whether
+    each was proved impossible; a diagram without a plan has no rules here."""
+    found: list[dict[str, Any]] = []
+    for number, of_diagram in enumerate(realised, start=1):
+        if not of_diagram.plans:
+            found.append({"plan": f"{number}", "rules": {}})
+        for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
+            broken = [each for each in shortfalls if each.rule]
+            rules = {each.rule: PROVED if each.proved else NOT_FOUND for each in broken}
+            if rules:
+                found.append({"plan": _stem(number, variant), "rules": rules})
+    return found
+
+
+def broken_rules(numbers: dict[str, Any]) -> str:
+    """Sentence that names every plan that breaks a rule, with the rules, and every diagram that has
+    no plan; empty without any."""
+    named = []
+    for each in numbers["broken"]:
+        rules = [f"{rule} ({why})" for rule, why in each["rules"].items()]
+        named.append(f"plan {each['plan']}: {', '.join(rules) or 'none was found'}")
+    return "; ".join(named)
+
+
+def _stem(number: int, variant: int) -> str:
+    """Name of a plan's files: the number of its diagram, and that of a second variant and more."""
+    return f"{number}" if variant == 1 else f"{number}-{variant}"
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -218,6 +244,8 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
         text += f"; {met:,} meet all that was requested"
         if given_up := numbers["given_up"]:
             text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
+        if halls := numbers["num_with_hall"]:
+            text += f"; {counted(halls, 'plan')} {'has' if halls == 1 else 'have'} an added hall"
         text += f"; dead area {dead:.0%} of the outline (median)"
     if raised := numbers.get("num_areas_at_least"):
         text += f"; target areas of {counted(raised, 'room')} are the least that the rules need"

@@ -9,13 +9,17 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
-from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors, unreached
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM, leads_on, with_hall
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import has_usual_shapes
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
+    Shortfall,
+    rooms_with_split_floors,
+    shortfalls_of,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 
@@ -25,10 +29,12 @@ _EFFORT, _POLISH = 0.6, 0.2
 _OTHERS = 4
 """Plans that are looked for in the place of those with a floor in several parts."""
 
+PROVABLE = ("front", "access", "bath", "width", "area")
+"""Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
+these exclude the relations proves that the rule does. For others they may demand more."""
+
 _EFFORT_WHY = 0.3
 """Effort of each use of the solver, to say why there is no plan."""
-
-_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Job:
     """A plan to find: of ``diagram``, as ``demands`` say, ``variants`` different ones.
 
     ``other_areas``: targets that will do as well, where those of the demands leave no plan.
+    ``hall``: a hall may be added where front door and access need one.
     """
 
     diagram: BubbleDiagram
@@ -43,23 +50,30 @@ class Job:
     variants: int = 1
     seed: int = 0
     other_areas: tuple[tuple[float, ...], ...] = ()
+    hall: bool = False
 
 
 @dataclass(frozen=True)
 class Realised:
-    """``plans``: the best first, for the target areas ``areas``. ``shortfalls``: of each plan, in
-    words, the demands that it does not meet. ``reason``: why there is no plan, in words.
+    """``plans``: the best first, for the target areas ``areas``, which added rooms have not.
+    ``shortfalls``: of each plan, the demands that it does not meet. ``reason``: why there is no
+    plan, in words.
     """
 
     plans: tuple[FloorPlan, ...] = ()
     areas: tuple[float, ...] = ()
-    shortfalls: tuple[tuple[str, ...], ...] = ()
+    shortfalls: tuple[tuple[Shortfall, ...], ...] = ()
     reason: str = ""
 
     @property
-    def given_up(self) -> tuple[str, ...]:
-        """Requests that any of the plans does not meet."""
-        return tuple(dict.fromkeys(word for words in self.shortfalls for word in words))
+    def given_up(self) -> tuple[Shortfall, ...]:
+        """Demands that any of the plans does not meet."""
+        return tuple(dict.fromkeys(each for found in self.shortfalls for each in found))
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Smaller of plans that give up less: of what a hall is for first."""
+        return sum(each.rule in LED_FROM for each in self.given_up), len(self.given_up)
 
 
 def realise(job: Job) -> Realised:
@@ -76,19 +90,17 @@ def realise(job: Job) -> Realised:
     cp_sat()
     decided, best = True, None
     for areas in (job.demands.areas, *job.other_areas):
-        demands = replace(job.demands, areas=areas)
-        model = PlanModel(job.diagram.rooms, job.diagram.relations, demands)
-        answer, plans = _best(job, demands, model)
-        decided = decided and answer is False
-        if plans:
-            found = Realised(plans, areas, tuple(_shortfalls(demands, plan) for plan in plans))
-            if best is None or len(found.given_up) < len(best.given_up):
-                best = found
-            if not any("areas" in word for word in found.given_up):
+        ruled_out, found = _found_for(job, replace(job.demands, areas=areas))
+        decided = decided and ruled_out
+        if found is not None:
+            best = found if best is None else min(best, found, key=lambda each: each.rank)
+            if not any(each.demand == "areas" for each in found.given_up):
                 break
     if best is not None:
         fewer = _fewer(job, best.plans)
-        return replace(best, shortfalls=tuple(words + fewer for words in best.shortfalls))
+        return _with_proofs(
+            job, replace(best, shortfalls=tuple(each + fewer for each in best.shortfalls))
+        )
     answer, boxes = find_boxes(job.diagram, "buildable")
     if answer is False:
         why = contradiction(job.diagram, effort=_EFFORT_WHY)
@@ -98,11 +110,51 @@ def realise(job: Job) -> Realised:
     if job.demands.outline == FREE:
         plan = find_doors(FloorPlan(replace(job.diagram, boxes=in_metres(boxes, "pixels"))))
         areas = job.demands.areas
-        shortfalls = (_shortfalls(job.demands, plan) + _fewer(job, [plan]),)
-        return Realised((plan,), areas, shortfalls)
+        shortfalls = (shortfalls_of(plan, job.demands) + _fewer(job, [plan]),)
+        return _with_proofs(job, Realised((plan,), areas, shortfalls))
     if decided:
         return Realised(reason="no plan with rooms of half a metre or more fits the outline")
     return Realised(reason="no plan was found that fits the outline")
+
+
+def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
+    """True if the solver ruled all plans out, and what was found: with a hall where that keeps more
+    of the rules it is for."""
+    best, ruled_out = None, False
+    for hall in (False, True) if job.hall else (False,):
+        model = _model(job, demands, hall)
+        if hall and not model.keeps(LED_FROM, _EFFORT, job.seed):
+            break
+        answer, plans = _best(job, demands, model)
+        ruled_out = ruled_out or (answer is False and not hall)
+        plans = tuple(plan for plan in plans if leads_on(plan))
+        if plans:
+            shortfalls = tuple(shortfalls_of(plan, demands) for plan in plans)
+            found = Realised(plans, demands.areas, shortfalls)
+            best = found if best is None else min(best, found, key=lambda each: each.rank)
+        if best is None or not best.rank[0]:
+            break
+    return ruled_out, best
+
+
+def _with_proofs(job: Job, found: Realised) -> Realised:
+    """Say of the rules that are broken which ones the solver shows that no plan keeps, with a hall
+    or without."""
+    demands, proved = replace(job.demands, areas=found.areas), set()
+    for rule in dict.fromkeys(each.rule for each in found.given_up if each.rule in PROVABLE):
+        halls = (False, True) if job.hall and rule in LED_FROM else (False,)
+        models = (_model(job, demands, hall) for hall in halls)
+        if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models):
+            proved.add(rule)
+    shortfalls = tuple(
+        tuple(replace(each, proved=each.rule in proved) for each in words)
+        for words in found.shortfalls
+    )
+    return replace(found, shortfalls=shortfalls)
+
+
+def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
+    return PlanModel(job.diagram.rooms, job.diagram.relations, demands, hall=hall)
 
 
 def _best(
@@ -126,11 +178,6 @@ def _best(
     return answer, tuple([*plans, *divided][: job.variants])
 
 
-def rooms_with_split_floors(plan: FloorPlan) -> list[int]:
-    """Rooms whose floor the rooms inside it cut into several parts."""
-    return [k for k, floor in enumerate(plan.rooms) if floor.geom_type != "Polygon"]
-
-
 def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
     """``realise`` each, in their order, see ``map_shared``."""
     cp_sat()
@@ -146,7 +193,7 @@ def _plan(diagram: BubbleDiagram, demands: Demands, boxes: Boxes) -> FloorPlan:
         (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)
         for x0, y0, x1, y1 in boxes
     ]
-    placed = replace(diagram, boxes=tuple(metres))
+    placed = with_hall(diagram, tuple(metres))
     return find_doors(FloorPlan(placed, boundary=demands.outline.boundary))
 
 
@@ -155,24 +202,7 @@ def _at_the_origin(boxes: Boxes) -> Boxes:
     return tuple((x0 - x, y0 - y, x1 - x, y1 - y) for x0, y0, x1, y1 in boxes)
 
 
-def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[str, ...]:
-    """Sentence that there are fewer plans than ``variants``."""
-    num = len(plans)
-    return (f"{num} of {job.variants} variants were found",) if num < job.variants else ()
-
-
-def _shortfalls(asked: Demands, plan: FloorPlan) -> tuple[str, ...]:
-    """Requests that the plan does not meet, judged by the plan alone."""
-    words = []
-    off = plan.largest_area_error(asked.areas)
-    if off > asked.tolerance + _ROUNDING:
-        words.append(f"areas are up to {off:.0%} off their targets")
-    if not has_usual_shapes(plan, asked.areas):
-        words.append("rooms are narrower or longer than usual")
-    names = plan.diagram.room_names
-    if rooms := unreached(plan):
-        words.append(f"no door leads to {', '.join(names[room] for room in rooms)}")
-    if parts := rooms_with_split_floors(plan):
-        words.append(f"the floor of {', '.join(names[room] for room in parts)} is in parts")
-    broken = judge(plan, asked.rules).broken
-    return (*words, *(f"{rule}: {finding.found}" for rule, finding in broken))
+def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[Shortfall, ...]:
+    """That there are fewer plans than ``variants``."""
+    text = f"{len(plans)} of {job.variants} variants were found"
+    return (Shortfall(text, demand="variants"),) if len(plans) < job.variants else ()

@@ -12,6 +12,12 @@ from typing import Any
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import PLAN_KEYS
+from discrete_diffusion.domains.bubble_diagrams.plans.hall import (
+    AUTO,
+    HALLS,
+    LED_FROM,
+    without_halls,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
@@ -44,6 +50,7 @@ class PlanRequest:
         variants: number of different plans of each diagram.
         seed: another one samples other areas and finds other plans.
         rules: of living, which the plans are to keep, see ``read_rules``.
+        hall: "auto": where these rules ask for access, a hall may be added; "never".
 
     Raises:
         ValueError: a number is out of its range.
@@ -56,6 +63,7 @@ class PlanRequest:
     variants: int = 1
     seed: int = 0
     rules: RuleSet = NO_RULES
+    hall: str = AUTO
 
     def __post_init__(self) -> None:
         if self.total_area is not None and not (
@@ -64,6 +72,8 @@ class PlanRequest:
             raise ValueError(f"total_area={self.total_area}: expected square metres above 0")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance={self.tolerance}: expected a share between 0 and 1")
+        if self.hall not in HALLS:
+            raise ValueError(f"hall={self.hall}: expected {' or '.join(HALLS)}")
         if self.variants < 1:
             raise ValueError(f"variants={self.variants}: expected at least 1")
         if self.total_area is not None and self.outline.boundary is not None:
@@ -80,7 +90,8 @@ class PlanRequest:
         """Plans to find, one ``Job`` for each diagram.
 
         The metadata of a diagram may hold "areas", square metres of every room or null, and
-        "boundary", corners [x, y] in metres; both take precedence over the request.
+        "boundary", corners [x, y] in metres; both take precedence over the request. Rooms that were
+        added to a diagram ("added") are left out.
 
         Args:
             diagrams: with relations between rooms.
@@ -114,6 +125,7 @@ class PlanRequest:
         Raises:
             DiagramError: a ``ValueError`` that names the field that is wrong.
         """
+        diagram = without_halls(diagram)
         metadata = dict(diagram.metadata)
         own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_OF_EARLIER_PLANS)}
         outline = self.outline
@@ -129,9 +141,10 @@ class PlanRequest:
         )
         if sum(areas) > MOST_AREA:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
-        bare = replace(diagram, boxes=None, metadata=metadata)
+        bare = replace(diagram, metadata=metadata)
         demands = Demands(areas, self.tolerance, outline, self.rules)
-        return Job(bare, demands, self.variants, self.seed, tuple(others))
+        hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
+        return Job(bare, demands, self.variants, self.seed, tuple(others), hall)
 
     def _needs(self, diagram: BubbleDiagram, given: Sequence[float | None]) -> list[float]:
         """Square metres of every room that are given, or that the rules need at least.

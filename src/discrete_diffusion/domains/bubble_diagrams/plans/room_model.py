@@ -19,7 +19,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import MAX_ASPECTS, min_width
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLERANCE, Parameters
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
+    HALL,
+    TOLERANCE,
+    Parameters,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import NO_RULES, RuleSet
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, ROOM_TYPES
 
@@ -27,7 +31,14 @@ BENT = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom", "DiningRoom", "E
 """Rooms that may be L-shaped: a room beside them may lie in a corner of their box."""
 
 PASSAGE = 9
-"""Decimetres: a room inside another touches its walls or leaves so much beside them."""
+"""Decimetres: a room inside another touches its walls or leaves so much beside them, and a hall is
+at least so wide."""
+
+HALL_SHARE = 0.12
+"""Largest share of the area of all rooms that an added hall has."""
+
+HALL_TYPE = ROOM_TYPES.index("Entrance")
+"""Type of an added hall among types of rooms: "corridor" is read as it."""
 
 NARROWEST, LONGEST = 5, 12
 """Decimetres, and times the width: sides of rooms where the usual ones are not requested."""
@@ -55,20 +66,38 @@ class Demands:
     rules: RuleSet = NO_RULES
 
 
+@dataclass(frozen=True)
+class Wish:
+    """A literal to be true if it can be; ``rule``: the rule that needs it, empty if none does."""
+
+    layer: Layer
+    literal: Any
+    rule: str = ""
+
+
 class RoomModel(BoxModel):
     """Boxes of a diagram whose shapes and floors meet the demands.
 
     ``floors``: square decimetres of every room's floor. ``inside``: (inner, outer) rooms by their
     relations; ``in_corner``: literals, that the first room lies in a corner of the second's box.
     A pair without a relation lies at least 0.7 m apart: the rule calls rooms related up to 0.63 m.
+    ``hall``: number of a room that is added, the last one, None if there is none. It lies to others
+    in any way, but for overlaps; ``kinds`` and ``areas`` (targets, 0 of it) count it.
     No centre lies on the line of a side: in metres, where decimetres are not exact, the rule could
     read it on either side.
     """
 
     off_line: ClassVar[int] = 1
 
-    def __init__(self, rooms: Sequence[int], relations: Relations, demands: Demands) -> None:
-        self.rooms, self.demands, relations = rooms, demands, tuple(relations)
+    def __init__(
+        self, rooms: Sequence[int], relations: Relations, demands: Demands, *, hall: bool = False
+    ) -> None:
+        self.demands, relations = demands, tuple(relations)
+        self.hall = len(rooms) if hall else None
+        self.rooms = [*rooms, *([HALL_TYPE] if hall else [])]
+        self.kinds = [*(ROOM_TYPES[room] for room in rooms), *([HALL] if hall else [])]
+        self.areas = [*demands.areas, *([0.0] if hall else [])]
+        unknown = [(i, len(rooms)) for i in range(len(rooms))] if hall else []
         roomy = _ROOMY * math.sqrt(max(1, demands.outline.elongation / 2))
         grid = math.ceil(roomy * PER_METRE * math.sqrt(sum(demands.areas)))
         if demands.outline.boundary is not None:
@@ -79,18 +108,18 @@ class RoomModel(BoxModel):
             min_side=min(grid, NARROWEST),
             max_aspect=LONGEST,
         )
-        self.wishes: list[tuple[Layer, Any]] = []
+        self.wishes: list[Wish] = []
         self.inside = {(i, j) if r == INSIDE else (j, i) for i, j, r in relations if r in CONTAIN}
         self.in_corner: dict[tuple[int, int], Any] = {}
-        super().__init__(len(rooms), relations, rule, buildable=True)
+        super().__init__(len(self.rooms), relations, rule, buildable=True, unknown=unknown)
         self.floors = self._add_floors()
         self._add_shapes()
         self._add_sizes()
 
-    def _wish(self, layer: Layer, *conditions: Any) -> Any:
+    def _wish(self, layer: Layer, *conditions: Any, rule: str = "") -> Any:
         """A literal that implies the conditions, to be true if it can be."""
         literal = self._if(*conditions)
-        self.wishes.append((layer, literal))
+        self.wishes.append(Wish(layer, literal, rule))
         return literal
 
     def _rule(self, name: str) -> Parameters | None:
@@ -98,18 +127,21 @@ class RoomModel(BoxModel):
         return self.demands.rules.rules.get(name)
 
     def _width_of(self, room: int) -> int:
-        width = min_width(self.rooms[room], self.demands.areas[room])
+        width = min_width(self.rooms[room], self.areas[room])
         return max(NARROWEST, math.floor(PER_METRE * width))
 
     def _add_apart(self, i: int, j: int) -> None:
         """Add that two rooms share no area, or the smaller one lies in a corner of the other's box.
         It does not if the other is inside a third, of whose floor its area would be taken twice."""
         ways = self._apart(i, j)
-        u, v = sorted((i, j), key=lambda room: self.demands.areas[room])
+        u, v = sorted((i, j), key=lambda room: self.areas[room])
         is_nested = any(outer == u or inner == v for inner, outer in self.inside)
         if self.rooms[v] in BENT and not is_nested:
             ways.append(self._lies_in_corner(u, v))
         self.model.add_bool_or(ways)
+
+    def _add_apart_or_within(self, i: int, j: int) -> None:
+        self._add_apart(i, j)
 
     def _lies_in_corner(self, u: int, v: int) -> Any:
         """A literal: u lies in a corner of the box of v, off the strip that v keeps free."""
@@ -135,6 +167,9 @@ class RoomModel(BoxModel):
         """Wish usual widths and shapes, and no slivers beside rooms that lie inside another."""
         for i, room in enumerate(self.rooms):
             width, height = self._sides(i)
+            if i == self.hall:
+                self._add_hall_sizes()
+                continue
             conditions = [side >= self._width_of(i) for side in (width, height)]
             conditions += [width <= MAX_ASPECTS[room] * height, height <= MAX_ASPECTS[room] * width]
             usual = self._wish(Layer.SIZES, *conditions)
@@ -146,22 +181,30 @@ class RoomModel(BoxModel):
     def _add_sizes(self) -> None:
         """Wish the least widths and areas of the rules, and areas within their tolerance."""
         widths, areas = (self._least_of(name) for name in ("width", "area"))
-        for i, room in enumerate(self.rooms):
-            if (least := widths.get(ROOM_TYPES[room])) is not None:
+        for i, kind in enumerate(self.kinds):
+            if (least := widths.get(kind)) is not None:
                 narrow = math.ceil((least - TOLERANCE) * PER_METRE)
-                self._wish(Layer.SIZES, *(side >= narrow for side in self._sides(i)))
-            if (least := areas.get(ROOM_TYPES[room])) is not None:
-                self._wish(
-                    Layer.SIZES,
-                    self.floors[i] >= math.ceil((least - TOLERANCE) * PER_METRE**2),
-                )
-        tolerance = self.demands.tolerance
-        sizes = [*zip(self.floors, self.demands.areas, [tolerance] * len(self.rooms), strict=True)]
-        sizes.append((sum(self.floors), sum(self.demands.areas), tolerance / 2))
+                sides = (side >= narrow for side in self._sides(i))
+                self._wish(Layer.SIZES, *sides, rule="width")
+            if (least := areas.get(kind)) is not None:
+                small = math.ceil((least - TOLERANCE) * PER_METRE**2)
+                self._wish(Layer.SIZES, self.floors[i] >= small, rule="area")
+        tolerance, targets = self.demands.tolerance, self.demands.areas
+        own = self.floors[: len(targets)]
+        sizes = [(floor, area, tolerance) for floor, area in zip(own, targets, strict=True)]
+        sizes.append((sum(own), sum(targets), tolerance / 2))
         for floor, area, share in sizes:
             for layer, off in ((Layer.AREAS, share), (Layer.ROUGH_AREAS, max(share, _ROUGHLY))):
                 least, most = within(area, off)
                 self._wish(layer, floor >= least, floor <= most)
+
+    def _add_hall_sizes(self) -> None:
+        """Add that the hall is wide enough, and a small part of the plan."""
+        assert self.hall is not None  # asked for
+        for side in self._sides(self.hall):
+            self.model.add(side >= PASSAGE)
+        most = round(100 * HALL_SHARE)
+        self.model.add(100 * self.floors[self.hall] <= most * sum(self.floors))
 
     def _least_of(self, rule: str) -> Mapping[str, float]:
         """Least numbers of a rule by kind of room."""

@@ -100,9 +100,10 @@ def least_areas(rooms: Sequence[int], rules: RuleSet) -> list[float]:
 
 def has_usual_shapes(plan: FloorPlan, areas: Sequence[float]) -> bool:
     """True if rooms of these target areas have the least widths, to a decimetre, and the longest
-    sides of their types."""
-    boxes = plan.diagram.boxes or ()
-    for room, area, (x0, y0, x1, y1) in zip(plan.diagram.rooms, areas, boxes, strict=True):
+    sides of their types. Rooms behind the last area, which were added, may have any shape."""
+    num = len(areas)
+    boxes, rooms = (plan.diagram.boxes or ())[:num], plan.diagram.rooms[:num]
+    for room, area, (x0, y0, x1, y1) in zip(rooms, areas, boxes, strict=True):
         shorter, longer = sorted((x1 - x0, y1 - y0))
         if shorter < min_width(room, area) - _GRID or longer > MAX_ASPECTS[room] * shorter + 1e-6:
             return False

@@ -151,7 +151,7 @@ def realise_diagram(sought: Sought) -> dict[str, Any]:
         "plan": plan.to_json(),
         "svg": svg_of(plot_plan(plan)),
         "target_areas": [round(area, 2) for area in found.areas],
-        "given_up": list(found.given_up),
+        "given_up": [each.sentence() for each in found.given_up],
     }
 
 

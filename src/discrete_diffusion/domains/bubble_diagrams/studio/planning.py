@@ -90,5 +90,5 @@ def _shown(made: MadePlan) -> dict[str, Any]:
         "svg": svg_of(plot_plan(made.plan)),
         "target_areas": [round(area, 2) for area in made.found.areas],
         "scores": made.scores.to_json(),
-        "given_up": list(made.given_up),
+        "given_up": [each.sentence() for each in made.given_up],
     }

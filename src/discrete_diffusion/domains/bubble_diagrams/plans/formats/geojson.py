@@ -39,6 +39,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.embedded_json impo
     WRITTEN,
     written_text,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import ADDED, added_rooms
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -47,15 +48,17 @@ OTHERS = "features that are neither room nor door"
 
 
 def geojson_of(plan: FloorPlan) -> str:
-    """Features of ``kind`` "room" (``room_type``, ``area``; its number is the id), "door"
-    (``rooms``) and "boundary", or "outline" where the plan has no boundary; and, under
-    ``discrete_diffusion``, the plan's own JSON."""
+    """Features of ``kind`` "room" (``room_type``, ``area``, true ``added`` of one that no diagram
+    has; its number is the id), "door" (``rooms``) and "boundary", or "outline" where the plan has
+    no boundary; and, under ``discrete_diffusion``, the plan's own JSON."""
     from shapely import LineString
 
     outline = "outline" if plan.boundary is None else "boundary"
+    added = added_rooms(plan.diagram)
     features = [_feature(plan.outline, {"kind": outline, "area": round(plan.outline.area, 2)})]
     for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
         about = {"kind": "room", "room_type": name, "area": round(area, 2)}
+        about |= {ADDED: True} if k in added else {}
         features.append({"id": k, **_feature(drawn_floor(plan, k), about)})
     for door in plan.doors:
         about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}

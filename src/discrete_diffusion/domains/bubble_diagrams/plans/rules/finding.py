@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
@@ -18,6 +19,9 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
+
+ADDED = "added"
+"""Key of a plan: numbers of the rooms that were added."""
 
 HALL = "Hall"
 """The kind of a room that was added to a diagram so that others are reached from it."""
@@ -55,16 +59,25 @@ Findings = tuple[Finding, ...] | None
 """None: the rule does not apply to the plan; empty: the plan keeps it."""
 
 
-def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
-    """The kind of every room: its type, or ``HALL`` if the plan's key "added" has its number.
+def added_rooms(diagram: BubbleDiagram) -> list[int]:
+    """Numbers of the rooms that were added, by the key "added".
 
-    Raises ``DiagramError`` if "added" is no list of such numbers.
+    Raises ``DiagramError`` if that is no list of such numbers.
     """
-    added, num = plan.diagram.metadata.get("added", []), plan.diagram.num_rooms
+    added, num = diagram.metadata.get(ADDED, []), diagram.num_rooms
     known = isinstance(added, list | tuple) and all(room in range(num) for room in added)
     if not known:
         shown = reprlib.repr(added)
-        raise DiagramError("added", f"expected numbers of rooms, 0 to {num - 1}, got {shown}")
+        raise DiagramError(ADDED, f"expected numbers of rooms, 0 to {num - 1}, got {shown}")
+    return [*added]
+
+
+def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
+    """The kind of every room: its type, or ``HALL`` if it was added.
+
+    Raises ``DiagramError`` as ``added_rooms`` does.
+    """
+    added = added_rooms(plan.diagram)
     types = [ROOM_TYPES[room] for room in plan.diagram.rooms]
     return tuple(HALL if k in added else name for k, name in enumerate(types))
 

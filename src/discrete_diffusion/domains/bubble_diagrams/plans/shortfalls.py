@@ -1,0 +1,72 @@
+"""``Shortfall``: a demand that a plan does not meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unreached
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import has_usual_shapes
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """``rule``: name of the rule that is broken; ``demand``: what else is not met ("areas",
+    "shapes", "doors", "whole floors", "variants"); one of both is empty. ``found``: what the plan
+    has, in words, of these ``rooms``.
+
+    ``proved``: the solver showed that no plan that it considers keeps the rule and the relations.
+    """
+
+    found: str
+    rule: str = ""
+    demand: str = ""
+    rooms: tuple[int, ...] = ()
+    proved: bool = False
+
+    @property
+    def kind(self) -> str:
+        """``areas``, ``rule access``"""
+        return f"rule {self.rule}" if self.rule else self.demand
+
+    def sentence(self) -> str:
+        """``access: kitchen is not reached ...``"""
+        return f"{self.rule}: {self.found}" if self.rule else self.found
+
+    def to_json(self) -> dict[str, Any]:
+        if not self.rule:
+            return {"demand": self.demand, "rooms": list(self.rooms), "found": self.found}
+        rooms = list(self.rooms)
+        return {"rule": self.rule, "rooms": rooms, "found": self.found, "proved": self.proved}
+
+
+def shortfalls_of(plan: FloorPlan, demands: Demands) -> tuple[Shortfall, ...]:
+    """Demands that the plan does not meet, judged by the plan alone."""
+    found = []
+    off = plan.largest_area_error(demands.areas)
+    if off > demands.tolerance + _ROUNDING:
+        found.append(Shortfall(f"areas are up to {off:.0%} off their targets", demand="areas"))
+    if not has_usual_shapes(plan, demands.areas):
+        found.append(Shortfall("rooms are narrower or longer than usual", demand="shapes"))
+    if rooms := unreached(plan):
+        found.append(Shortfall(f"no door leads to {_named(plan, rooms)}", "", "doors", rooms))
+    if rooms := rooms_with_split_floors(plan):
+        text = f"the floor of {_named(plan, rooms)} is in parts"
+        found.append(Shortfall(text, "", "whole floors", rooms))
+    broken = judge(plan, demands.rules).broken
+    found += [Shortfall(each.found, rule, rooms=each.rooms) for rule, each in broken]
+    return tuple(found)
+
+
+def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:
+    """Rooms whose floor the rooms inside it cut into several parts."""
+    return tuple(k for k, floor in enumerate(plan.rooms) if floor.geom_type != "Polygon")
+
+
+def _named(plan: FloorPlan, rooms: tuple[int, ...]) -> str:
+    return ", ".join(plan.diagram.room_names[room] for room in rooms)
