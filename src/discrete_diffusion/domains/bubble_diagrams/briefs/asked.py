@@ -36,6 +36,7 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
     for key, why in (
         ("num_rooms", "write it into the brief, as in num_rooms: 5-7"),
         ("trajectory", "diagrams are chosen among many samples; leave it out"),
+        ("habitable", "take buildable=true, then plans realise rules=default of the samples"),
     ):
         if request.get(key):
             raise ValueError(f"{key}={request[key]} does not go with brief=: {why}")

@@ -7,7 +7,7 @@ import logging
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,8 +70,9 @@ class PlanFiles:
         *,
         threads: int = 1,
         stop_asked: Callable[[], bool] = lambda: False,
+        found: Iterable[Realised] | None = None,
     ) -> dict[str, Any]:
-        """Find the plans of all jobs and write them; the numbers.
+        """Find the plans of all jobs, unless they are ``found``, and write them; the numbers.
 
         ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
         (see ``ranked``); of a diagram
@@ -80,16 +81,17 @@ class PlanFiles:
         are written, and the numbers say how many diagrams were not tried.
         """
         with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
-            return self._write(jobs, threads, stop_asked)
+            each = realise_all(jobs, threads=threads) if found is None else found
+            return self._write(jobs, each, stop_asked)
 
     def _write(
-        self, jobs: Sequence[Job], threads: int, stop_asked: Callable[[], bool]
+        self, jobs: Sequence[Job], found_of: Iterable[Realised], stop_asked: Callable[[], bool]
     ) -> dict[str, Any]:
         began, text = time.perf_counter(), ""
         realised: list[Realised] = []
         scores: list[tuple[Scores, ...]] = []
         with growing_file(self.folder / PLANS) as append:
-            for job, any_order in zip(jobs, realise_all(jobs, threads=threads), strict=True):
+            for job, any_order in zip(jobs, found_of, strict=True):
                 found, scored = ranked(any_order)
                 append(lines := _lines(len(realised) + 1, job, found, scored))
                 realised.append(found)
