@@ -15,6 +15,7 @@ import torch
 
 from clock import Stopwatch
 from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.devices import computes_on_gpu
 from discrete_diffusion.cli.evaluate import run as run_evaluate
 from discrete_diffusion.cli.output_folder import reserve_run_folder
 from discrete_diffusion.cli.train import TrainRequest, run_training
@@ -36,7 +37,9 @@ def kept_run(folder: Path, words: Sequence[str]) -> Path:
         with progress.shown(say), reserve_run_folder(folder, config):
             run_training(TrainRequest(config, folder))
         spent = watch.stop(1)
-        found = {"cpu_seconds": spent.cpu, "seconds": spent.wall}
+        found: dict[str, Any] = {"cpu_seconds": spent.cpu, "seconds": spent.wall}
+        if computes_on_gpu(config.trainer):
+            found["device"] = torch.cuda.get_device_name()
         (folder / "spent.json").write_text(json.dumps(found))
     return folder
 

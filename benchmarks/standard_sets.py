@@ -1,14 +1,15 @@
 """Train a recipe on a data set of the literature, and measure it by the literature's protocol.
 
-    python benchmarks/standard_sets.py RECIPE FILE [--seeds N] [--threads 1] [--keep FOLDER]
-        [--networks NAME ...] [override ...]
+    python benchmarks/standard_sets.py RECIPE FILE [--threads 1] [--keep FOLDER]
+        [--networks NAME ...] [--row NAME] [override ...]
 
 RECIPE is qm9, zinc, planar, tree, community_small, ego_small or large_plans: ``experiment=RECIPE
 data.path=FILE``, with its own network or those of ``--networks``. Writes
 ``benchmarks/results/standard_RECIPE.json``, the samples of the last network's run into
 ``docs/images/RECIPE_samples.png``, and its sections of the docs: published rows beside ours, and
 the numbers over training time. ``--keep FOLDER`` keeps the runs; those that are there are not
-trained again.
+trained again. ``--row NAME`` is another training, on a GPU, say: a row beside those of the file,
+with free samples alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,8 @@ def calls_table(standard: Standard, results: Mapping[str, Any]) -> str:
     rows = []
     of_trees = False
     for name, found in _networks(results).items():
+        if "by_calls" not in found:
+            continue
         for each in (*found["by_calls"], found):
             measured = each["evaluation"]
             calls = f"{measured['network_calls_per_sample']:,.0f}"
@@ -325,20 +328,27 @@ def _ours(evaluation: Mapping[str, Any], column: Column) -> str:
 
 
 def training_times(standard: Standard, networks: Mapping[str, Any]) -> str:
-    """What the validations said, with the CPU-minutes of training so far, by steps: the bound of
-    the unordered graph, where there is one."""
+    """What the validations said, with the minutes of training so far, by steps: the bound of the
+    unordered graph, where there is one."""
     rows = []
     for name, found in _networks(networks).items():
         curve, total = found["validations"], found["training"]
         for k, step in enumerate(curve["step"]):
-            minutes = total["cpu_seconds"] / 60 * step / total["steps"]
+            minutes = _minutes(total) * step / total["steps"]
             bound = f"{curve.get('nelbo_unordered', curve['nelbo'])[k]:.2f}"
             if "nelbo_standard_error" in curve:  # older results have none
                 bound += f" ± {curve['nelbo_standard_error'][k]:.2f}"
             rows.append([name, f"{step:,}", f"{minutes:.0f}", bound])
             rows[-1] += [column.shown(curve[column.key][k]) for column in standard.followed]
-    heads = ["", "steps", "CPU-minutes", "bound, nats", *(c.head for c in standard.followed)]
+    on_gpu = any("device" in found["training"] for found in _networks(networks).values())
+    minutes = "minutes of a CPU core or GPU" if on_gpu else "CPU-minutes"
+    heads = ["", "steps", minutes, "bound, nats", *(c.head for c in standard.followed)]
     return markdown_table(heads, rows)
+
+
+def _minutes(training: Mapping[str, Any]) -> float:
+    """Of CPU time, or of time on a GPU."""
+    return float(training["seconds" if "device" in training else "cpu_seconds"]) / 60
 
 
 def facts(record: Record, standard: Standard) -> str:
@@ -347,12 +357,17 @@ def facts(record: Record, standard: Standard) -> str:
         trained, measured = found["training"], found["evaluation"]
         lines.append(
             f"* {name}: {trained['parameters']:,} parameters, {trained['steps']:,} steps, "
-            f"{trained['cpu_seconds'] / 60:.0f} CPU-minutes of training and its validations; "
+            f"{_minutes(trained):.0f} {_kind_of_minutes(trained)} of training and its validations; "
             f"{measured['nelbo_unordered']:.2f} nats per unordered graph (blind "
             f"{measured['nelbo_blind']:.2f}); {_num_samples(measured)} samples of "
             f"{measured['network_calls_per_sample']:,.0f} network calls"
+            + (f". `{found['command']}`" if "command" in found else "")
         )
     return "\n".join(lines)
+
+
+def _kind_of_minutes(training: Mapping[str, Any]) -> str:
+    return f"minutes on one {training['device']}" if "device" in training else "CPU-minutes"
 
 
 def sections(record: Record) -> Sections:
@@ -363,7 +378,7 @@ def sections(record: Record) -> Sections:
         name: table(standard, record.results),
         f"{name} over time": training_times(standard, record.results),
     }
-    if all(found.get("by_calls") for found in _networks(record.results).values()):
+    if any(found.get("by_calls") for found in _networks(record.results).values()):
         texts[f"{name} by calls"] = calls_table(standard, record.results)
     return {(Page.STANDARD_SETS, title): text for title, text in texts.items()}
 
@@ -374,24 +389,37 @@ def measure_network(
     """A kept run: free samples, narrowed ones, and those of fewer calls. ``options``: of
     ``evaluate``; ``words``: of its training."""
     standard = STANDARDS[recipe]
-    bounds = ("nelbo", "nelbo_unordered", "nelbo_standard_error")
-    found: dict[str, Any] = {
-        "training": cost(run),
-        "validations": validations(run, (*bounds, *(c.key for c in standard.followed))),
-        "evaluation": evaluate_run(run, *options),
-    }
-    found["narrowed"] = [
-        evaluate_run(run, *words, name=name) for name, words in narrowed_parts(standard, options)
-    ]
-    found["by_calls"] = [
-        {"evaluation": evaluate_run(run, *words, name=name)}
-        for name, words in sampler_parts(standard, options)
-    ]
+    found = _measured(standard, run, options)
     if standard.student_calls is not None:
         found["by_calls"].append(measure_student(standard, run, options, words))
     for each in (*found["by_calls"], found) if recipe == "tree" else ():
         calls = round(each["evaluation"]["network_calls_per_sample"])
         each["exact_posterior"] = share_of_trees(file, calls, num=80, seed=0)
+    return found
+
+
+def measure_row(recipe: str, run: Path, options: Sequence[str]) -> dict[str, Any]:
+    """A kept run of another training: free samples, and as many by other samplers."""
+    standard = STANDARDS[recipe]
+    as_many = tuple(each for each in standard.samplers if "num_samples=" in each)
+    return _measured(replace(standard, structures=(), samplers=as_many), run, options)
+
+
+def _measured(standard: Standard, run: Path, options: Sequence[str]) -> dict[str, Any]:
+    bounds = ("nelbo", "nelbo_unordered", "nelbo_standard_error")
+    found: dict[str, Any] = {
+        "training": cost(run),
+        "validations": validations(run, (*bounds, *(c.key for c in standard.followed))),
+        "evaluation": evaluate_run(run, *options),
+        "narrowed": [
+            evaluate_run(run, *chosen, name=name)
+            for name, chosen in narrowed_parts(standard, options)
+        ],
+        "by_calls": [
+            {"evaluation": evaluate_run(run, *chosen, name=name)}
+            for name, chosen in sampler_parts(standard, options)
+        ],
+    }
     return found
 
 
@@ -471,11 +499,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--networks", nargs="+", default=["bd-denoiser-pair"])
+    parser.add_argument("--row", help="of another training, beside those of the file")
     parser.add_argument("overrides", nargs="*")
     given = parser.parse_intermixed_args()
     standard, name = STANDARDS[given.recipe], f"standard_{given.recipe}"
     words = [*given.overrides, f"experiment={given.recipe}", f"threads={given.threads}"]
-    found = earlier(name)
+    options = (f"threads={given.threads}", *standard.options)
+    command, found = command_of(given), earlier(name)
     with tempfile.TemporaryDirectory() as scratch:
         folder = (given.keep or Path(scratch)).absolute() / given.recipe
         file = standard.split(given.file, folder) if standard.split else given.file
@@ -484,17 +514,27 @@ def main() -> None:
         for network in given.networks:
             run_words = [*words, f"algo.backbone={network}"]
             run = kept_run(folder / network, run_words)
-            options = (f"threads={given.threads}", *standard.options)
+            if given.row:
+                measured = measure_row(given.recipe, run, options)
+                found[f"`{network}`, {given.row}"] = measured | {"command": command}
+                continue
             found[f"`{network}`"] = measure_network(given.recipe, run, options, run_words, file)
             picture = Image.open(run / "samples.png").convert("RGB").quantize(_COLOURS)
             picture.save(DOCS / "images" / f"{given.recipe}_samples.png", optimize=True)
-        if given.recipe in (*CONTROLS, *MOLECULES):
+        if given.row:
+            command = Record.read(name).command  # that of the other rows
+        elif given.recipe in (*CONTROLS, *MOLECULES):
             config = complete_data(compose("train", words))
             found["controls"] = measure_controls(given.recipe, file, folder / "controls", config)
-    words = [given.recipe, given.file.name, *given.overrides]
-    command = " ".join(["python benchmarks/standard_sets.py", *words])
-    command += f" --threads {given.threads} --networks {' '.join(given.networks)}"
     publish(name, command=command, seed=0, results=found)
+
+
+def command_of(given: argparse.Namespace) -> str:
+    """What was typed, without the places of files."""
+    words = [given.recipe, given.file.name, *given.overrides, f"--threads {given.threads}"]
+    words += [f"--networks {' '.join(given.networks)}"]
+    words += [f"--row '{given.row}'"] if given.row else []
+    return " ".join(["python benchmarks/standard_sets.py", *words])
 
 
 if __name__ == "__main__":

@@ -174,6 +174,30 @@ def test_numbers_of_speed_come_from_the_results():
     assert "by hand" not in others
 
 
+def test_numbers_of_a_gpu_come_from_the_results():
+    rows = {row["name"]: row for row in results_of("speed_cuda")["training"]["found"]["rows"]}
+    tokens = {
+        name: f"{round(one['tokens_per_second'], -3):,.0f}"
+        for name, one in results_of("base_text_cuda")["algorithms"].items()
+    }
+
+    def rate(name: str) -> str:
+        return f"{round(rows[name]['per_second'], -3):,.0f}"
+
+    def ratio(name: str) -> str:
+        return f"{rows[name]['per_second_ratio']['median']:.2f}"
+
+    names = ("+ its linear layers: float32 as shipped", "+ bfloat16: trainer.precision=bf16-mixed")
+    quoted = [
+        f"trains {rate(names[0])} diagrams a second in float32 and {rate(names[1])} under",
+        f"ratios of {ratio(names[0])} and {ratio(names[1])} to the dense baseline",
+        f"weights it is {rate('bfloat16 under Lightning, with EMA')}",
+        f"trains {tokens['mdlm']} tokens a second with `mdlm`, {tokens['ar']} with `ar` and "
+        f"{tokens['bd3lm']} with `bd3lm`",
+    ]
+    assert_says("docs/speed.md", quoted)
+
+
 def test_numbers_of_other_data_come_from_the_results():
     regions = results_of("regions")
     r = [run["test"]["per_motif_r"] for run in regions["recipe"]]
