@@ -49,8 +49,8 @@ Broken = tuple[str, ...]
 _AT_ONCE = 16
 """Diagrams that are planned before what is kept of them is written."""
 
-_SECONDS = (2, 10)
-"""CPU-seconds for a diagram, the solver's: about the median, and the most but for a few."""
+_SECONDS = 4
+"""CPU-seconds for a diagram, the solver's, about the mean: few take more than 10."""
 
 
 class Habitable(DecidedOnce[Broken]):
@@ -143,11 +143,12 @@ def keep_habitable(
     A sample counts for each rule that its plan breaks."""
     name = habitable.rules.name
     kept = Accepted(num, f"have a plan that keeps the rules {name}", at_once=_AT_ONCE)
-    least, most = (num * seconds / torch.get_num_threads() for seconds in _SECONDS)
+    threads = torch.get_num_threads()
     logger.info(
-        "habitable=%s: a plan of each drawn diagram takes %d to %d CPU-seconds; %s take %.0f to "
-        "%.0f seconds or more, and rejected ones as long",
-        *(name, *_SECONDS, counted(num, "sample"), least, most),
+        "habitable=%s: planning takes about %d CPU-seconds for each drawn sample, rejected ones "
+        "too; of %s with %s at least about %.0f s in all",
+        *(name, _SECONDS, counted(num, "sample"), counted(threads, "thread")),
+        num * _SECONDS / threads,
     )
 
     def has_plan(diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:

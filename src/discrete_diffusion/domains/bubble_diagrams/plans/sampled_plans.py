@@ -81,11 +81,11 @@ def realise_samples(
     files, threads = PlanFiles(folder, picture=PICTURE), torch.get_num_threads()
     if habitable is None:
         plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
-        found = None
+        planned = None
     else:
         plans = PlanRequest(rules=habitable.rules)
-        found = map_shared(habitable.plan_of, diagrams, threads=threads, doing="finding plans")
+        planned = map_shared(habitable.plan_of, diagrams, threads=threads, doing="finding plans")
     numbers = files.write(
-        plans.jobs(diagrams), threads=threads, stop_asked=trained.stop_asked, found=found
+        plans.jobs(diagrams), threads=threads, stop_asked=trained.stop_asked, found=planned
     )
     return numbers, summary(numbers, files)

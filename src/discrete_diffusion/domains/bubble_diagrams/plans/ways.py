@@ -157,12 +157,14 @@ def requested_rules(habitable: object) -> RuleSet | None:
     """
     if habitable is None or habitable is False:
         return None
-    if not isinstance(habitable, bool | str | os.PathLike):
+    if habitable is True:
+        habitable = "default"
+    if not isinstance(habitable, str | os.PathLike):
         raise ValueError(
             f"habitable={habitable}: expected false, true, or rules: {', '.join(shipped_sets())}, "
             "or a YAML file"
         )
-    rules = read_rules("default" if habitable is True else habitable)
+    rules = read_rules(habitable, "habitable")
     if not rules.rules:
         raise ValueError(f"habitable={habitable} demands nothing of a plan; take buildable=true")
     return rules
