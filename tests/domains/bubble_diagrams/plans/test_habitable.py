@@ -34,7 +34,7 @@ from toy_world import noise_floor, total_variation
 
 DEFAULT = read_rules("default")
 FACADE = {**DEFAULT.rules["facade"], "rooms": ("MasterRoom",), "length": 100.0}
-STRICT = RuleSet("strict", {**DEFAULT.rules, "facade": FACADE})
+STRICT = RuleSet("strict", {"front": DEFAULT.rules["front"], "facade": FACADE})
 """No plan gives a master room 100 m of outer wall."""
 
 
@@ -131,7 +131,9 @@ def test_answers_are_kept_by_rules_and_version(planned, monkeypatch, tmp_path):
     assert Habitable(STRICT)(diagrams) == [(), ("facade",)]
     assert len(planned) == 2
     file = tmp_path / "rules.yaml"
-    file.write_text("# one more line\nbase: default\nfacade: {rooms: [MasterRoom], length: 100}\n")
+    front = "front: {rooms: [LivingRoom, DiningRoom, Entrance, Hall]}\n"
+    wall = FACADE["wall"]
+    file.write_text(f"{front}facade: {{rooms: [MasterRoom], wall: {wall}, length: 100}}\n")
     for rules in (STRICT, read_rules(file)):
         again = Habitable(rules)
         assert again(diagrams) == [(), ("facade",)]
@@ -139,7 +141,7 @@ def test_answers_are_kept_by_rules_and_version(planned, monkeypatch, tmp_path):
     there = Habitable(STRICT)
     assert again.plan_of(GOOD) == there.plan_of(GOOD)  # each finds it again, the same
     del planned[:]
-    file.write_text("base: default\nfacade: false\n")
+    file.write_text(front)
     assert Habitable(read_rules(file))(diagrams) == [(), ()]
     assert len(planned) == 2
     monkeypatch.setattr(habitable, "_planner", lambda: "another version")
