@@ -133,6 +133,7 @@ def _sample_rejecting(
     facts = {
         "num_samples": len(diagrams),
         "seconds": time.perf_counter() - start,
+        **({} if way.rules is None else {"habitable": way.rules.name}),
         **kept.facts,
         **exactness(trained.approximations(log_weights=log_weights)),
         **way.facts(log_weights, SolverWork()),

@@ -22,9 +22,13 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from discrete_diffusion.domains.bubble_diagrams.plans import habitable
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.habitable import Habitable, keep_habitable
+from discrete_diffusion.domains.bubble_diagrams.plans.habitable import (
+    Habitable,
+    counting,
+    keep_habitable,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
-from discrete_diffusion.domains.bubble_diagrams.plans.rejection import DrawnDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.rejection import Accepted, DrawnDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
 from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
@@ -171,6 +175,29 @@ def test_rejected_samples_are_counted_by_rule_and_too_few_end_with_a_sentence(ca
         keep_habitable(lambda _, num: [DrawnDiagram(DARK, 1)] * num, 2, Habitable(STRICT), tries=3)
 
 
+def test_of_what_meets_a_brief_the_rest_is_not_planned(planned):
+    kept, strict = Accepted(9), Habitable(STRICT)
+    asked = counting(strict, kept, lambda diagrams: [each is not CIRCLE for each in diagrams])
+    assert asked([CIRCLE, GOOD, DARK, CIRCLE, GOOD]) == [False, True, False, False, True]
+    assert kept.rejected_by == {"facade": 1}
+    assert len(planned) == 2
+    assert counting(strict, kept, lambda diagrams: [None] * len(diagrams))([GOOD]) == [None]
+
+
+def test_the_command_takes_a_brief(sampled, capsys):
+    Path("two.yaml").write_text("num_rooms: 2\nrooms: {Kitchen: 0}\n")
+    words = ["num_samples=2", "threads=1", "brief=two.yaml", "habitable=true", "realise=true"]
+    found, metrics = sampled("briefed", *words)
+    assert [each.num_rooms for each in found] == [2, 2]
+    assert not any("Kitchen" in each.room_names for each in found)
+    assert Habitable(DEFAULT)(found) == [(), ()]
+    assert (metrics["habitable"], metrics["method"]) == ("default", "rejection")
+    assert "meet the brief and are habitable" in capsys.readouterr().out
+    lines = Path("briefed/plans.jsonl").read_text().splitlines()
+    plans = [FloorPlan.of(BubbleDiagram.from_json(json.loads(line))) for line in lines]
+    assert [judge(plan, DEFAULT).keeps_all for plan in plans] == [True, True]
+
+
 def test_once_there_are_enough_the_rest_is_not_planned(monkeypatch):
     monkeypatch.setattr(habitable, "_AT_ONCE", 2)
     asked = []
@@ -216,7 +243,14 @@ def test_the_command_writes_the_plans_that_were_found(sampled, untrained, planne
         (["habitable=true", "trajectory=2"], "trajectory=2 does not go with habitable=default"),
         (["habitable=irc", "given=p.jsonl"], "given=p.jsonl does not go with habitable=irc"),
         (["habitable=true", "buildable=lookahead"], "take buildable=narrowing"),
-        (["habitable=true", "brief=b.yaml"], "habitable=True does not go with brief=: take build"),
+        (
+            ["habitable=true", "brief=b.yaml", "method=particles"],
+            "habitable=default does not go with method=particles",
+        ),
+        (
+            ["habitable=irc", "brief=b.yaml", "given=p.jsonl"],
+            "habitable=irc does not go with given=",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(sampled, capsys, words, named):

@@ -36,7 +36,6 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
     for key, why in (
         ("num_rooms", "write it into the brief, as in num_rooms: 5-7"),
         ("trajectory", "diagrams are chosen among many samples; leave it out"),
-        ("habitable", "take buildable=true, then plans realise rules=default of the samples"),
     ):
         if request.get(key):
             raise ValueError(f"{key}={request[key]} does not go with brief=: {why}")
@@ -45,6 +44,10 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
         raise ValueError(
             f"buildable={buildable} does not go with brief=, which rejects diagrams without "
             "a plan; take buildable=true"
+        )
+    if request.get("habitable") and request.get("given"):
+        raise ValueError(
+            f"habitable={request['habitable']} does not go with given=; take buildable=true"
         )
     brief = check_brief(_requested_brief(request.brief), vocab, f"brief={request.brief}")
     return replace(brief, buildable=brief.buildable or bool(buildable))

@@ -24,11 +24,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
     Accepted,
     DecidedOnce,
     Draw,
+    Judge,
     OnKept,
     accept,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge as judge_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet
 from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
@@ -117,7 +118,7 @@ class Habitable(DecidedOnce[Broken]):
 def _broken(found: Realised, rules: RuleSet) -> Broken:
     if not found.plans:
         return (NO_PLAN,)
-    kept = judge(found.plans[0], rules).kept
+    kept = judge_plan(found.plans[0], rules).kept
     return tuple(name for name, is_kept in kept.items() if is_kept is False)
 
 
@@ -141,8 +142,16 @@ def keep_habitable(
     """``accept`` the samples that are ``habitable``, and count by which rules others are rejected.
 
     A sample counts for each rule that its plan breaks."""
+    kept = accepted(num, habitable)
+    judge = counting(habitable, kept, lambda diagrams: [True] * len(diagrams))
+    remedy = f"tries={tries}: raise it for more, or take rules that demand less, habitable=FILE"
+    return accept(draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
+
+
+def accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
+    """No samples yet, of ``num`` habitable ones; says what they will take. ``and_``: what else is
+    requested of them, as in "meet the brief and "."""
     name = habitable.rules.name
-    kept = Accepted(num, f"have a plan that keeps the rules {name}", at_once=_AT_ONCE)
     threads = torch.get_num_threads()
     logger.info(
         "habitable=%s: planning takes about %d CPU-seconds for each drawn sample, rejected ones "
@@ -150,11 +159,20 @@ def keep_habitable(
         *(name, _SECONDS, counted(num, "sample"), counted(threads, "thread")),
         num * _SECONDS / threads,
     )
+    return Accepted(num, f"{and_}have a plan that keeps the rules {name}", at_once=_AT_ONCE)
 
-    def has_plan(diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
-        broken = habitable(diagrams)
+
+def counting(habitable: Habitable, kept: Accepted, first: Judge) -> Judge:
+    """Judge of diagrams that ``first`` accepts and that are habitable; ``kept`` counts the rules
+    that reject the others that ``first`` accepts."""
+
+    def judge(diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
+        answers = first(diagrams)
+        rows = [k for k, answer in enumerate(answers) if answer]
+        broken = habitable([diagrams[k] for k in rows])
         kept.rejected_by.update(chain.from_iterable(broken))
-        return [not rules for rules in broken]
+        for k, rules in zip(rows, broken, strict=True):
+            answers[k] = not rules
+        return answers
 
-    remedy = f"tries={tries}: raise it for more, or take rules that demand less, habitable=FILE"
-    return accept(draw, has_plan, kept, tries=tries, remedy=remedy, on_kept=on_kept)
+    return judge

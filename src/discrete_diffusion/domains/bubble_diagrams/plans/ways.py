@@ -74,7 +74,6 @@ class Way:
                     "samples; take buildable=narrowing, or leave buildable out"
                 )
             name, shown = name or "rejection", f"habitable={rules.name}"
-            check_installed()
         if name not in REJECTING and request.tries is not None:
             raise ValueError(
                 f"tries={request.tries} is for buildable=true or narrowing, and habitable, which "
@@ -153,7 +152,8 @@ class Way:
 def requested_rules(habitable: object) -> RuleSet | None:
     """Rules that ``habitable`` names, those called default if it is true; None if it is false.
 
-    Raises ``ValueError`` for another value and for no rules, ``FileNotFoundError``.
+    Raises ``ValueError`` for another value, for no rules and without the packages that find plans,
+    ``FileNotFoundError``.
     """
     if habitable is None or habitable is False:
         return None
@@ -167,6 +167,8 @@ def requested_rules(habitable: object) -> RuleSet | None:
     rules = read_rules(habitable, "habitable")
     if not rules.rules:
         raise ValueError(f"habitable={habitable} demands nothing of a plan; take buildable=true")
+    cp_sat()
+    check_installed()
     return rules
 
 
