@@ -252,11 +252,11 @@ def test_the_command_writes_the_plans_that_were_found(sampled, untrained, planne
         (["habitable=true", "buildable=lookahead"], "take buildable=narrowing"),
         (
             ["habitable=true", "brief=b.yaml", "method=particles"],
-            "habitable=default does not go with method=particles",
+            "habitable=True does not go with brief= and method=particles",
         ),
         (
             ["habitable=irc", "brief=b.yaml", "given=p.jsonl"],
-            "habitable=irc does not go with given=",
+            "habitable=irc does not go with brief= and given=",
         ),
     ],
 )

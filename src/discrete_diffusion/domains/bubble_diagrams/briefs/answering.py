@@ -26,6 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.plans.habitable import (
+    LESS,
     Habitable,
     accepted,
     counting,
@@ -101,11 +102,6 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     """
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
     rules = requested_rules(request.habitable)
-    if rules is not None and request.method == "particles":
-        raise ValueError(
-            f"habitable={rules.name} does not go with method=particles: a plan of each particle "
-            "takes too long; take method=rejection, or buildable=true"
-        )
     start, (condition, stated) = time.perf_counter(), stated_condition(brief, trained, vocab)
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
@@ -198,14 +194,13 @@ class BriefRequest:
             if self.trained.append is not None and self.shard.world_size == 1:
                 self.trained.append(lines_of(each.diagram for each in new))
 
-        tries = self.request.tries or TRIES
+        tries, other = self.request.tries or TRIES, "method=particles"
         judge: Judge = self.meets
-        other = "method=particles"
         kept = Accepted(self.num, "meet the brief", most_calls)
         if self.habitable is not None:
             kept = accepted(self.num, self.habitable, "meet the brief and ")
             judge = counting(self.habitable, kept, self.meets)
-            other = "rules that demand less, habitable=FILE"
+            other = LESS
         kept = accept(
             self._draw,
             judge,

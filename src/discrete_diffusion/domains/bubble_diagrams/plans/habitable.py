@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 NO_PLAN = "no plan"
 """In the place of a rule: no plan was found."""
 
+LESS = "rules that demand less, habitable=FILE"
+"""What to take where too few samples are habitable."""
+
 Broken = tuple[str, ...]
 """Names of rules, or ``NO_PLAN``; empty of a diagram that is habitable."""
 
@@ -144,7 +147,7 @@ def keep_habitable(
     A sample counts for each rule that its plan breaks."""
     kept = accepted(num, habitable)
     judge = counting(habitable, kept, lambda diagrams: [True] * len(diagrams))
-    remedy = f"tries={tries}: raise it for more, or take rules that demand less, habitable=FILE"
+    remedy = f"tries={tries}: raise it for more, or take {LESS}"
     return accept(draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
 
 
