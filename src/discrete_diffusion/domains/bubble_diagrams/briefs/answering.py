@@ -201,14 +201,8 @@ class BriefRequest:
             kept = accepted(self.num, self.habitable, "meet the brief and ")
             judge = counting(self.habitable, kept, self.meets)
             other = LESS
-        kept = accept(
-            self._draw,
-            judge,
-            kept,
-            tries=tries,
-            remedy=f"tries={tries}: raise it for more, or take {other}",
-            on_kept=write_kept,
-        )
+        remedy = f"tries={tries}: raise it for more, or take {other}"
+        kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=write_kept)
         p = kept.acceptance
         facts = {
             **kept.facts,
@@ -331,9 +325,8 @@ def _summary(facts: dict[str, Any]) -> str:
     how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
     given = f", conditioned on {', '.join(facts['told'])}," if facts["told"] else ""
     error = facts["probability_standard_error"]
-    lived = " and are habitable" if "habitable" in facts else ""
+    met = "the brief and are habitable" if "habitable" in facts else "the brief"
     return (
         f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
-        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{given} meet the "
-        f"brief{lived}"
+        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{given} meet {met}"
     )
