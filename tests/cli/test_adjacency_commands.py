@@ -68,6 +68,7 @@ def test_what_takes_directions_is_refused(run, capsys):
     plans = ["data=plans", f"data.path={run}/plans.jsonl", "data.n_max=12"]
     for words, message in (
         (["sample", model, "buildable=true"], "which rooms meet, not on how they lie"),
+        (["sample", model, "habitable=true"], "leave habitable out"),
         (["sample", model, "realise=true"], "leave realise out"),
         (
             ["data", "realise", f"{run}/plans.jsonl", "out=plans", "--n-max=12"],

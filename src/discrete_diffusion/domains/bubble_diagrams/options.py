@@ -63,15 +63,23 @@ SAMPLE = (
         words=BUILDABLE,
     ),
     Option(
+        "habitable",
+        "all diagrams have a floor plan that keeps rules of living, which the solver finds for "
+        "each, about 4 CPU-seconds a drawn sample; others are rejected: true for the rules "
+        "default, or irc, or a YAML file; see docs/floor_plans.md. Needs pip install "
+        '"discrete-diffusion[plans]"',
+    ),
+    Option(
         "tries",
-        "samples drawn for each requested one, at most, with buildable=true or narrowing, null is "
-        "50; with brief, null is 2,000, or 200 with given",
+        "samples drawn for each requested one, at most, with buildable=true, narrowing or "
+        "habitable, null is 50; with brief, null is 2,000, or 200 with given",
         least=1,
     ),
     Option(
         "realise",
         "true: also a floor plan in metres of every sample, plans.jsonl and floor_plans.svg, with "
-        "areas as in the training data; plans realise takes areas and outlines of your own",
+        "areas as in the training data, or the plan by which it is habitable; plans realise takes "
+        "areas and outlines of your own",
         default=False,
         written=True,
     ),

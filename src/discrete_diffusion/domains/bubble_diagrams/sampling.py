@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.structure import (
     structure_metrics,
 )
 from discrete_diffusion.domains.bubble_diagrams.pictures.trajectory_files import save_trajectory
+from discrete_diffusion.domains.bubble_diagrams.plans.habitable import Habitable, keep_habitable
 from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import SolverWork
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
     TRIES,
@@ -105,11 +106,11 @@ def _sample_rejecting(
     num: int,
     size: int | Sequence[int] | None,
 ) -> Samples:
-    """The same, sampled until ``num`` have a floor plan. The first round samples what is sampled
-    without ``buildable``, unless that narrows it."""
+    """The same, sampled until ``num`` have a floor plan, that keeps the rules if there are any. The
+    first round samples what is sampled without, unless ``buildable`` narrows it."""
     start, vocab = time.perf_counter(), way.vocab
     with trained.sharing() as shard:
-        model = way.on(trained.on(shard))
+        model, habitable = way.on(trained.on(shard)), way.judge(shard)
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
             stream = (turn,) if turn else ()
@@ -122,14 +123,17 @@ def _sample_rejecting(
             if trained.append is not None and shard.world_size == 1:
                 trained.append(lines_of(each.diagram for each in kept))
 
-        kept = keep_buildable(
-            draw, num, tries=request.tries or TRIES, shard=shard, on_kept=write_kept
-        )
+        tries = request.tries or TRIES
+        if habitable is None:
+            kept = keep_buildable(draw, num, tries=tries, shard=shard, on_kept=write_kept)
+        else:
+            kept = keep_habitable(draw, num, habitable, tries=tries, on_kept=write_kept)
     diagrams = Diagrams(each.diagram for each in kept.samples)
     log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)
     facts = {
         "num_samples": len(diagrams),
         "seconds": time.perf_counter() - start,
+        **({} if way.rules is None else {"habitable": way.rules.name}),
         **kept.facts,
         **exactness(trained.approximations(log_weights=log_weights)),
         **way.facts(log_weights, SolverWork()),
@@ -138,15 +142,16 @@ def _sample_rejecting(
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         save_trajectory(None, request.out, vocab)
-        what = counted(len(diagrams), "buildable sample")
-        return sampled(request, trained, what, diagrams, facts)
+        has = "habitable" if habitable else "buildable"
+        what = counted(len(diagrams), f"{has} sample")
+        return sampled(request, trained, what, diagrams, facts, habitable)
 
     return Samples(diagrams, write)
 
 
 def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:
     """``ValueError`` for a request that takes relations with directions of a model without."""
-    for key in ("buildable", "realise"):
+    for key in ("buildable", "habitable", "realise"):
         if request[key] and not vocab.edge_directions:
             raise ValueError(
                 f"{key}={request[key]}: {trained.path} was trained on which rooms meet, not on how "
@@ -161,8 +166,10 @@ def sampled(
     what: str,
     diagrams: list[BubbleDiagram],
     facts: dict[str, Any],
+    habitable: Habitable | None = None,
 ) -> SavedSamples:
-    """Report on samples that are written, with their floor plans if these are requested."""
+    """Report on samples that are written, with their floor plans if these are requested: those by
+    which they are ``habitable``, if they are."""
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))
     names = ("valid", "transitive") if words.has_directions else ("connected",)
@@ -172,7 +179,7 @@ def sampled(
     line = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
     if request.realise:
         areas = partial(training_areas, trained.data_config)
-        plans, found = realise_samples(request, trained, diagrams, areas)
+        plans, found = realise_samples(request, trained, diagrams, areas, habitable)
         facts, line = {**facts, "plans": plans}, f"{line}\n{found}"
     else:
         warn_of_earlier_plans(folder)

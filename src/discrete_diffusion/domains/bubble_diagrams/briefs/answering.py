@@ -25,11 +25,19 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.diagram_list import Diagrams
 from discrete_diffusion.domains.bubble_diagrams.files.writers import lines_of
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
+from discrete_diffusion.domains.bubble_diagrams.plans.habitable import (
+    LESS,
+    Habitable,
+    accepted,
+    counting,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
     Accepted,
     DrawnDiagram,
+    Judge,
     accept,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.ways import requested_rules
 from discrete_diffusion.domains.bubble_diagrams.report import save_diagrams
 from discrete_diffusion.domains.bubble_diagrams.sampling import NUM_SAMPLES, sampled
 from discrete_diffusion.domains.bubble_diagrams.tokens import decode
@@ -48,6 +56,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
+    from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet
     from discrete_diffusion.evaluation.requests import Request, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -92,12 +101,13 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     meets, and one that too few samples meet to be found.
     """
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
+    rules = requested_rules(request.habitable)
     start, (condition, stated) = time.perf_counter(), stated_condition(brief, trained, vocab)
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-        asked = BriefRequest(request, trained, model, vocab, brief, shard, num)
-        method = request.method or asked.chosen()
+        asked = BriefRequest(request, trained, model, vocab, brief, shard, num, rules)
+        method = request.method or ("rejection" if rules else asked.chosen())
         answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
     diagrams = Diagrams(answer.diagrams)
     keys = DiagramSet.of(diagrams, words).canonical_key_set
@@ -108,6 +118,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
         "distinct": len(keys),
         "seconds": time.perf_counter() - start,
         "told": stated,
+        **({} if rules is None else {"habitable": rules.name}),
         **answer.facts,
     }
     logger.info("%s", _summary(facts))
@@ -115,14 +126,15 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
-        return sampled(request, trained, what, diagrams, facts)
+        return sampled(request, trained, what, diagrams, facts, asked.habitable)
 
     return Samples(diagrams, write)
 
 
 @dataclass
 class BriefRequest:
-    """A request for ``num`` diagrams, and what has been sampled for it so far."""
+    """A request for ``num`` diagrams, and what has been sampled for it so far. ``rules``: that
+    their plans are to keep too; rejection sees to that."""
 
     request: Request
     trained: TrainedModel
@@ -131,11 +143,13 @@ class BriefRequest:
     brief: Brief
     shard: Shard
     num: int
+    rules: RuleSet | None = None
     _first: list[DrawnDiagram] | None = None
 
     def __post_init__(self) -> None:
         self.constraint = BriefConstraint(self.brief, self.vocab)
         self.meets = BriefPredicate(self.brief, self.shard)
+        self.habitable = None if self.rules is None else Habitable(self.rules, self.shard)
         counts = self.trained.size_counts
         self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
         if not self.sizes:
@@ -180,15 +194,15 @@ class BriefRequest:
             if self.trained.append is not None and self.shard.world_size == 1:
                 self.trained.append(lines_of(each.diagram for each in new))
 
-        tries = self.request.tries or TRIES
-        kept = accept(
-            self._draw,
-            self.meets,
-            Accepted(self.num, "meet the brief", most_calls),
-            tries=tries,
-            remedy=f"tries={tries}: raise it for more, or take method=particles",
-            on_kept=write_kept,
-        )
+        tries, other = self.request.tries or TRIES, "method=particles"
+        judge: Judge = self.meets
+        kept = Accepted(self.num, "meet the brief", most_calls)
+        if self.habitable is not None:
+            kept = accepted(self.num, self.habitable, "meet the brief and ")
+            judge = counting(self.habitable, kept, self.meets)
+            other = LESS
+        remedy = f"tries={tries}: raise it for more, or take {other}"
+        kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=write_kept)
         p = kept.acceptance
         facts = {
             **kept.facts,
@@ -311,7 +325,8 @@ def _summary(facts: dict[str, Any]) -> str:
     how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
     given = f", conditioned on {', '.join(facts['told'])}," if facts["told"] else ""
     error = facts["probability_standard_error"]
+    met = "the brief and are habitable" if "habitable" in facts else "the brief"
     return (
         f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
-        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{given} meet the brief"
+        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{given} meet {met}"
     )

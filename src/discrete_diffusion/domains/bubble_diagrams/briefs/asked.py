@@ -45,6 +45,12 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
             f"buildable={buildable} does not go with brief=, which rejects diagrams without "
             "a plan; take buildable=true"
         )
+    slow = "given=" if request.get("given") else "method=particles"
+    if request.get("habitable") and (request.get("given") or request.get("method") == "particles"):
+        raise ValueError(
+            f"habitable={request['habitable']} does not go with brief= and {slow}: the plans of "
+            "all that are weighed take too long; take buildable=true"
+        )
     brief = check_brief(_requested_brief(request.brief), vocab, f"brief={request.brief}")
     return replace(brief, buildable=brief.buildable or bool(buildable))
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import overload
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.canonical import canonical_orders
@@ -62,7 +63,8 @@ class DiagramSet(Sequence[BubbleDiagram]):
         *("tokens", "num_rooms", "rooms", "relations", "related", "degree", "num_relations"),
         *("connected", "horizontally_transitive", "vertically_transitive", "inside_valid"),
         "room_counts",
-        *("canonical_keys", "multiset_keys", "degree_shares", "clustering_shares", "spectrum"),
+        *("canonical_orders", "canonical_keys", "multiset_keys"),
+        *("degree_shares", "clustering_shares", "spectrum"),
     )
     _OF_DIRECTIONS = ("horizontally_transitive", "vertically_transitive", "inside_valid")
     """Properties that mean nothing where relations have no direction."""
@@ -181,12 +183,19 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return (self.rooms[:, :, None] == np.arange(self._vocab.num_node_types)).sum(axis=1)
 
     @cached_property
+    def canonical_orders(self) -> Ints:
+        """Int[M, S]: relabelled by the first n of its row, a diagram is the same as any other of
+        its key."""
+        num_rooms = self.tokens.new_tensor(self.num_rooms)
+        return canonical_orders(self.tokens, num_rooms, self._vocab).orders.numpy()
+
+    @cached_property
     def canonical_keys(self) -> Keys:
         """Bytes[M]: two diagrams, of any two sets, have the same key iff they are equal up to
         relabelling. The tokens under the canonical order, without padding: their number gives n.
         Boxes and metadata are ignored."""
         num_rooms = self.tokens.new_tensor(self.num_rooms)
-        orders = canonical_orders(self.tokens, num_rooms, self._vocab).orders
+        orders = torch.from_numpy(self.canonical_orders)
         tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)
         return _keys([row[row != self._vocab.pad_id] for row in tokens])
 

@@ -174,6 +174,22 @@ class FloorPlan:
                 return False
         return True
 
+    def relabelled(self, order: Sequence[int]) -> FloorPlan:
+        """The same plan with its rooms renumbered, see ``BubbleDiagram.relabelled``."""
+        new = {FRONT_DOOR: FRONT_DOOR} | {old: k for k, old in enumerate(order)}
+
+        def renumbered(door: Door) -> Door:
+            first, second = (new[room] for room in door.rooms)
+            in_order = door.is_front or first < second
+            return replace(door, rooms=(first, second) if in_order else (second, first))
+
+        return replace(
+            self,
+            diagram=self.diagram.relabelled(order),
+            doors=tuple(map(renumbered, self.doors)),
+            floors=tuple(self.floors[old] for old in order) if self.floors else (),
+        )
+
     def to_diagram(self) -> BubbleDiagram:
         """The diagram that ``of`` reads as this plan: "unit", "areas" (square metres), "doors",
         "boundary" and "floors" (see ``rings_of``) are in its metadata."""

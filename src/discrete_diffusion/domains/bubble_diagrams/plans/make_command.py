@@ -47,7 +47,6 @@ def run_make(options: argparse.Namespace) -> None:
             f"none of {len(jobs)} different diagrams has a plan; raise candidates, or request less"
         )
     best = best_plans(made, options.num)
-    files.folder.mkdir(parents=True, exist_ok=True)
     numbers = files.write_found(
         [each.job for each in best], [each.found for each in best], began=began
     )

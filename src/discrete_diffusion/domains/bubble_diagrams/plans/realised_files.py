@@ -77,13 +77,11 @@ class PlanFiles:
         """Find the plans of all jobs and write them; the numbers.
 
         ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
-        (see ``ranked``); of a diagram
-        without a plan it has the diagram with "no_plan", the reason. Plans are in
-        ``plans.partial.jsonl`` as they are found. When a stop is requested, those that are found
-        are written, and the numbers say how many diagrams were not tried.
+        (see ``ranked``); of a diagram without a plan it has the diagram with "no_plan", the
+        reason. Plans are in ``plans.partial.jsonl`` as they are found. When a stop is requested,
+        those that are found are written, and the numbers say how many diagrams were not tried.
         """
-        with ensured_folder(self.folder):
-            return self.write_found(jobs, realise_all(jobs, threads=threads), stop_asked=stop_asked)
+        return self.write_found(jobs, realise_all(jobs, threads=threads), stop_asked=stop_asked)
 
     def write_found(
         self,
@@ -95,7 +93,7 @@ class PlanFiles:
     ) -> dict[str, Any]:
         """``write`` what is found of the jobs; ``began``: the clock when that began, in seconds."""
         began = time.perf_counter() if began is None else began
-        with note_of_complete_files(self.folder, self.names):
+        with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
             numbers, scores, shown = self._write_lines(jobs, plans, stop_asked, began)
             (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
             if shown:

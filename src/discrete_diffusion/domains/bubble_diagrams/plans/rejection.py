@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import ceil
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -48,12 +50,17 @@ class Accepted:
     ``num_drawn``: samples in all, of ``network_calls``. ``num_fit``: those that have it, also
     beyond what was requested. ``num_undecided``: of which the solver could not tell; they are
     rejected. ``most_calls``: there is no round past so many network calls, and too few samples, or
-    none, are no error then; None for no such limit.
+    none, are no error then; None for no such limit. ``at_once``: samples that are judged at once,
+    all of a round if None: once there are enough, the rest of a round is not judged and not counted
+    but for its network calls. ``rejected_by``: how many rejected samples break each rule, where the
+    judge says which.
     """
 
     asked: int
     having: str = "have a plan"
     most_calls: int | None = None
+    at_once: int | None = None
+    rejected_by: Counter[str] = field(default_factory=Counter)
     samples: list[DrawnDiagram] = field(default_factory=list)
     num_drawn: int = 0
     num_fit: int = 0
@@ -72,12 +79,13 @@ class Accepted:
     @property
     def facts(self) -> dict[str, Any]:
         """Values for ``metrics.json``."""
-        return {
+        found = {
             "num_drawn": self.num_drawn,
             "acceptance": self.acceptance,
             "num_undecided": self.num_undecided,
             "network_calls_per_sample": self.network_calls / max(len(self.samples), 1),
         }
+        return found | ({"rejected_by": dict(self.rejected_by)} if self.rejected_by else {})
 
     def summary(self) -> str:
         """``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
@@ -85,7 +93,9 @@ class Accepted:
         undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
         percent = 100 * self.acceptance
         shown = f"{percent:.1f}" if percent >= 1 or not percent else f"{percent:.2g}"
-        return f"{shown} % of {drawn} {self.having}{undecided}"
+        rules = ", ".join(f"{name} {num:,}" for name, num in self.rejected_by.most_common())
+        rejected = f"; rejected by {rules}" if rules else ""
+        return f"{shown} % of {drawn} {self.having}{undecided}{rejected}"
 
     def add(
         self, drawn: Sequence[DrawnDiagram], answers: Sequence[bool | None]
@@ -97,7 +107,6 @@ class Accepted:
         self.num_drawn += len(drawn)
         self.num_fit += len(fit)
         self.num_undecided += sum(answer is None for answer in answers)
-        self.network_calls += sum(each.network_calls for each in drawn)
         return new
 
     def next_round(self, tries: int) -> int:
@@ -112,8 +121,13 @@ class Accepted:
         return max(0, min(ceil(1.1 * self.missing / share), left, _MOST_AT_ONCE))
 
 
+T = TypeVar("T")
+
 Draw = Callable[[int, int], Sequence[DrawnDiagram]]
 """Samples, of (round, number), the rounds being 0, 1, ..."""
+
+Judge = Callable[[Sequence[BubbleDiagram]], list[bool | None]]
+"""Answers on diagrams: which have what is requested; None: undecided."""
 
 OnKept = Callable[[Sequence[DrawnDiagram]], None]
 """Callback that is given the samples of each round that are kept."""
@@ -139,7 +153,7 @@ def keep_buildable(
 
 def accept(
     draw: Draw,
-    judge: Callable[[Sequence[BubbleDiagram]], list[bool | None]],
+    judge: Judge,
     kept: Accepted,
     *,
     tries: int,
@@ -162,19 +176,32 @@ def accept(
                 break
             try:
                 drawn = draw(turn, asked)
-                found = judge([each.diagram for each in drawn])
+                kept.network_calls += sum(each.network_calls for each in drawn)
+                for some, answers in _judged(drawn, judge, kept.at_once):
+                    new = kept.add(some, answers)
+                    if on_kept is not None:
+                        on_kept(new)
+                    going.reach(len(kept.samples))
+                    if not kept.missing:
+                        break
             except Stop:
                 if not kept.samples:
                     raise
                 ended = True
                 break
             ended = len(drawn) < asked
-            new = kept.add(drawn, found)
-            if on_kept is not None:
-                on_kept(new)
-            going.reach(len(kept.samples))
     _log(kept, remedy, ended)
     return kept
+
+
+def _judged(
+    drawn: Sequence[DrawnDiagram], judge: Judge, at_once: int | None
+) -> Iterator[tuple[Sequence[DrawnDiagram], list[bool | None]]]:
+    """The samples of a round in parts, with the answers on each."""
+    step = at_once or max(len(drawn), 1)
+    for start in range(0, len(drawn), step):
+        some = drawn[start : start + step]
+        yield some, judge([each.diagram for each in some])
 
 
 def _log(kept: Accepted, remedy: str, ended: bool) -> None:
@@ -190,14 +217,20 @@ def _log(kept: Accepted, remedy: str, ended: bool) -> None:
         logger.info("%s", kept.summary())
 
 
-class Buildable:
-    """Predicate: a diagram has a plan. Each is decided once, however its rooms are numbered."""
+class DecidedOnce(ABC, Generic[T]):
+    """Answers on diagrams, each decided once, however its rooms are numbered.
 
-    def __init__(self, effort: float, shard: Shard) -> None:
-        self._effort, self._shard = effort, shard
-        self._known: dict[bytes, bool | None] = {}
+    Processes of ``shard`` share the diagrams and know all answers."""
 
-    def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._known: dict[bytes, T] = {}
+
+    @abstractmethod
+    def _decide(self, diagrams: list[BubbleDiagram]) -> list[T]:
+        """Answers on different diagrams, by this process."""
+
+    def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[T]:
         if not diagrams:
             return []
         keys = DiagramSet.of(diagrams).canonical_keys.tolist()
@@ -212,6 +245,14 @@ class Buildable:
         asked = [list(new)[rank::size] for rank in range(size)]
         self._known |= zip(chain(*asked), chain(*found), strict=True)
         return [self._known[key] for key in keys]
+
+
+class Buildable(DecidedOnce[bool | None]):
+    """Predicate: a diagram has a plan; None: not decided with that effort."""
+
+    def __init__(self, effort: float, shard: Shard) -> None:
+        super().__init__(shard)
+        self._effort = effort
 
     def _decide(self, diagrams: list[BubbleDiagram]) -> list[bool | None]:
         return have_plans(diagrams, effort=self._effort, threads=torch.get_num_threads())

@@ -1,5 +1,5 @@
 """``sample realise=true``: floor plans of samples, for the rules ``default``, with areas as in the
-training data."""
+training data; of ``habitable`` samples, those by which they were accepted."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.habitable import Habitable
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, summary
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
+from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.runtime.given_objects import place_of_line
 
 if TYPE_CHECKING:
@@ -66,17 +69,23 @@ def realise_samples(
     trained: TrainedModel,
     diagrams: Sequence[BubbleDiagram],
     areas: Callable[[], RoomAreas],
+    habitable: Habitable | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say. A
-    stop leaves those that are found. ``areas``: what target areas are sampled from."""
+    stop leaves those that are found. ``areas``: what target areas are sampled from, unless samples
+    are ``habitable`` and have their plans."""
     folder = request.out
     if trained.stop_asked():  # while samples were taken
         warn_of_earlier_plans(folder)
         found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
-    plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
-    files = PlanFiles(folder, picture=PICTURE)
-    numbers = files.write(
-        plans.jobs(diagrams), threads=torch.get_num_threads(), stop_asked=trained.stop_asked
-    )
+    files, threads = PlanFiles(folder, picture=PICTURE), torch.get_num_threads()
+    if habitable is None:
+        plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
+        jobs = plans.jobs(diagrams)
+        planned = realise_all(jobs, threads=threads)
+    else:
+        jobs = PlanRequest(rules=habitable.rules).jobs(diagrams)
+        planned = map_shared(habitable.plan_of, diagrams, threads=threads, doing="finding plans")
+    numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
     return numbers, summary(numbers, files)

@@ -14,7 +14,7 @@ from contextlib import closing
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from discrete_diffusion.data.cache import CACHE_VARIABLE, cache_dir
 from discrete_diffusion.domains.bubble_diagrams import geometry
@@ -45,9 +45,15 @@ def kept_verdicts(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, bool | N
     ``asked``: level, rule and effort. Answers of another version of OR-Tools or of ``BoxModel`` are
     not taken.
     """
+    kept = kept_answers(asked, diagrams)
+    return {key: None if answer is None else bool(answer) for key, answer in kept.items()}
 
-    def read(database: sqlite3.Connection) -> dict[bytes, bool | None]:
-        found: dict[bytes, bool | None] = {}
+
+def kept_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
+    """The same of answers of any kind: numbers, texts, None."""
+
+    def read(database: sqlite3.Connection) -> dict[bytes, Any]:
+        found: dict[bytes, Any] = {}
         for start in range(0, len(diagrams), _AT_ONCE):
             some = diagrams[start : start + _AT_ONCE]
             rows = database.execute(
@@ -55,14 +61,14 @@ def kept_verdicts(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, bool | N
                 f"({', '.join('?' * len(some))})",
                 [_key(asked), *some],
             )
-            found |= {key: None if answer is None else bool(answer) for key, answer in rows}
+            found |= dict(rows)
         return found
 
     return _used(read, logging.INFO) or {}
 
 
-def keep_verdicts(asked: str, answers: Mapping[bytes, bool | None]) -> None:
-    """Add answers, so that ``kept_verdicts`` finds them."""
+def keep_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> None:
+    """Add answers, so that ``kept_verdicts`` or ``kept_answers`` finds them."""
     rows = [(_key(asked), diagram, answer) for diagram, answer in answers.items()]
 
     def write(database: sqlite3.Connection) -> None:

@@ -1,7 +1,8 @@
-"""``Way``: how samples come to have a floor plan, as ``sample buildable=`` requests."""
+"""``Way``: how samples come to have a floor plan, as ``buildable`` and ``habitable`` request."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,18 @@ from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import boxes_of, cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.circles import NoCircles
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.habitable import Habitable
 from discrete_diffusion.domains.bubble_diagrams.plans.lookahead import (
     EFFORT,
     LookAhead,
     SolverWork,
     unknown_pairs,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
+    RuleSet,
+    read_rules,
+    shipped_sets,
 )
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.evaluation.json_values import finite
@@ -42,25 +50,34 @@ and progress is shown."""
 
 @dataclass
 class Way:
-    """``name``: "" (samples may have no plan), "rejection", "narrowing" or "lookahead"."""
+    """``name``: "" (samples may have no plan), "rejection", "narrowing" or "lookahead". ``rules``:
+    that a plan of every sample is to keep; None if any plan does."""
 
     name: str
     vocab: VocabConfig
+    rules: RuleSet | None = None
     _work: list[SolverWork] = field(default_factory=list)
 
     @classmethod
     def requested(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
-        """Way that ``buildable`` requests.
+        """Way that ``buildable`` and ``habitable`` request.
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.
         """
         value = request.buildable
         name = "" if not value else "rejection" if value is True else str(value)
         shown = f"buildable={str(value).lower()}"
+        if rules := requested_rules(request.habitable):
+            if name == "lookahead":
+                raise ValueError(
+                    f"buildable=lookahead does not go with habitable={rules.name}, which rejects "
+                    "samples; take buildable=narrowing, or leave buildable out"
+                )
+            name, shown = name or "rejection", f"habitable={rules.name}"
         if name not in REJECTING and request.tries is not None:
             raise ValueError(
-                f"tries={request.tries} is for buildable=true or narrowing, which draw again; "
-                "leave it out"
+                f"tries={request.tries} is for buildable=true or narrowing, and habitable, which "
+                "draw again; leave it out"
             )
         for key in ("given", "trajectory") if name in REJECTING else ():
             if request[key]:
@@ -70,7 +87,11 @@ class Way:
                 )
         if name:
             cp_sat()
-        return cls(name, vocab)
+        return cls(name, vocab, rules)
+
+    def judge(self, shard: Shard) -> Habitable | None:
+        """Rules that plans of samples break; None if no rules are requested."""
+        return None if self.rules is None else Habitable(self.rules, shard)
 
     @property
     def weighs(self) -> bool:
@@ -126,6 +147,29 @@ class Way:
             f"of the solver; about {100 * facts['mean_weight']:.1f} % of what the model draws has "
             f"a plan; weighted, these are worth {facts['effective_samples']:.1f} samples"
         )
+
+
+def requested_rules(habitable: object) -> RuleSet | None:
+    """Rules that ``habitable`` names, those called default if it is true; None if it is false.
+
+    Raises ``ValueError`` for another value, for no rules and without the packages that find plans,
+    ``FileNotFoundError``.
+    """
+    if habitable is None or habitable is False:
+        return None
+    if habitable is True:
+        habitable = "default"
+    if not isinstance(habitable, str | os.PathLike):
+        raise ValueError(
+            f"habitable={habitable}: expected false, true, or rules: {', '.join(shipped_sets())}, "
+            "or a YAML file"
+        )
+    rules = read_rules(habitable, "habitable")
+    if not rules.rules:
+        raise ValueError(f"habitable={habitable} demands nothing of a plan; take buildable=true")
+    cp_sat()
+    check_installed()
+    return rules
 
 
 def check_partial(partial: PartialDiagram, where: str) -> None:

@@ -41,8 +41,8 @@ def shipped_sets() -> list[str]:
     return [*sorted(path.stem for path in Path(__file__).parent.glob("*.yaml")), NONE]
 
 
-def read_rules(name: str | os.PathLike[str]) -> RuleSet:
-    """One of ``shipped_sets``, or a file of rules.
+def read_rules(name: str | os.PathLike[str], key: str = "rules") -> RuleSet:
+    """One of ``shipped_sets``, or a file of rules. ``key``: what names it, for messages.
 
     A file has a key for each rule, with its parameters. With ``base: default`` it changes that set:
     parameters that it does not give stay, and ``fill: false`` leaves a rule out.
@@ -57,8 +57,8 @@ def read_rules(name: str | os.PathLike[str]) -> RuleSet:
     path = Path(name)
     if not path.exists():
         if path.suffix or len(path.parts) > 1:
-            raise FileNotFoundError(f"rules={path}: no file at {path.absolute()}")
-        raise ValueError(f"{unknown_name('rules', str(name), shipped_sets())}; or a YAML file")
+            raise FileNotFoundError(f"{key}={path}: no file at {path.absolute()}")
+        raise ValueError(f"{unknown_name(key, str(name), shipped_sets())}; or a YAML file")
     return RuleSet(str(path), _rules_of(path))
 
 
