@@ -5,7 +5,6 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door import (
 from discrete_diffusion.domains.bubble_diagrams.plans.floors import read_floors, rings_of
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
+from discrete_diffusion.runtime.computed_once import computed_once
 
 if TYPE_CHECKING:
     from shapely import Polygon
@@ -97,7 +97,7 @@ class FloorPlan:
             floors=() if floors is None else read_floors(floors, bare.boxes),
         )
 
-    @cached_property
+    @computed_once
     def boxes(self) -> tuple[Polygon, ...]:
         """Boxes of the rooms, as polygons."""
         from shapely import box
@@ -105,7 +105,7 @@ class FloorPlan:
         assert self.diagram.boxes is not None  # checked by the constructor
         return tuple(box(*each) for each in self.diagram.boxes)
 
-    @cached_property
+    @computed_once
     def rooms(self) -> tuple[BaseGeometry, ...]:
         """The floor of every room: what it was drawn as, or its box, without smaller rooms, so that
         a living room with a kitchen in the corner of its box is L-shaped."""
@@ -119,7 +119,7 @@ class FloorPlan:
             for i, shape in enumerate(shapes)
         )
 
-    @cached_property
+    @computed_once
     def outline(self) -> Polygon:
         """Polygon that the plan is built on: that of ``boundary``, or the box around all rooms."""
         from shapely import Polygon, box, union_all

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point, validate_boundary
+from discrete_diffusion.runtime.computed_once import computed_once
 
 Rectangle = tuple[int, int, int, int]
 """x0, y0, x1, y1 in decimetres."""
@@ -77,14 +77,14 @@ class Outline:
         width, height = max(x for x, _ in corners) - x0, max(y for _, y in corners) - y0
         return _down(width), _down(height)
 
-    @cached_property
+    @computed_once
     def area(self) -> float:
         """Area of the boundary, in square metres."""
         from shapely import Polygon
 
         return float(Polygon(self.boundary or ()).area)
 
-    @cached_property
+    @computed_once
     def closed(self) -> tuple[Rectangle, ...]:
         """Rectangles that cover what lies in the boundary's box, but not in the boundary, measured
         from ``origin``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,6 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point as Corner
 from discrete_diffusion.domains.bubble_diagrams.plans.walls import THICKEST
+from discrete_diffusion.runtime.computed_once import computed_once
 
 if TYPE_CHECKING:
     from shapely import Geometry, Polygon
@@ -44,7 +44,7 @@ class Swing:
     leaf: tuple[Corner, Corner]
     arc: tuple[Corner, ...]
 
-    @cached_property
+    @computed_once
     def sector(self) -> Polygon:
         """The floor it sweeps."""
         from shapely import Polygon
