@@ -96,10 +96,18 @@ def earlier(name: str) -> Any:
     return Record.read(name).results if (RESULTS / f"{name}.json").exists() else {}
 
 
-def publish(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
+def publish(
+    name: str,
+    *,
+    command: str,
+    seed: int | Sequence[int],
+    results: Any,
+    made_on: str | None = None,
+) -> Path:
     """Write ``results/<name>.json``, its sections and its figures; the path of the first. A page
-    without such a section is named on stderr: what is yet to be measured goes on."""
-    path = write_result(name, command=command, seed=seed, results=results)
+    without such a section is named on stderr: what is yet to be measured goes on. ``made_on``: the
+    hardware, where it is not this one."""
+    path = write_result(name, command=command, seed=seed, results=results, made_on=made_on)
     record = Record.read(name)
     for (page, section), text in record.sections().items():
         try:
@@ -111,11 +119,19 @@ def publish(name: str, *, command: str, seed: int | Sequence[int], results: Any)
     return path
 
 
-def write_result(name: str, *, command: str, seed: int | Sequence[int], results: Any) -> Path:
+def write_result(
+    name: str,
+    *,
+    command: str,
+    seed: int | Sequence[int],
+    results: Any,
+    made_on: str | None = None,
+) -> Path:
     """Write ``results/<name>.json`` alone, as long as some of the numbers are to come."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    record = {"command": command, "seed": seed, "hardware": hardware(), "results": results}
+    on = made_on or hardware()
+    record = {"command": command, "seed": seed, "hardware": on, "results": results}
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
 

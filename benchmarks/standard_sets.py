@@ -30,7 +30,7 @@ from PIL import Image
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules.writing import write_molecules
-from record import DOCS, Page, Record, Sections, earlier, markdown_table, publish
+from record import DOCS, Page, Record, Sections, earlier, hardware, markdown_table, publish
 from runs import evaluate, evaluate_run, kept_run, validations
 from runs import facts as cost
 from structure_controls import CONTROLS, share_of_trees, write_controls
@@ -361,7 +361,7 @@ def facts(record: Record, standard: Standard) -> str:
             f"{measured['nelbo_unordered']:.2f} nats per unordered graph (blind "
             f"{measured['nelbo_blind']:.2f}); {_num_samples(measured)} samples of "
             f"{measured['network_calls_per_sample']:,.0f} network calls"
-            + (f". `{found['command']}`" if "command" in found else "")
+            + (f". `{found['command']}`, {found['hardware']}" if "command" in found else "")
         )
     return "\n".join(lines)
 
@@ -516,17 +516,20 @@ def main() -> None:
             run = kept_run(folder / network, run_words)
             if given.row:
                 measured = measure_row(given.recipe, run, options)
-                found[f"`{network}`, {given.row}"] = measured | {"command": command}
+                of_row = {"command": command, "hardware": hardware()}
+                found[f"`{network}`, {given.row}"] = measured | of_row
                 continue
             found[f"`{network}`"] = measure_network(given.recipe, run, options, run_words, file)
             picture = Image.open(run / "samples.png").convert("RGB").quantize(_COLOURS)
             picture.save(DOCS / "images" / f"{given.recipe}_samples.png", optimize=True)
+        made_on = None
         if given.row:
-            command = Record.read(name).command  # that of the other rows
+            others = Record.read(name)
+            command, made_on = others.command, others.hardware
         elif given.recipe in (*CONTROLS, *MOLECULES):
             config = complete_data(compose("train", words))
             found["controls"] = measure_controls(given.recipe, file, folder / "controls", config)
-    publish(name, command=command, seed=0, results=found)
+    publish(name, command=command, seed=0, results=found, made_on=made_on)
 
 
 def command_of(given: argparse.Namespace) -> str:
