@@ -19,6 +19,7 @@ SMALL = [
     *("data.num_plans=200", "data.n_max=5", "data.num_rooms=[4,5]", "data.batch_size=16"),
 ]
 SHORT = ["trainer.max_steps=2", "trainer.val_check_interval=2", "optim.warmup_steps=0"]
+SHORT += ["trainer.accelerator=cpu"]  # a GPU does not resume it bit by bit
 SHORT += ["callbacks.num_samples=0", "eval.num_samples=4", "eval.verdicts=0", "eval.bound_draws=1"]
 
 
@@ -39,8 +40,8 @@ def test_a_model_is_tuned_and_resumed_bit_by_bit():
     config = compose("train", words)
     assert (config.data.n_max, config.algo.backbone) == (5, "bd-denoiser-pair")
     whole = trained("whole", *words, "trainer.max_steps=4")
-    state = torch.load(whole, map_location="cpu", weights_only=True)["state_dict"]
-    taught = torch.load(teacher, map_location="cpu", weights_only=True)["state_dict"]
+    state = torch.load(whole, weights_only=True)["state_dict"]
+    taught = torch.load(teacher, weights_only=True)["state_dict"]
     kept = {k: v for k, v in state.items() if k.startswith("algorithm.teacher.")}
     assert kept
     first = load(teacher).backbone.state_dict()
@@ -49,7 +50,7 @@ def test_a_model_is_tuned_and_resumed_bit_by_bit():
     assert any(not torch.equal(state[k], taught[k]) for k in taught if k.endswith("weight"))
     part = trained("part", *words, "trainer.max_steps=2")
     on = trained("on", *words, f"resume={part}", "trainer.max_steps=4")
-    again = torch.load(on, map_location="cpu", weights_only=True)["state_dict"]
+    again = torch.load(on, weights_only=True)["state_dict"]
     assert all(torch.equal(again[name], value) for name, value in state.items())
     found = json.loads(Path("whole", "metrics.json").read_text())
     assert found["algorithm"] == "reward"
