@@ -37,7 +37,7 @@ from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.tuned import tuned
 from discrete_diffusion.noise_schedules import LogLinear
-from record import Page, Record, Sections, hardware, markdown_table, publish, typed
+from record import Page, Record, Sections, markdown_table, publish, typed
 from vocabulary import data
 
 LENGTH, IDS, BLOCK = 1024, 50_258, 16
@@ -81,7 +81,7 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a step, matrix products in it, and how far memory rises."""
     device = torch.device(given.device)
     if given.at_once:
-        many_ids.AT_ONCE = 2**given.at_once
+        many_ids.AT_ONCE, many_ids.ON_GPU = 2**given.at_once, 1
     algorithm = algorithm_of(name, given).to(device).train()
     optimizer = AdamW(algorithm.parameters(), lr=3e-4, fused=True)
     batch = data(IDS, algorithm.layout.length, given.batch_size).to(device)
@@ -172,7 +172,6 @@ def main() -> None:
     if not given.quick:
         record = "base_text" if given.device == "cpu" else f"base_text_{given.device}"
         publish(record, command=typed(), seed=0, results=results)
-    print(hardware())
 
 
 if __name__ == "__main__":
