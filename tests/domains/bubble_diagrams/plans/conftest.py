@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,19 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def without_or_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OR-Tools cannot be imported."""
+    there = builtins.__import__
+
+    def missing(name: str, *arguments: Any) -> Any:
+        if name.startswith("ortools"):
+            raise ImportError(name)
+        return there(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
 
 
 @pytest.fixture

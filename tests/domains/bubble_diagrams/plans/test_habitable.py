@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from itertools import product
 from pathlib import Path
@@ -268,14 +267,6 @@ def test_what_does_not_go_together_is_refused(sampled, capsys, words, named):
     assert named in capsys.readouterr().err
 
 
-def test_without_or_tools_the_extra_is_named(untrained, monkeypatch):
-    there = builtins.__import__
-
-    def missing(name, *arguments):
-        if name.startswith("ortools"):
-            raise ImportError(name)
-        return there(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+def test_without_or_tools_the_extra_is_named(untrained, without_or_tools):
     with pytest.raises(ValueError, match=r"discrete-diffusion\[plans\]"):
         load(untrained).sample(2, habitable=True)

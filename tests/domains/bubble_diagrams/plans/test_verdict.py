@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from itertools import combinations, product
 
 import numpy as np
@@ -102,14 +101,6 @@ def test_rules_without_boxes_are_refused(key):
         have_plans([], "possible")
 
 
-def test_without_or_tools_the_extra_is_named(monkeypatch):
-    there = builtins.__import__
-
-    def missing(name, *arguments):
-        if name.startswith("ortools"):
-            raise ImportError(name)
-        return there(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+def test_without_or_tools_the_extra_is_named(without_or_tools):
     with pytest.raises(ValueError, match=r"discrete-diffusion\[plans\]"):
         have_plans([])
