@@ -2,6 +2,7 @@
 
     python benchmarks/choices.py [--seeds 2] [--steps 400]
     python benchmarks/choices.py node_order --steps 1500
+    python benchmarks/choices.py optimizers --steps 600
     python benchmarks/choices.py real_plan_choices --steps 1000 --plans plans.jsonl
     python benchmarks/choices.py half_hour_choices --steps 20000 --seeds 1
     python benchmarks/choices.py plan_features --steps 600 --plans plans.jsonl
@@ -54,6 +55,12 @@ STUDIES: dict[str, dict[str, list[str]]] = {
         "time scale 1": ["model.time_scale=1"],
         "no time conditioning": ["algo.time_conditioning=false"],
     },
+    "optimizers": {
+        "`optim=adamw` (default)": [],
+        "`optim=adamw`, twice the rate": ["optim.lr=2e-3"],
+        "`optim=muon`": ["optim=muon"],
+        "`optim=muon`, twice the rate": ["optim=muon", "optim.lr=2e-3"],
+    },
     "node_order": {
         "canonical (default)": ["data.node_order=canonical"],
         "given by the source": ["data.node_order=given"],
@@ -105,19 +112,22 @@ RECIPES: dict[str, Sequence[str]] = {
     "large_plan_features": ("experiment=large_plans", *UNSAMPLED),
     "choices": SHORT_RUN,
     "node_order": SHORT_RUN,
+    "optimizers": SHORT_RUN,
     "real_plan_choices": (*("experiment=real_plans", "trainer.precision=bf16-mixed", *UNSAMPLED),),
     "half_hour_choices": (*("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", *UNSAMPLED),),
 }
 OF_FEATURES = {"connected": "connected", "buildable": "buildable", "relation_tv": "relation TV"}
+OF_SHORT_RUNS = {
+    "valid": "valid",
+    "transitive": "transitive",
+    "relation_tv": "relation TV",
+    "node_tv": "node TV",
+}
 COLUMNS: dict[str, dict[str, str]] = {
     "plan_features": OF_FEATURES,
     "large_plan_features": OF_FEATURES,
-    "choices": {
-        "valid": "valid",
-        "transitive": "transitive",
-        "relation_tv": "relation TV",
-        "node_tv": "node TV",
-    },
+    "choices": OF_SHORT_RUNS,
+    "optimizers": OF_SHORT_RUNS,
     "node_order": {
         "valid": "valid",
         "transitive": "transitive",
@@ -203,7 +213,7 @@ def main() -> None:
     words = [*RECIPES[study], f"threads={arguments.threads}"]
     if arguments.plans is not None:
         words.append(f"data.path={arguments.plans.resolve()}")
-    watched = study not in ("choices", "node_order")
+    watched = RECIPES[study] is not SHORT_RUN
     train_and_read = run_watched if watched else run
     kept = ["nelbo_unordered", "nelbo_standard_error", *COLUMNS[study]]
     kept += ["nelbo_by_rooms", "lowest_at"] if watched else []
