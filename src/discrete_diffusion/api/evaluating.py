@@ -8,6 +8,7 @@ from typing import Any
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.request_checks import evaluate_request_of, files_request_of
+from discrete_diffusion.evaluation.likelihood import check_paths
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest
 from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -21,6 +22,7 @@ def evaluate_model(
     Raises ``ValueError`` for a request that does not fit the model."""
     domain = domain_of(trained.data_config)
     request = evaluate_request_of(domain, request, trained.path)
+    check_paths(request, trained.algorithm)
     chosen = _quick(request, domain)
     return domain.evaluate(_changed(request, chosen), trained), chosen
 

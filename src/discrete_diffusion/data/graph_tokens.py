@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -102,11 +102,12 @@ def decode_graphs(tokens: Tensor, vocab: VocabConfig) -> list[TypedGraph]:
     listed = (kind >= 0) & (kind < vocab.no_edge)  # PAD shifts below 0
     sample, slot = listed.nonzero(as_tuple=True)
     ends = torch.tensor(vocab.endpoints, dtype=torch.long).reshape(-1, 2)
-    triples = torch.cat([ends[slot], kind[sample, slot].unsqueeze(1)], dim=1)
-    split = triples.split(listed.sum(dim=1).tolist())
+    columns = [*ends[slot].unbind(1), kind[sample, slot]]
+    edges = list(zip(*(column.tolist() for column in columns), strict=True))
+    ends_at = [0, *listed.sum(dim=1).cumsum(0).tolist()]
     return [
-        TypedGraph(tuple(row[:n]), tuple(map(tuple, part.tolist())))
-        for row, n, part in zip(nodes, num_nodes.tolist(), split, strict=True)
+        TypedGraph(tuple(row[:n]), tuple(edges[first:end]))
+        for row, n, (first, end) in zip(nodes, num_nodes.tolist(), pairwise(ends_at), strict=True)
     ]
 
 

@@ -20,7 +20,7 @@ from discrete_diffusion.evaluation.intervals import (
     interval_entries,
     share_interval,
 )
-from discrete_diffusion.evaluation.likelihood import check_paths, measure_paths, num_path_passes
+from discrete_diffusion.evaluation.likelihood import measure_paths, num_path_passes
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import plot_model
@@ -172,7 +172,6 @@ def evaluate_token_model(
     """A model of tokens on the split that its checkpoint held out, or on other data, and
     ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without it the model
     by itself."""
-    check_paths(request, trained.algorithm)
     if report is None and request.bound_draws == 0:
         name = trained.data_config.name
         raise ValueError(

@@ -15,7 +15,6 @@ from discrete_diffusion.evaluation.held_out import (
     sampling_facts,
     some_held_out,
 )
-from discrete_diffusion.evaluation.likelihood import check_paths
 from discrete_diffusion.evaluation.model_evaluation import (
     ModelEvaluation,
     measure_model,
@@ -77,7 +76,6 @@ def sample_and_measure(
     follows is stopped. ``also``: measures something else of the model while processes share the
     work, which they do once. ``structure``: of the samples; the bound is of the model itself."""
     structure = structure or Structure(None)
-    check_paths(request, trained.algorithm)
     data, split = some_held_out(request, measured.data, measured.split), measured.split
     with trained.sharing() as shard:
         model = trained.on(shard)

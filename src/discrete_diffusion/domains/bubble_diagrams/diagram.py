@@ -100,6 +100,29 @@ class BubbleDiagram:
             if key in self.metadata:
                 raise DiagramError("metadata", f"the key {key!r} is taken by the diagram itself")
 
+    @classmethod
+    def of_checked(
+        cls,
+        rooms: tuple[int, ...],
+        relations: tuple[tuple[int, int, int], ...],
+        boxes: tuple[tuple[float, float, float, float], ...] | None = None,
+    ) -> BubbleDiagram:
+        """The diagram of fields that are known to be right, such as those of checked tokens.
+
+        Args:
+            rooms: codes of types of one vocabulary.
+            relations: triples of Python integers, sorted by pair, each pair once.
+            boxes: of floats, with positive width and height.
+
+        Returns:
+            What the constructor makes of them, without the time of its checks.
+        """
+        made = cls.__new__(cls)
+        for name, value in (("rooms", rooms), ("relations", relations), ("boxes", boxes)):
+            object.__setattr__(made, name, value)
+        object.__setattr__(made, "metadata", {})
+        return made
+
     @property
     def num_rooms(self) -> int:
         """Number of rooms."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.data.base import SPLITS, Examples
 from discrete_diffusion.domains.bubble_diagrams.build import read_plans, too_large
 from discrete_diffusion.domains.bubble_diagrams.dataset import DiagramDataset
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
@@ -31,7 +30,6 @@ from discrete_diffusion.evaluation.real_data import RealData
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -106,6 +104,7 @@ def real_data_for_model(
     is ``training=FILE`` or the checkpoint's own, if it can still be read."""
     measured_on = other_data(request, trained)
     own = own_data(request, trained) if measured_on is None else measured_on.data
+    decoded: dict[str, list[BubbleDiagram]] = {}
     if request.reference is not None:
         refuse_split(request, of_files=False)
         reference = known = _plans(request.reference, request, trained_for=vocab)
@@ -130,17 +129,17 @@ def real_data_for_model(
         else:
             split, name = measured_on.split, measured_on.name
             known_splits = (split,)
-        reference = _decoded(own.splits[split].x0, vocab)
-        originals = [own.originals(each).x0 for each in known_splits]  # without images beside them
-        known = [diagram for x0 in originals for diagram in _decoded(x0, vocab)]
+        decoded = {each: _decoded(own.originals(each), vocab) for each in known_splits}
+        reference = _with_images(own, split, decoded)
+        known = list(chain.from_iterable(decoded.values()))
     training = None
     if request.training is not None:
         training = _plans(request.training, request, trained_for=vocab)
     elif own is not None:
-        training = _decoded(own.splits["train"].x0, vocab) or None
+        training = _with_images(own, "train", decoded) or None
     measured = some_held_out(request, data, split)
     if measured is not data:
-        reference = _decoded(measured.splits[split].x0, vocab)
+        reference = _decoded(measured.splits[split], vocab)
     num = len(data.splits[split])
     return RealDiagrams(name, reference, training, known, num, data, split, measured_on)
 
@@ -151,5 +150,15 @@ def _plans(
     return list(read_measured(path, request, trained_for=trained_for).diagrams)
 
 
-def _decoded(x0: Tensor, vocab: VocabConfig) -> list[BubbleDiagram]:
-    return decode(x0, vocab) if len(x0) else []
+def _decoded(examples: Examples, vocab: VocabConfig) -> list[BubbleDiagram]:
+    return decode(examples.x0, vocab) if len(examples) else []
+
+
+def _with_images(
+    data: DiagramDataset, split: str, originals: Mapping[str, list[BubbleDiagram]]
+) -> list[BubbleDiagram]:
+    """A split with the images that ``symmetry`` has added; without any it is its originals."""
+    examples = data.splits[split]
+    if len(originals.get(split, ())) == len(examples):
+        return originals.get(split, [])
+    return _decoded(examples, data.vocab)

@@ -41,9 +41,9 @@ def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[Bubb
     """
     codes = codes_of(vocab)
     return [
-        BubbleDiagram(
-            tuple(codes.rooms[k] for k in nodes),
-            tuple((i, j, codes.relations[r]) for i, j, r in edges),
+        BubbleDiagram.of_checked(
+            tuple([codes.rooms[k] for k in nodes]),
+            tuple([(i, j, codes.relations[r]) for i, j, r in edges]),
         )
         for nodes, edges in decode_graphs(tokens, vocab)
     ]

@@ -95,11 +95,12 @@ class PlanArrays:
         plan, i, j = (self.relations != NO_EDGE).nonzero()
         triples = np.stack([i, j, self.relations[plan, i, j]], axis=1)
         listed = np.split(triples, np.searchsorted(plan, np.arange(1, len(self))))
+        boxes = self.boxes.astype(float)
         return [
-            BubbleDiagram(
+            BubbleDiagram.of_checked(
                 rooms=tuple(self.room_types[k, :n].tolist()),
                 relations=tuple(map(tuple, listed[k].tolist())),
-                boxes=tuple(map(tuple, self.boxes[k, :n].tolist())),
+                boxes=tuple(map(tuple, boxes[k, :n].tolist())),
             )
             for k, n in enumerate(self.num_rooms.tolist())
         ]
