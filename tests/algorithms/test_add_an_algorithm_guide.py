@@ -31,6 +31,7 @@ def scope(monkeypatch):
     return run_python(PAGE)
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_guide_pass(scope):
     tests = [value for name, value in scope.items() if name.startswith("test_")]
     assert len(tests) == 2
@@ -45,6 +46,7 @@ def write_config(folder: Path) -> None:
     path.write_text(yaml)
 
 
+@pytest.mark.slow
 def test_its_commands_run_in_processes_of_their_own(site, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))

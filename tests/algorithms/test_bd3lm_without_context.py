@@ -123,6 +123,7 @@ def test_it_samples_the_joint(real):
     assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, num)
 
 
+@pytest.mark.slow
 def test_every_sampler_draws_the_same_with_both_ways_and_clamps():
     """A clamp in a later block is hidden until its turn comes, as it was in training."""
     clamp = torch.tensor([-1, -1, 3]).expand(50, -1)

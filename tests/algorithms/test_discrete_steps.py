@@ -42,6 +42,7 @@ def bound_of_steps(world: ToyWorld, process: ForwardProcess, steps: int) -> floa
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Absorbing, uniform_process])
 def test_the_bound_of_t_steps_falls_to_the_entropy(make):
     layout = toy_layout()

@@ -108,6 +108,7 @@ def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, how, monkeypatch):
     assert (drawn.nfe == used).all()
 
 
+@pytest.mark.slow
 def test_one_call_is_an_unbiased_draw_of_the_whole():
     world, algorithm = ToyWorld.make(), student(4, (2, 0, 1))
     batch, num = everything(world), 3

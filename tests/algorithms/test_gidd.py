@@ -66,6 +66,7 @@ def test_the_reported_bound_has_the_elbo_weight():
     assert dynamic.loss.item() != pytest.approx(elbo.loss.item(), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_the_dynamic_loss_is_the_same_for_every_draw():
     """Its terms are bounded, so plain draws of t have finite variance too."""
     world, means = ToyWorld.make(), {}

@@ -146,6 +146,7 @@ def test_the_gradient_is_unbiased(theta, backbone):
         assert true.abs().max() > 6 * error.max()
 
 
+@pytest.mark.slow
 def test_small_batches_are_unbiased_and_a_single_sample_works():
     world, algorithm = ToyWorld.make(), make_meld("equal", "forgetful")
     true = gradient_of(expected_nelbo(algorithm, world), algorithm)
@@ -254,6 +255,7 @@ def test_construction_errors_name_the_fix():
         MDLM(backbone, learned)
 
 
+@pytest.mark.slow
 def test_a_run_learns_its_exponents_and_its_checkpoint_keeps_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))

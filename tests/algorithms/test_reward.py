@@ -145,6 +145,7 @@ def test_the_gradient_is_that_of_the_value_on_average(path_calls):
     assert float(mean[0]) > 10 * float(error[0])  # it is seen at all
 
 
+@pytest.mark.slow
 def test_training_reaches_the_tilted_law():
     worlds = worlds_of_both_sizes()
     student, teacher = exact(worlds), exact(worlds)

@@ -21,6 +21,7 @@ GIVEN = Namespace(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_step_is_measured(name):
     found = measured(name, GIVEN)

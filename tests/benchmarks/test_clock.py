@@ -96,6 +96,7 @@ def test_products_are_counted_forwards_and_backwards():
     assert products(lambda: (torch.ones(2, 5) @ weight).sum().backward()) == 2 * (2 * 2 * 5 * 3)
 
 
+@pytest.mark.slow
 def test_a_share_is_of_the_rate_of_its_own_format():
     rows = [
         {"name": name, "per_cpu_second": 1e3, "per_second": 1.0} for name in ("a", "b", "compiled")

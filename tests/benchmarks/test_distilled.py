@@ -64,6 +64,7 @@ def test_what_training_took_is_said(record):
     )
 
 
+@pytest.mark.slow
 def test_the_figure_is_drawn_from_the_record(record, tmp_path):
     ((name, draw),) = figures(record).items()
     assert name == FIGURE

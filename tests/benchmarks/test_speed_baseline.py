@@ -61,6 +61,7 @@ def test_its_checkpoint_is_the_backbones():
     assert list(dense.state_dict()) == list(model.state_dict())
 
 
+@pytest.mark.slow
 def test_its_loss_is_the_bound():
     """In expectation; the package draws the masks otherwise."""
     vocab = VocabConfig(n_max=3)

@@ -49,6 +49,7 @@ def test_it_is_small():
     assert sum(file.stat().st_size for file in folder.iterdir()) < 3e6
 
 
+@pytest.mark.slow
 def test_it_draws_valid_diagrams(measured):
     drawn = load(NAME).sample(100, seed=5)
     valid = sum(networkx.is_weakly_connected(to_networkx(diagram)) for diagram in drawn)
@@ -62,6 +63,7 @@ def test_the_command_takes_it_by_itself(tmp_path, monkeypatch):
     assert Path(said["checkpoint"]).parent.name == NAME
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_it(tmp_path):
     words = ["model=bd_pair_small", "algo.backbone=bd-denoiser-pair", "debug=default"]
     words += ["sampling=ancestral", "sampling.steps=2"]
@@ -99,6 +101,7 @@ def test_its_bound_is_what_the_card_says(measured, tmp_path):
     assert abs(found["nelbo_unordered"] - measured["evaluation"]["nelbo_unordered"]) < 4 * error
 
 
+@pytest.mark.slow
 def test_it_and_its_kind_of_data_are_the_defaults(tmp_path, monkeypatch):
     """No config names them: null takes what lies in the box."""
     assert (boxed_model(), boxed_domain()) == (NAME, "bubble_diagrams")

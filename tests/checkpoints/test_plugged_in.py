@@ -60,6 +60,7 @@ def written(site, path, *overrides, domain="bubble_diagrams"):
     return state[INFO_KEY].get("plugins")
 
 
+@pytest.mark.slow
 def test_its_package_is_named(site, tmp_path):
     path = tmp_path / "model.ckpt"
     fake_install(
@@ -112,6 +113,7 @@ def test_a_list_of_parts_that_makes_no_sense_is_no_traceback(tmp_path, listed):
     load(path)
 
 
+@pytest.mark.slow
 def test_what_a_script_registered_is_told_apart(site, tmp_path):
     path = tmp_path / "model.ckpt"
     (site / "loose.py").write_text(BACKBONE)

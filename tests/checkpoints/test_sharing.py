@@ -163,6 +163,7 @@ def test_up_to_the_hub_and_back(model, hub, monkeypatch, tmp_path):
     assert (tmp_path / "drawn" / "samples.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_the_page_says_what_works(files, hub, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "first" / "checkpoints").mkdir(parents=True)

@@ -48,6 +48,7 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_samples_and_completions(run, capsys):
     metrics = json.loads((run / "run" / "metrics.json").read_text())
     assert {"connected", "nelbo_unordered", "nelbo_blind", "relation_tv"} <= set(metrics)
@@ -104,6 +105,7 @@ def test_evaluate_compares_with_real_plans(run):
     assert "valid" not in json.loads(Path("files/metrics.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_brief_is_measured_against_plans_without_directions(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("brief.yaml").write_text("rooms:\n  Kitchen: at most 3\nnum_rooms: 10-12\n")

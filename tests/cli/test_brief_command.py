@@ -56,6 +56,7 @@ def test_none_of_them(capsys, folder):
     assert status == 0
 
 
+@pytest.mark.slow
 @needs_solver
 def test_of_buildable_ones_some_are_decided(capsys, folder):
     (folder / "brief.yaml").write_text("rooms: {Kitchen: 1}\nbuildable: true\n")

@@ -43,6 +43,7 @@ def test_a_run_folder_is_complete(finished_run):
     assert config["algo"]["backbone"] == "bd-denoiser"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", ["trainer.max_steps=3", "trainer.max_epochs=1"])
 def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path, capsys):
     words = ["model=bd_tiny", "data.num_plans=120", "eval.num_samples=2", "eval.bound_draws=1"]
@@ -53,6 +54,7 @@ def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path
     assert float(said[1]) == pytest.approx(float(said[2]), rel=0.02)  # three steps change little
 
 
+@pytest.mark.slow
 def test_without_a_terminal_lines_say_how_far_training_and_sampling_are(monkeypatch, capsys):
     told = partial(shown, first=0.0, every=0.01)
     monkeypatch.setattr(sys.modules["discrete_diffusion.cli.main"], "shown", told)
@@ -96,6 +98,7 @@ def test_sample(finished_run, sampler, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine"]  # no litter
 
 
+@pytest.mark.slow
 def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, failure):
     short = ["algo=udlm", "trainer.max_steps=1", "logger=none", "eval.num_samples=2"]
     main(["train", *TINY, *short, "sampling.steps=3", "hydra.run.dir=run"])
@@ -119,6 +122,7 @@ def test_the_sampler_is_the_one_the_model_was_trained_with(tmp_path, failure):
     assert "setting of a sampler 'stepps'" in failure("sample", *words, "sampling.stepps=3")
 
 
+@pytest.mark.slow
 def test_sampling_repeats_with_its_seed(finished_run, tmp_path):
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
         main(
@@ -135,6 +139,7 @@ def test_sampling_repeats_with_its_seed(finished_run, tmp_path):
     assert a != c
 
 
+@pytest.mark.slow
 def test_training_from_a_file_in_the_working_folder_and_resuming(tmp_path, capsys):
     write_diagrams("plans.jsonl", generate_plans(80, seed=0))
     arguments = ["model=bd_tiny", "debug=default", "data=plans", "data.path=plans.jsonl", *QUICK]
@@ -151,12 +156,14 @@ def test_training_from_a_file_in_the_working_folder_and_resuming(tmp_path, capsy
     assert json.loads((tmp_path / "runs/b/metrics.json").read_text())["steps"] == 4
 
 
+@pytest.mark.slow
 def test_another_backbone_trains_with_one_override(tmp_path):
     words = ["debug=default", "data.num_plans=60", *QUICK]
     main(["train", *words, "algo.backbone=my-transformer", "hydra.run.dir=run"])
     assert json.loads((tmp_path / "run/metrics.json").read_text())["backbone"] == "my-transformer"
 
 
+@pytest.mark.slow
 def test_mixed_precision_trains_with_clipping_and_a_schedule_per_group(tmp_path, monkeypatch):
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
     words = ["trainer.precision=bf16-mixed", "noise=per_group", "hydra.run.dir=run"]
@@ -164,6 +171,7 @@ def test_mixed_precision_trains_with_clipping_and_a_schedule_per_group(tmp_path,
     assert (tmp_path / "run" / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_multirun_resolves_a_preset_for_every_job(tmp_path, capsys):
     main(
         [
@@ -326,6 +334,7 @@ def test_errors_end_with_a_sentence(failure, arguments, sentence):
     assert sentence in failure(*arguments)
 
 
+@pytest.mark.slow
 def test_damaged_and_foreign_checkpoints(failure, finished_run, tmp_path):
     good = (finished_run / "checkpoints" / "best.ckpt").read_bytes()
     torch.save({"weights": torch.zeros(2)}, "other.ckpt")

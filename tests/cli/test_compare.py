@@ -49,6 +49,7 @@ def finished(tmp_path_factory):
     return out, results
 
 
+@pytest.mark.slow
 def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
     shown, rows = [], BatchStream._rows
 
@@ -69,6 +70,7 @@ def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
         assert batch.sort().values.tolist() == list(range(num))
 
 
+@pytest.mark.slow
 def test_columns_and_the_reference_of_the_tables_are_chosen(finished, tmp_path, caplog):
     out = tmp_path / "copy"
     shutil.copytree(finished[0], out)
@@ -209,6 +211,7 @@ def test_a_sweep_over_comparisons_is_refused(failure):
     assert "leave --multirun out" in failure("compare", "--multirun", "seeds=[0,1]")
 
 
+@pytest.mark.slow
 def test_an_option_goes_to_the_cells_that_have_it(caplog):
     caplog.set_level("INFO")
     names = "algos=[mdlm,d3pm]"
@@ -279,6 +282,7 @@ def test_torchrun_and_srun_are_refused(by, monkeypatch, refusal):
     assert "hydra/launcher=" in error
 
 
+@pytest.mark.slow
 def test_every_cell_that_cannot_be_is_named_before_the_first_run(failure, tmp_path):
     error = failure(
         "compare",
@@ -293,6 +297,7 @@ def test_every_cell_that_cannot_be_is_named_before_the_first_run(failure, tmp_pa
     assert not (tmp_path / "comparison").exists()
 
 
+@pytest.mark.slow
 def test_a_misspelt_name_is_refused_before_torch_is_imported():
     code = (
         "import sys\nfrom discrete_diffusion.cli import main\n"
@@ -333,6 +338,7 @@ def test_what_a_comparison_writes(finished):
     assert (out / "pareto.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_comparison_says_which_samples_can_be_built(finished, copy):
     pytest.importorskip("ortools", reason="OR-Tools decides it")
     assert "verdicts" not in finished[1]["terms"]  # a fifth of 6 samples is too few
@@ -388,6 +394,7 @@ def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):
     assert [m["nelbo"] for m in found["models"]] == [m["nelbo"] for m in finished[1]["models"]]
 
 
+@pytest.mark.slow
 def test_other_terms_measure_again_without_training(copy):
     before = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
     written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
@@ -398,6 +405,7 @@ def test_other_terms_measure_again_without_training(copy):
     assert before == after
 
 
+@pytest.mark.slow
 def test_another_setting_of_the_sampler_measures_again_without_training(copy):
     written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
     measured = copy / "cell.json"
@@ -432,12 +440,14 @@ def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, ca
     assert "difference" not in said  # to itself
 
 
+@pytest.mark.slow
 def test_a_result_without_its_keys_is_measured_again(copy, finished):
     (copy / "cell.json").write_text('{"digest": "0"}')
     results = again(copy)
     assert [m["nelbo"] for m in results["models"]] == [m["nelbo"] for m in finished[1]["models"]]
 
 
+@pytest.mark.slow
 def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, failure):
     out = f"out={copy.parents[1]}"
     error = failure("compare", *SHORT, *TWO, "trainer.max_steps=3", "optim.lr=0.5", out)
@@ -464,6 +474,7 @@ def test_a_setting_that_came_later_makes_no_other_run():
     assert config_digest(before) != config_digest(config)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeypatch, finished):
     (copy / "cell.json").unlink()
     (copy / "metrics.json").unlink()  # as after a kill between the last step and the evaluation
@@ -489,6 +500,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeyp
     )
 
 
+@pytest.mark.slow
 def test_a_failing_cell_leaves_the_others(copy, failure):
     (copy / "cell.json").unlink()
     (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")
@@ -499,6 +511,7 @@ def test_a_failing_cell_leaves_the_others(copy, failure):
     assert again(copy, "overwrite=true")["cells"][copy.name]["steps"] == 2
 
 
+@pytest.mark.slow
 def test_hydra_is_left_as_it_was(copy):
     GlobalHydra.instance().clear()
     before = HydraConfig.instance().cfg

@@ -52,6 +52,7 @@ def test_every_algorithm_has_the_samples_in_its_own_state():
     assert [cell.config.optim.lr for cell in cells] == [7e-4] * 3
 
 
+@pytest.mark.slow
 def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tmp_path):
     caplog.set_level("INFO")
     (tmp_path / "experiment").mkdir()
@@ -91,6 +92,7 @@ def test_refusals_come_before_training(words, sentence, refusal):
     assert sentence in refusal(*words)
 
 
+@pytest.mark.slow
 def test_all_cells_have_the_same_truth(finished):
     out, _ = finished
     folders = sorted((out / "cells").iterdir())
@@ -144,6 +146,7 @@ def test_what_is_written(finished):
         assert (out / name).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_cell_without_its_images_is_named(finished, tmp_path, caplog):
     shutil.copytree(finished[0], tmp_path / "copy")
     (tmp_path / "copy" / "cells" / "mdlm-film-unet-tokens-seed0" / "samples.npz").unlink()

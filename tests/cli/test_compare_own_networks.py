@@ -149,6 +149,7 @@ def test_a_network_of_another_size_is_made_equal(width):
     assert abs(found / size - 1) < 0.01
 
 
+@pytest.mark.slow
 def test_two_of_ones_own_in_one_comparison():
     register("mine", {"width": 100, "scales_with": "width"})
     register("other", {"width": 30, "scales_with": "width"})
@@ -172,6 +173,7 @@ def test_sizes_that_a_network_refuses_are_passed_over():
     assert abs(found / size - 1) <= 0.05
 
 
+@pytest.mark.slow
 def test_a_second_key_makes_up_what_the_first_is_too_coarse_for():
     def build(config, vocab_size):
         width = config.model.width
@@ -247,6 +249,7 @@ def write_preset(folder, text: str = PRESET, name: str = "mine_wide"):
     return folder
 
 
+@pytest.mark.slow
 def test_presets_of_ones_own_folder(tmp_path):
     register("mine", "mine_wide")
     folder = write_preset(tmp_path / "configs")
@@ -262,6 +265,7 @@ def test_presets_of_ones_own_folder(tmp_path):
     assert compose("train", ["algo.backbone=mine", search]).model.name == "mine_wide"
 
 
+@pytest.mark.slow
 def test_a_run_of_the_command_takes_presets_of_the_search_path(tmp_path):
     register("mine", "mine_wide")
     folder = write_preset(tmp_path / "configs")
@@ -270,6 +274,7 @@ def test_a_run_of_the_command_takes_presets_of_the_search_path(tmp_path):
     check_table(tmp_path / "comparison", {"mine": "mine_wide"})
 
 
+@pytest.mark.slow
 def test_presets_of_a_plug_in(tmp_path, monkeypatch):
     folder = write_preset(tmp_path / "shipped")
     (folder / "algo").mkdir()
@@ -323,6 +328,7 @@ OWN = {
 """Preset -> the share of its own size that is looked for."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "share"), OWN.items())
 def test_the_search_finds_five_percent_with_every_preset_of_ours(preset, share):
     ours = shipped_presets()[preset]

@@ -42,6 +42,7 @@ def shown(cell):
     return cell.backbone, cell.data, cell.model, cell.config.sampling.name, cell.instead_of
 
 
+@pytest.mark.slow
 def test_cells_say_whether_their_samples_are_exact(cells):
     assert [cell["exact"] for cell in cells] == [
         cell["approximate_because"] is None for cell in cells
@@ -76,6 +77,7 @@ def test_the_first_algorithm_does_not_decide_the_size(words):
     assert [(c.model, c.instead_of) for c in cells] == [("dit_mini", None), ("latent_tiny", None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["data=dialogue"], ["experiment=dialogue"]])
 def test_a_setting_of_a_model_goes_to_the_cells_whose_preset_has_it(words, caplog):
     caplog.set_level("INFO")
@@ -97,6 +99,7 @@ def test_a_setting_of_a_model_needs_no_preset():
     assert (cell.model, cell.config.model.num_layers) == ("latent_tiny", 3)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_replaced():
     words = ("data=dialogue", BOTH, "backbones=[dit]", "sampling=ancestral")
     assert [shown(cell) for cell in plan(*words)] == [
@@ -150,6 +153,7 @@ def test_refusals_come_before_training(words, sentence, refusal):
     assert sentence in refusal(*words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "size", "preset"),
     [(["model.num_layers=9"], 812_480, "dit_"), (["model=dit_small"], 347_008, "dit_small")],
@@ -260,6 +264,7 @@ def test_summaries_stand_side_by_side(finished):
         assert f"| *reference* | {pair.summary} |" in page
 
 
+@pytest.mark.slow
 def test_a_cell_without_its_summaries_is_named(finished, tmp_path, caplog):
     caplog.set_level("INFO")
     shutil.copytree(finished[0], tmp_path / "copy")
@@ -278,6 +283,7 @@ def test_a_cell_without_its_summaries_is_named(finished, tmp_path, caplog):
     assert not page.exists()
 
 
+@pytest.mark.slow
 def test_without_samples_bounds_are_compared(finished, tmp_path, caplog):
     caplog.set_level("INFO")
     out, results = finished

@@ -52,6 +52,7 @@ def mdlm_checkpoint(tmp_path_factory):
     return checkpoint(tmp_path_factory.mktemp("mdlm"))
 
 
+@pytest.mark.slow
 def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
     write_lines(tmp_path / "partial.jsonl", LINES)
     words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "completions=3"]

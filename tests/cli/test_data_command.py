@@ -290,6 +290,7 @@ def test_plans_may_have_as_many_rooms_as_in_training():
     assert parser.parse_args(["plans.jsonl"]).n_max == RPLAN_VOCAB_CONFIG.n_max
 
 
+@pytest.mark.slow
 def test_looking_at_data_needs_no_training_framework():
     code = (
         "import sys\nfrom discrete_diffusion.cli import main\n"

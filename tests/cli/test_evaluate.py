@@ -135,6 +135,7 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     assert "| rooms | nelbo_unordered | held-out samples | per token |" in table
 
 
+@pytest.mark.slow
 def test_samples_alone_are_measured_without_draws(plans_model):
     main(["evaluate", f"checkpoint={plans_model}", *QUICK, "bound_draws=0", "out=alone"])
     main(["evaluate", f"checkpoint={plans_model}", *QUICK, "out=both"])
@@ -147,6 +148,7 @@ def test_samples_alone_are_measured_without_draws(plans_model):
     assert not {path.name for path in Path("alone").iterdir()} & set(MODEL_PICTURES)
 
 
+@pytest.mark.slow
 def test_samples_are_kept_if_the_measuring_is_stopped(plans_model, monkeypatch, capsys):
     stop_when_measuring(monkeypatch)
     said = stopped(capsys, "evaluate", f"checkpoint={plans_model}", *PLAIN)
@@ -167,6 +169,7 @@ def test_a_signal_while_samples_are_drawn_says_how_far_it_was(
     assert not Path("evaluation").exists()
 
 
+@pytest.mark.slow
 def test_quick_measures_less_and_says_so(plans_model, capsys):
     words = [f"checkpoint={plans_model}", "quick=true", "num_held_out=10", "num_samples=6"]
     words.append("verdicts=2")
@@ -186,6 +189,7 @@ def test_quick_measures_less_and_says_so(plans_model, capsys):
     assert "3 parts: sampling 1 x 6 samples; measuring the model on 10" in said
 
 
+@pytest.mark.slow
 def test_fewer_held_out_samples_are_the_same_ones_every_time(plans_model):
     for seed in (0, 1):
         words = [*PLAIN, "num_held_out=10", "threads=1", f"seed={seed}", f"out=of_{seed}"]
@@ -212,6 +216,7 @@ def test_quick_is_refused_where_nothing_says_what_it_is(plans_model, monkeypatch
     assert not Path("evaluation").exists()
 
 
+@pytest.mark.slow
 def test_its_first_samples_are_those_of_the_sample_command(plans_model):
     main(["evaluate", f"checkpoint={plans_model}", *PLAIN, "seeds=1", "seed=3"])
     main(["sample", f"checkpoint={plans_model}", "num_samples=6", "seed=3"])
@@ -224,6 +229,7 @@ def test_its_first_samples_are_those_of_the_sample_command(plans_model):
     assert found["errors"]["valid"]["over_seeds"] is None
 
 
+@pytest.mark.slow
 def test_a_checkpoint_against_a_file(plans_model, capsys):
     write_diagrams("other.jsonl", generate_plans(25, seed=9))
     main(["evaluate", f"checkpoint={plans_model}", "reference=other.jsonl", *PLAIN])
@@ -242,6 +248,7 @@ def test_a_checkpoint_against_a_file(plans_model, capsys):
     assert "training data cannot be read (no plans file at" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_samples_files_of_any_origin(capsys):
     plans = generate_plans(60, seed=2)
     write_diagrams("a.jsonl", plans[:20])
@@ -355,6 +362,7 @@ def test_unreadable_samples_are_counted(capsys):
     assert note in Path("evaluation/table.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_diverged_model_has_null_for_what_is_no_number(monkeypatch, tmp_path, capsys, failure):
     monkeypatch.setitem(domains._DOMAINS, "words", WordsDomain())
     path = save_words_model(tmp_path, bias=math.nan)
@@ -425,6 +433,7 @@ def save_words_model(folder: Path, bias: float = 0.0) -> Path:
     return save(folder / "words.safetensors", config, Words().size_counts(), bias=bias)
 
 
+@pytest.mark.slow
 def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, capsys, failure):
     monkeypatch.setitem(domains._DOMAINS, "words", WordsDomain())
     path = save_words_model(tmp_path)
@@ -498,6 +507,7 @@ def test_what_is_refused(defaults, values, sentence):
     assert sentence in refused(defaults, **values)
 
 
+@pytest.mark.slow
 def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     def sentence(**values) -> str:
         return refused(defaults, checkpoint=str(plans_model), **values)
@@ -527,6 +537,7 @@ def test_errors_end_with_one_sentence_on_stderr(failure):
     assert "did you mean 'samples'?" in failure("evaluate", "sampels=b.jsonl")
 
 
+@pytest.mark.slow
 def test_changed_data_is_pointed_out(plans_model, capsys):
     write_diagrams("plans.jsonl", generate_plans(91, seed=0))
     main(["evaluate", f"checkpoint={plans_model}", *PLAIN])

@@ -213,6 +213,7 @@ def test_the_training_file_itself(kind, trained, capsys):
     assert "were trained on" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_other_data_beside_what_was_trained_on(trained):
     """The bound is that of the file by itself; novelty and baselines are of training."""
     plans = generate_plans(6, seed=9)

@@ -13,6 +13,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="it runs the file")
 pytest.importorskip("onnxscript", reason="it writes the file")
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_file_and_replaces_none(untrained, tmp_path, monkeypatch, failure):
     monkeypatch.chdir(tmp_path)
     main(["export", f"checkpoint={untrained}", "out=net.onnx"])

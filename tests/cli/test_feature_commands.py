@@ -91,6 +91,7 @@ def untrained(path: Path, *words: str) -> str:
     return f"checkpoint={path}"
 
 
+@pytest.mark.slow
 def test_held_out_windows_are_filled(model, capsys):
     main(["sample", model, "num_samples=5", "mask_rate=0.4", "out=mine", "threads=1"])
     said = capsys.readouterr().out
@@ -118,6 +119,7 @@ def test_held_out_windows_are_filled(model, capsys):
     assert drawn.filled.numpy().tobytes() == made["filled"].tobytes()
 
 
+@pytest.mark.slow
 def test_windows_that_are_filled_when_a_signal_comes_are_kept(model, monkeypatch, capsys):
     words = ["sample", model, "threads=1", "batch_size=2", "sampling.temperature=1"]
     main([*words, "num_samples=6", "out=whole"])
@@ -215,6 +217,7 @@ def test_what_is_wrong_with_given_objects_is_named(model, given, named):
         load(model.removeprefix("checkpoint=")).sample(given=given)
 
 
+@pytest.mark.slow
 def test_draws_of_given_windows_differ_and_the_truth_is_scored(model, capsys):
     x, masked = np.nan_to_num(windows(), nan=0.25), np.isnan(windows()).all(axis=2)
     x[1:, 1] += np.arange(2, dtype=np.float32)[:, None]  # no column is constant
@@ -439,6 +442,7 @@ def test_a_mask_rate_is_for_features(refused, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_evaluate(model, capsys):
     main(["evaluate", model, "seeds=3", "seed=2", "bound_draws=2", "out=mine", "threads=1"])
     said = capsys.readouterr().out

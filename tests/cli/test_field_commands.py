@@ -107,6 +107,7 @@ def test_sample(model, capsys):
     assert np.array_equal(drawn.mean.numpy(), mean)
 
 
+@pytest.mark.slow
 def test_images_that_are_drawn_when_a_signal_comes_are_kept(trained, monkeypatch, capsys):
     words = ["sample", f"checkpoint={trained('levels')}", "num_samples=4", "draws=2", "steps=2"]
     words += ["batch_size=4", "threads=1"]
@@ -120,6 +121,7 @@ def test_images_that_are_drawn_when_a_signal_comes_are_kept(trained, monkeypatch
         assert read(f"cut{call}")["num_samples"] == num
 
 
+@pytest.mark.slow
 def test_evaluate_quickly(trained):
     words = ["quick=true", "num_samples=2", "steps=2", "num_held_out=3", "threads=1"]
     main(["evaluate", f"checkpoint={trained('field')}", *words, "out=ev"])
@@ -129,6 +131,7 @@ def test_evaluate_quickly(trained):
     assert "3 of 6 held-out samples" in Path("ev/table.md").read_text()
 
 
+@pytest.mark.slow
 def test_evaluate(model, capsys):
     words = ["num_samples=4", "draws=2", "steps=2", "bound_draws=1", "out=ev", "threads=1"]
     main(["evaluate", model, *words])
@@ -143,6 +146,7 @@ def test_evaluate(model, capsys):
     }
 
 
+@pytest.mark.slow
 def test_evaluate_on_other_phantoms(trained, caplog):
     """The images are others, the baselines those of the data that was trained on."""
     words = [*QUICK, "bound_draws=1", "threads=1", "pictures=false"]
@@ -172,6 +176,7 @@ def test_evaluate_on_other_phantoms(trained, caplog):
     assert "of the data that was trained on, which holds 0 of these 6 samples" in table
 
 
+@pytest.mark.slow
 def test_noise_leaves_the_held_out_images_and_other_shares_do_not(command, caplog):
     """Which rows are held out depends on the phantoms and the shares alone."""
     command("sample", "levels", *QUICK, "data.noise_level=0.5")
@@ -185,6 +190,7 @@ def test_noise_leaves_the_held_out_images_and_other_shares_do_not(command, caplo
     assert "48 of the 60 samples of the test split" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_file_of_measurements(command):
     """Of other values than the six: without pixel accuracy, and not as ids."""
     drawn = build_data(compose("train", FIELD)).splits["val"]

@@ -56,6 +56,7 @@ def test_no_command_reads_codes_of_several_tables_or_boxes_in_metres(failure, co
         assert word in error
 
 
+@pytest.mark.slow
 def test_named_they_are_read(capsys):
     main(["data", "check", "codes.jsonl", "--code-table", "housegan"])
     main(["data", "describe", "codes.jsonl", "--code-table", "housegan", "--json"])
@@ -72,6 +73,7 @@ def test_named_they_are_read(capsys):
     assert "names.jsonl: 40 diagrams" in shown
 
 
+@pytest.mark.slow
 def test_a_few_plans_of_another_table_are_no_secret(capsys):
     codes = Path("codes.jsonl").read_text().splitlines()[:4]
     write_diagrams("ours.jsonl", PLANS, names=False)

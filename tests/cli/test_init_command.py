@@ -53,6 +53,7 @@ def test_regression_is_measured_like_any_model_of_images():
     assert metrics["nelbo_gaussian"] > units
 
 
+@pytest.mark.slow
 def test_an_encoder_is_trained_on_images_and_goes_into_a_flow(caplog):
     caplog.set_level(logging.INFO)
     first = run("first", "experiment=eit_pretrain", *EIT, "model.head_widths=[8]")
@@ -95,6 +96,7 @@ TEXT = [
 ]
 
 
+@pytest.mark.slow
 def test_weights_of_another_alphabet_and_the_advice(caplog):
     """What the refusal says to type is typed, and trains; ids that mean other things are told."""
     caplog.set_level(logging.INFO)
@@ -146,6 +148,7 @@ PAIR = [
 ]
 
 
+@pytest.mark.slow
 def test_a_student_takes_after_its_teacher(caplog):
     """Data, noise, model and backbone are those of the checkpoint; what the command says is not."""
     caplog.set_level(logging.INFO)

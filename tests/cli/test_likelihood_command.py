@@ -42,6 +42,7 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
     assert "nll_ordered_fixed_entropy" not in found
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page():
     scope = run_python(PAGE)
     assert all(isinstance(diagram, BubbleDiagram) for diagram in scope["diagrams"])

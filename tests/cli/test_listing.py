@@ -26,6 +26,7 @@ SMALL = {
 DATA_SETS = [name for domain in available_domains() for name in get_domain(domain).data_sets]
 
 
+@pytest.mark.slow
 def test_the_listing_names_the_algorithms_that_each_sampler_accepts():
     accepted = defaultdict(set)
     for name in ALGORITHMS.names():  # each with its default noise, absorbing where it can be

@@ -81,6 +81,7 @@ def services(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_several_at_once_have_config_and_numbers_and_send_nothing(tmp_path, services):
     words = ["logger=[csv,wandb,trackio]", "optim=muon", "optim.lr_schedule=wsd"]
     words += ["optim.decay_steps=1", "optim.warmup_steps=0"]

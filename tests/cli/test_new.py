@@ -13,6 +13,7 @@ from discrete_diffusion.cli import main
 from fake_packages import forget_imports
 
 
+@pytest.mark.slow
 def test_its_backbone_trains_and_comes_back(tmp_path, monkeypatch, clean_registry):
     monkeypatch.chdir(tmp_path)
     main(["new", "plan_net"])

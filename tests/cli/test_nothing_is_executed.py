@@ -125,6 +125,7 @@ def trying(path: str) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", trying(""))
 def test_no_command_imports_what_a_file_names(ran, tmp_path, failure, what):
     path = checkpoint(tmp_path / "run" / "checkpoints" / "best.ckpt", theirs=True)
@@ -148,6 +149,7 @@ def test_the_studio_takes_modules_that_are_named(ran, tmp_path, monkeypatch):
         assert ran.exists() == there
 
 
+@pytest.mark.slow
 def test_nor_does_a_name_of_the_hub(ran, tmp_path, monkeypatch, capsys):
     constants = pytest.importorskip("huggingface_hub.constants", reason="the Hub takes it")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -233,6 +235,7 @@ DATA = {
 USER_ERRORS = (ValueError, TypeError, OSError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATA)
 def test_data_are_read_without_running_them(ran, tmp_path, name):
     algo = {"regions": "masked-features", "eit": "flow-matching", "dialogue": "latent-seq2seq"}
@@ -296,6 +299,7 @@ def test_files_of_commands_are_read_without_running_them(ran, words, kind):
     assert not ran.exists()
 
 
+@pytest.mark.slow
 def test_a_cache_is_read_without_running_it(ran, tmp_path, monkeypatch):
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     config = compose("train", ["data.num_plans=20"])

@@ -28,6 +28,7 @@ def files(tmp_path, monkeypatch):
     np.save("ids.npy", np.random.default_rng(0).integers(0, V - 1, 600))
 
 
+@pytest.mark.slow
 def test_it_is_sampled_and_measured():
     main(["sample", f"checkpoint=mdlm:theirs.ckpt?length={L}", "num_samples=3", "out=drawn"])
     lines = Path("drawn/samples.txt").read_text().splitlines()[1::2]

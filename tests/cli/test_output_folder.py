@@ -45,6 +45,7 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_a_run_is_not_replaced_by_the_same_command(run, failure):
     before = content(run)
     error = failure(*SHORT, "hydra.run.dir=run", "data.split=[0,0,1]")  # which its data refuses
@@ -53,6 +54,7 @@ def test_a_run_is_not_replaced_by_the_same_command(run, failure):
     assert content(run) == before
 
 
+@pytest.mark.slow
 def test_overwrite_puts_the_earlier_run_aside(run, capsys):
     before = content(run)
     for number in (1, 2):
@@ -70,6 +72,7 @@ def test_a_run_that_fails_at_once_takes_no_place(run, failure):
     assert not run.with_name("run.replaced-1").exists()
 
 
+@pytest.mark.slow
 def test_of_a_link_its_target_is_put_aside(run, tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(run.rename(tmp_path / "disk" / "run"))
@@ -79,6 +82,7 @@ def test_of_a_link_its_target_is_put_aside(run, tmp_path):
     assert "seed: 1" in (tmp_path / "disk" / "run" / "config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_stays_in_its_folder_and_takes_no_other(run, failure):
     other = put_aside(shutil.copytree(run, run.with_name("other")))
     longer = ["trainer.max_steps=2", f"resume={LAST}"]
@@ -103,6 +107,7 @@ def test_what_is_read_or_in_use_is_not_put_aside(run, failure, words, named):
     assert content(run.parent) == before
 
 
+@pytest.mark.slow
 def test_the_second_of_two_at_once_is_refused_by_name(run, failure):
     model = f"checkpoint={LAST}"
     with locked(run):
@@ -156,6 +161,7 @@ def test_the_lock_of_a_folder_that_was_put_aside_is_not_taken_from_its_next_hold
     assert aside.name == "run.replaced-1"
 
 
+@pytest.mark.slow
 def test_of_two_that_realise_into_one_folder_the_second_is_refused(failure, monkeypatch):
     pytest.importorskip("ortools")
     from discrete_diffusion.domains.bubble_diagrams.plans import realised_files
