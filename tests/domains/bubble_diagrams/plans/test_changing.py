@@ -171,12 +171,19 @@ def test_what_excludes_itself_is_refused(options, named):
 
 
 def test_a_hall_that_was_added_stays():
-    plan = made(6, 1)
-    assert added_rooms(plan.diagram)
-    hall = plan.diagram.num_rooms - 1
-    (after,) = change_plan(Change(plan, {hall: "place"}, {1: 1.1 * plan.areas[1]}), RULED).plans
-    assert added_rooms(after.diagram) == (hall,)
-    assert after.diagram.boxes[hall] == pytest.approx(plan.diagram.boxes[hall])
+    boxes = {
+        "LivingRoom": (3.9, 0.0, 9.0, 5.2),
+        "Kitchen": (0.0, 0.0, 3.0, 2.4),
+        "MasterRoom": (0.0, 2.4, 3.0, 7.5),
+        "Entrance": (3.0, 0.0, 3.9, 5.8),
+    }
+    drawn = floor_plan(boxes).diagram
+    plan = FloorPlan(replace(drawn, metadata={"added": [3]}))
+    (after,) = change_plan(Change(plan, {3: "place"}, {1: 1.1 * plan.areas[1]})).plans
+    assert added_rooms(after.diagram) == [3]
+    assert after.diagram.boxes[3] == pytest.approx(plan.diagram.boxes[3])
+    assert after.areas[1] == pytest.approx(1.1 * plan.areas[1], rel=0.1)
+    assert after.honours_diagram
 
 
 def test_lines_say_what_changes(tmp_path, monkeypatch, capsys):

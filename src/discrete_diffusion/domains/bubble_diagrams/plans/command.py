@@ -23,8 +23,8 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--near",
         metavar="FILE",
-        help="plans.jsonl, a plan for each line of FILE, or one: new plans change as little of them "
-        'as the line\'s "areas", "locked" and "moved" need',
+        help="plans.jsonl, a plan for each line of FILE, or one: new plans change as little of "
+        'them as the line\'s "areas", "locked" and "moved" need',
     )
     parser.add_argument(
         "--variants",

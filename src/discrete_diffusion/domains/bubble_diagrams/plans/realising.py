@@ -219,7 +219,7 @@ def _best(
         answer = found if turn == 0 else answer
         if boxes is None:
             break
-        plan = _plan(job, demands, boxes)
+        plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
         (divided if rooms_with_split_floors(plan) else plans).append(plan)
         if len(plans) == job.variants:
             break
@@ -233,16 +233,19 @@ def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
     return map_shared(realise, jobs, threads=threads, doing="finding plans")
 
 
-def _plan(job: Job, demands: Demands, boxes: Boxes) -> FloorPlan:
-    """Plan in metres, with the doors that its walls have room for."""
+def _plan(
+    diagram: BubbleDiagram, demands: Demands, boxes: Boxes, *, stays: bool = False
+) -> FloorPlan:
+    """Plan in metres, with the doors that its walls have room for. A free outline begins at 0,
+    unless it ``stays`` where it is."""
     x, y = demands.outline.origin
-    if demands.outline.boundary is None and job.near is None:
+    if demands.outline.boundary is None and not stays:
         boxes = _at_the_origin(boxes)
     metres = [
         (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)
         for x0, y0, x1, y1 in boxes
     ]
-    placed = with_hall(job.diagram, tuple(metres))
+    placed = with_hall(diagram, tuple(metres))
     return find_doors(FloorPlan(placed, boundary=demands.outline.boundary))
 
 
