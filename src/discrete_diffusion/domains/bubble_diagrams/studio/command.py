@@ -70,6 +70,7 @@ def _run(options: argparse.Namespace) -> None:
     plugins = [name for name in options.plugins.strip("[]").replace(" ", "").split(",") if name]
     model = options.load(options.checkpoint, plugins=plugins)
     app = create_app(model, token=options.token, workers=options.workers)
+    app.state.studio.start_workers()
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -41,6 +41,11 @@ class Found:
     reason: str
 
 
+def ready(_: None) -> bool:
+    """True in a process that has loaded all that it needs."""
+    return True
+
+
 def found_of(job: Job) -> Found:
     """Plans of a job with pictures and scores; what the processes do."""
     found, scores = ranked(realise(job))

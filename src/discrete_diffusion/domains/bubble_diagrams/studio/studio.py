@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher, Errands
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Jobs
+from discrete_diffusion.domains.bubble_diagrams.studio.planning import ready
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers
@@ -37,6 +39,11 @@ class Studio:
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()
+
+    def start_workers(self) -> None:
+        """Start the processes now, not when the first plan is requested."""
+        for _ in range(self.workers.num):
+            self.realising.submit(partial(self.workers.run, ready, None, lambda: False))
 
     def close(self) -> None:
         self.workers.close()

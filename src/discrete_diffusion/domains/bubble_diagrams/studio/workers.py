@@ -21,7 +21,7 @@ A = TypeVar("A")
 MOST_TASKS = 200
 """Tasks of a process, which is then replaced, whatever memory it has collected."""
 
-_NICE = 5
+_NICE = 2
 """By which the processes stand back behind the studio itself, where the system knows it."""
 
 _LOOK = 0.1
