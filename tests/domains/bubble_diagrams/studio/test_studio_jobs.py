@@ -126,7 +126,8 @@ def test_an_answer_is_kept_for_an_hour():
 
 @pytest.fixture(scope="module")
 def client(studio_run):
-    with TestClient(create_app(load(studio_run)), base_url="http://127.0.0.1") as client:
+    app = create_app(load(studio_run), seconds=300)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
         yield client
 
 
@@ -156,6 +157,67 @@ def test_plans_of_a_diagram_on_a_plot(client):
         assert each["svg"].lstrip().startswith("<?xml")
     assert first["scores"]["total"] >= second["scores"]["total"] or first["given_up"] == []
     assert first["plan"]["boxes"] != second["plan"]["boxes"]
+
+
+def plan_of(answer: dict) -> FloorPlan:
+    return FloorPlan.of(BubbleDiagram.from_json(answer["plan"]))
+
+
+def test_a_plan_is_changed_and_keeps_what_is_locked(client):
+    corners = [[0, 0], [8, 0], [8, 6], [0, 6]]
+    answer = client.post("/api/realise", json={"diagram": PLAN, "boundary": corners})
+    assert answer.status_code == 200, answer.text
+    before = plan_of(answer.json())
+    near = {
+        "plan": answer.json()["plan"],
+        "locked": [{"room": 1, "keep": "place"}],
+        "areas": {"0": round(0.9 * before.areas[0], 2)},
+    }
+    after = plan_of(client.post("/api/realise", json={"near": near}).json())
+    assert after.diagram.boxes[1] == before.diagram.boxes[1]
+    assert after.areas[0] == pytest.approx(0.9 * before.areas[0], rel=0.1)
+    assert after.boundary == before.boundary
+    assert after.honours_diagram
+    x1 = round(before.diagram.boxes[2][2] - 0.2, 2)
+    near = {"plan": near["plan"], "moved": [{"room": 2, "side": "right", "to": x1}]}
+    state = made(client, near=near, rules="none", num=1)
+    (shown,) = state["answer"]["plans"]
+    assert plan_of(shown).diagram.boxes[2][2] == pytest.approx(x1)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"locked": [{"room": 5, "keep": "place"}]}, "room 5"),
+        ({"locked": [{"room": 1, "keep": "colour"}]}, "near.locked.keep[0]"),
+        ({"locked": [{"room": 1, "keep": "size"}], "areas": {"1": 5}}, "areas: room 1"),
+        ({"areas": {"1": -5}}, "near.areas"),
+        ({"moved": [{"room": 1, "side": "north", "to": 3}]}, "near.moved.side[0]"),
+    ],
+)
+def test_a_wrong_change_is_refused_at_once(client, change, named):
+    plan = {
+        "rooms": ["LivingRoom", "Kitchen"],
+        "relations": [[0, 1, "right-of"]],
+        "boxes": [[3, 0, 9, 5], [0, 0, 3, 2.4]],
+    }
+    for path in ("plan", "realise"):
+        answer = client.post(f"/api/{path}", json={"near": {"plan": plan, **change}})
+        assert answer.status_code == 400
+        assert named in answer.json()["error"]
+
+
+def test_locked_rooms_that_break_a_changed_relation_are_named(client):
+    boxes = [[3, 0, 9, 5], [0, 0, 3, 2.4]]
+    rooms, relations = ["LivingRoom", "Kitchen"], [[0, 1, "right-of"]]
+    near = {
+        "plan": {"rooms": rooms, "relations": relations, "boxes": boxes},
+        "locked": [{"room": 0, "keep": "place"}, {"room": 1, "keep": "place"}],
+    }
+    diagram = {"rooms": rooms, "relations": [[0, 1, "below"]]}
+    answer = client.post("/api/realise", json={"near": near, "diagram": diagram})
+    assert answer.status_code == 400
+    assert "living room and kitchen keep their places" in answer.json()["error"]
 
 
 def test_plans_of_what_a_model_samples(client):

@@ -21,6 +21,12 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         '"areas": [m2 or null, ...] count first',
     )
     parser.add_argument(
+        "--near",
+        metavar="FILE",
+        help="plans.jsonl, a plan for each line of FILE, or one: new plans change as little of "
+        'them as the line\'s "areas", "locked" and "moved" need',
+    )
+    parser.add_argument(
         "--variants",
         type=int,
         default=1,

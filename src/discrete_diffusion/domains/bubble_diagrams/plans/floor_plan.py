@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -161,18 +161,25 @@ class FloorPlan:
     def honours_diagram(self) -> bool:
         """True if the rule reads the diagram's relations off the boxes, and no others, each pair in
         one of its two directions; and every room that is inside another lies within it."""
+        return next(self.misread_pairs(), None) is None
+
+    def misread_pairs(self) -> Iterator[tuple[int, int]]:
+        """Pairs i < j of rooms whose boxes do not have the diagram's relation."""
         boxes, gap = np.array(self.diagram.boxes), threshold_of("metres", None)
         forwards = relations_from_boxes(boxes, gap)
         backwards = relations_from_boxes(boxes[::-1], gap)[::-1, ::-1]
         codes = {(i, j): code for i, j, code in self.diagram.relations}
         for i, j in combinations(range(self.diagram.num_rooms), 2):
             code, reverse = codes.get((i, j), NO_EDGE), int(backwards[j, i])
-            if code not in (forwards[i, j], NO_EDGE if reverse == NO_EDGE else 9 - reverse):
-                return False
             inner, outer = (i, j) if code == INSIDE else (j, i)
-            if code in (INSIDE, SURROUNDING) and not self.boxes[outer].covers(self.boxes[inner]):
-                return False
-        return True
+            within = code not in (INSIDE, SURROUNDING) or self.boxes[outer].covers(
+                self.boxes[inner]
+            )
+            if not within or code not in (
+                forwards[i, j],
+                NO_EDGE if reverse == NO_EDGE else 9 - reverse,
+            ):
+                yield i, j
 
     def relabelled(self, order: Sequence[int]) -> FloorPlan:
         """The same plan with its rooms renumbered, see ``BubbleDiagram.relabelled``."""

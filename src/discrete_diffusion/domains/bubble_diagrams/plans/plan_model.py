@@ -211,7 +211,7 @@ class PlanModel(OutlineModel):
             if parents:  # a room without relations has no door
                 self.wishes.append(Wish(Layer.ACCESS, reached[i]))
         self._wish_access(root, common)
-        if self.hall is not None:  # it leads from common rooms to another
+        if self.hall in through:  # it leads from common rooms to another
             self.model.add(common[self.hall] == 1)
             self.model.add_bool_or(from_hall)
         return costs

@@ -13,8 +13,9 @@ from pathlib import Path
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
+from discrete_diffusion.domains.bubble_diagrams.plans.changing import changed_jobs
 from discrete_diffusion.domains.bubble_diagrams.plans.command import FORMAT_NAMES
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import plans_with_boxes
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, plans_with_boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc import check_ifc
@@ -38,12 +39,17 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     ``read``: the ``ReadReport`` of a file. Raises ``ValueError`` for options that are wrong, and
     ``SystemExit`` where a plan breaks a rule and ``strict`` forbids it.
     """
-    files, threads = checked_files(options, {"FILE": options.file, "areas": options.areas})
+    inputs = {"FILE": options.file, "areas": options.areas, "near": options.near}
+    files, threads = checked_files(options, inputs)
     request = request_of(options, variants=options.variants)
     request = replace(request, areas=_areas(options, read))
     report = read(options.file)
     print(report.summary())
-    jobs = request.jobs(report.diagrams, report.places)
+    if options.near is None:
+        jobs = request.jobs(report.diagrams, report.places)
+    else:
+        near = _near(options.near, read, len(report.diagrams))
+        jobs = changed_jobs(request, report.diagrams, near, report.places)
     try:
         numbers = files.write(jobs, threads=threads)
         print(summary(numbers, files))
@@ -142,6 +148,19 @@ def _outline(options: argparse.Namespace) -> Outline:
             f"boundary={options.boundary}: not JSON ({error}); expected [[x, y], ...] in metres"
         ) from error
     return Outline(boundary=corners, ratio=options.ratio)
+
+
+def _near(file: str, read: Callable[[str], ReadReport], num: int) -> list[FloorPlan | None]:
+    """The earlier plan of each of ``num`` diagrams; None where a line has none."""
+    diagrams = read(file).diagrams
+    plans = [None if each.boxes is None else FloorPlan.of(each) for each in diagrams]
+    if not any(plans):
+        raise ValueError(f"near={file}: none of its lines has boxes; expected plans.jsonl")
+    if len(plans) not in (1, num):
+        raise ValueError(
+            f"near={file}: {len(plans)} plans for {num} diagrams; expected one of each, or one"
+        )
+    return plans if len(plans) == num else plans * num
 
 
 def _areas(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> RoomAreas:

@@ -8,10 +8,15 @@ from dataclasses import dataclass, replace
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, cp_sat
-from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
+from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM, leads_on, with_hall
+from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
+    LOCKS,
+    Near,
+    NearModel,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
@@ -25,6 +30,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 
 _EFFORT, _POLISH = 0.6, 0.2
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
+
+_LEAST_CHANGE = 0.6
+"""Effort to bring a plan nearer to an earlier one."""
 
 _OTHERS = 4
 """Plans that are looked for in the place of those with a floor in several parts."""
@@ -42,7 +50,8 @@ class Job:
     """A plan to find: of ``diagram``, as ``demands`` say, ``variants`` different ones.
 
     ``other_areas``: targets that will do as well, where those of the demands leave no plan.
-    ``hall``: a hall may be added where front door and access need one.
+    ``hall``: a hall may be added where front door and access need one. ``near``: the plan is to
+    keep what is locked of an earlier one, and to be as near to it as can be.
     """
 
     diagram: BubbleDiagram
@@ -51,6 +60,7 @@ class Job:
     seed: int = 0
     other_areas: tuple[tuple[float, ...], ...] = ()
     hall: bool = False
+    near: Near | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,8 @@ def realise(job: Job) -> Realised:
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
     cp_sat()
+    if job.near is not None:
+        return _changed(job, job.near)
     decided, best = True, None
     for areas in (job.demands.areas, *job.other_areas):
         ruled_out, found = _found_for(job, replace(job.demands, areas=areas))
@@ -137,6 +149,42 @@ def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
     return ruled_out, best
 
 
+def _changed(job: Job, near: Near) -> Realised:
+    """Plans near an earlier one. Rooms whose areas nobody requests have those that they get."""
+    model = NearModel(job.diagram.rooms, job.diagram.relations, job.demands, near)
+    answer, plans = _best(job, job.demands, model)
+    if not plans:
+        kept = [_kept_in_words(job, near, *what) for what, _ in model.kept]
+        if answer is None:
+            return Realised(reason=f"no plan was found in time that keeps {_listed(kept)}")
+        if not model.excluded:
+            why = contradiction(job.diagram, effort=_EFFORT_WHY)
+            sentence = f": {why.sentence()}" if why else " with these relations in this outline"
+            return Realised(reason="no floor plan exists" + sentence)
+        kept = [_kept_in_words(job, near, *what) for what in model.excluded]
+        return Realised(reason=f"no plan of this diagram in this outline keeps {_listed(kept)}")
+    areas = tuple(
+        target if room in near.wanted else plans[0].areas[room]
+        for room, target in enumerate(job.demands.areas)
+    )
+    demands = replace(job.demands, areas=areas)
+    fewer = _fewer(job, plans)
+    shortfalls = tuple(shortfalls_of(plan, demands) + fewer for plan in plans)
+    return Realised(plans, areas, shortfalls)
+
+
+def _kept_in_words(job: Job, near: Near, room: int, what: str) -> str:
+    """``the place of kitchen``, ``the left wall of kitchen where it is to be``"""
+    names = [*room_names(job.diagram), "the hall"]
+    if what in LOCKS:
+        return f"the {what} of {names[room]}"
+    return f"the {what} wall of {names[room]} where it is to be"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(words) if words else "near to the earlier plan"
+
+
 def _with_proofs(job: Job, found: Realised) -> Realised:
     """Say of the rules that are broken which ones the solver shows that no plan keeps, with a hall
     or without."""
@@ -163,14 +211,15 @@ def _best(
     """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
     floor in several parts is kept only where a few others have one too."""
     answer: bool | None = None
+    polish = _POLISH if job.near is None else _LEAST_CHANGE
     plans: list[FloorPlan] = []
     divided: list[FloorPlan] = []
     for turn in range(job.variants + _OTHERS):
-        found, boxes = model.best(_EFFORT, _POLISH, job.seed + turn)
+        found, boxes = model.best(_EFFORT, polish, job.seed + turn)
         answer = found if turn == 0 else answer
         if boxes is None:
             break
-        plan = _plan(job.diagram, demands, boxes)
+        plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
         (divided if rooms_with_split_floors(plan) else plans).append(plan)
         if len(plans) == job.variants:
             break
@@ -184,10 +233,13 @@ def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
     return map_shared(realise, jobs, threads=threads, doing="finding plans")
 
 
-def _plan(diagram: BubbleDiagram, demands: Demands, boxes: Boxes) -> FloorPlan:
-    """Plan in metres, with the doors that its walls have room for."""
+def _plan(
+    diagram: BubbleDiagram, demands: Demands, boxes: Boxes, *, stays: bool = False
+) -> FloorPlan:
+    """Plan in metres, with the doors that its walls have room for. A free outline begins at 0,
+    unless it ``stays`` where it is."""
     x, y = demands.outline.origin
-    if demands.outline.boundary is None:
+    if demands.outline.boundary is None and not stays:
         boxes = _at_the_origin(boxes)
     metres = [
         (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)

@@ -102,6 +102,8 @@ class RoomModel(BoxModel):
         grid = math.ceil(roomy * PER_METRE * math.sqrt(sum(demands.areas)))
         if demands.outline.boundary is not None:
             grid = max(1, *demands.outline.size)
+        else:
+            grid = max(grid, self._least_grid())
         rule = BoxRule(
             grid=grid,
             threshold=math.floor(threshold_of("metres", None) * PER_METRE),
@@ -125,6 +127,10 @@ class RoomModel(BoxModel):
     def _rule(self, name: str) -> Parameters | None:
         """Parameters of a rule; None if the plan need not keep it."""
         return self.demands.rules.rules.get(name)
+
+    def _least_grid(self) -> int:
+        """Decimetres of the grid at least, in a free outline."""
+        return 0
 
     def _width_of(self, room: int) -> int:
         width = min_width(self.rooms[room], self.areas[room])
@@ -179,7 +185,7 @@ class RoomModel(BoxModel):
                     self.model.add_bool_or([*beside, usual.negated()])
 
     def _add_sizes(self) -> None:
-        """Wish the least widths and areas of the rules, and areas within their tolerance."""
+        """Wish the least widths and areas of the rules, and target areas."""
         widths, areas = (self._least_of(name) for name in ("width", "area"))
         for i, kind in enumerate(self.kinds):
             if (least := widths.get(kind)) is not None:
@@ -189,6 +195,10 @@ class RoomModel(BoxModel):
             if (least := areas.get(kind)) is not None:
                 small = math.ceil((least - TOLERANCE) * PER_METRE**2)
                 self._wish(Layer.SIZES, self.floors[i] >= small, rule="area")
+        self._wish_areas()
+
+    def _wish_areas(self) -> None:
+        """Wish areas within their tolerance, and of all rooms within half of it."""
         tolerance, targets = self.demands.tolerance, self.demands.areas
         own = self.floors[: len(targets)]
         sizes = [(floor, area, tolerance) for floor, area in zip(own, targets, strict=True)]

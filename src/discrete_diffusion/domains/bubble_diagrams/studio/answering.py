@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
@@ -22,14 +22,14 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import DEFAULT, FORMATS
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
-from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import PlanVocabulary
+
+NO_DIRECTIONS = (
+    "{} which rooms meet, not how they lie to each other, which is what plans are found from"
+)
 
 _EFFORT = 0.3
 """Effort of each use of the solver, to say why there is no plan."""
@@ -121,38 +121,6 @@ def answer_brief(
     except ValueError as error:
         raise ValueError(_OURS.sub("the brief: ", str(error), count=1)) from error
     return [replace(diagram, metadata={}) for diagram in drawn]
-
-
-@dataclass(frozen=True)
-class Sought:
-    """A plan of ``diagram`` to look for."""
-
-    diagram: BubbleDiagram
-    total_area: float | None = None
-    ratio: float | None = None
-    seed: int = 0
-
-
-def realise_diagram(sought: Sought) -> dict[str, Any]:
-    """The JSON of a plan and its picture, or the reason why there is none."""
-    if not sought.diagram.vocabulary.has_directions:
-        raise ValueError(
-            "diagram: it says which rooms meet, not how they lie to each other, which is what "
-            "plans are found from"
-        )
-    asked = PlanRequest(
-        RoomAreas(), sought.total_area, Outline(ratio=sought.ratio), seed=sought.seed
-    )
-    found = realise(asked.job(1, sought.diagram))
-    if not found.plans:
-        return {"plan": None, "reason": found.reason}
-    plan = found.plans[0]
-    return {
-        "plan": plan.to_json(),
-        "svg": svg_of(plot_plan(plan)),
-        "target_areas": [round(area, 2) for area in found.areas],
-        "given_up": [each.sentence() for each in found.given_up],
-    }
 
 
 def diagram_as_text(drawn: PartialDiagram, format: str) -> str:

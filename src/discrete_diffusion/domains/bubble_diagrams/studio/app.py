@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,11 +20,19 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL
+from discrete_diffusion.domains.bubble_diagrams.studio.answers import (
+    Accepted,
+    CheckedBrief,
+    CheckedDiagram,
+    Drawn,
+    Health,
+    ModelFacts,
+    NoPlan,
+    Refusal,
+    ShownPlan,
+)
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.events import FAILED, LATE, answered, drawn
 from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
@@ -32,17 +41,20 @@ from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
     Logged,
     refusal,
 )
-from discrete_diffusion.domains.bubble_diagrams.studio.planning import Wish, plans_of
+from discrete_diffusion.domains.bubble_diagrams.studio.job_paths import (
+    accepted,
+    add_jobs,
+    asked_plans,
+    describe_events,
+    job_of,
+)
+from discrete_diffusion.domains.bubble_diagrams.studio.planning import found_of
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
-    Accepted,
     BriefBody,
     CheckBody,
     CompleteBody,
     ExportBody,
-    JobState,
-    PlanBody,
     RealiseBody,
-    Refusal,
     SampleBody,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import Ask, DiagramModel
@@ -65,7 +77,13 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 _CONTENT_TYPES = {"json": "application/json", "svg": "image/svg+xml", "geojson": "application/json"}
 
-_POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:"
+_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
+_FILES = dict.fromkeys((*_CONTENT_TYPES.values(), "text/plain"), _TEXT)
+
+_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "frame-ancestors 'none'"
+)
 
 
 def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> FastAPI:
@@ -91,7 +109,8 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     _add_errors(app)
     _add_questions(app, studio)
     _add_drawing(app, studio)
-    _add_jobs(app, studio)
+    add_jobs(app, studio)
+    describe_events(app)
     _add_page(app)
     app.add_middleware(BodyLimit)
     if token is None:
@@ -145,15 +164,21 @@ def _sentence(error: RequestValidationError) -> str:
 
 
 def _add_questions(app: FastAPI, studio: Studio) -> None:
-    @app.get("/healthz", summary="Whether it works, and how many requests wait")
+    @app.get(
+        "/healthz", summary="Whether it works, and how many requests wait", response_model=Health
+    )
     async def healthz() -> dict[str, Any]:
         return studio.health()
 
-    @app.get("/api/model", summary="What the model knows")
+    @app.get("/api/model", summary="What the model knows", response_model=ModelFacts)
     async def about() -> dict[str, Any]:
         return studio.about()
 
-    @app.post("/api/check", summary="Whether a diagram or a brief can be, and if not, why")
+    @app.post(
+        "/api/check",
+        summary="Whether a diagram or a brief can be, and if not, why",
+        response_model=CheckedDiagram | CheckedBrief,
+    )
     async def check(body: CheckBody) -> dict[str, Any]:
         if body.diagram is not None and body.brief is None:
             drawn = body.diagram.as_drawn()
@@ -165,13 +190,30 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
             raise ValueError("body: give a diagram or a brief, one of them")
         return await answered(studio.solver.submit(work), studio.seconds)
 
-    @app.post("/api/realise", summary="A dimensioned plan of a diagram, with its picture")
+    @app.post(
+        "/api/realise",
+        summary="A dimensioned plan of a diagram, or near an earlier plan, with its picture",
+        response_model=ShownPlan | NoPlan,
+        response_model_exclude_unset=True,
+    )
     async def realise(body: RealiseBody) -> dict[str, Any]:
-        sought = answering.Sought(body.diagram.as_diagram(), body.total_area, body.ratio, body.seed)
-        work = partial(answering.realise_diagram, sought)
-        return await answered(studio.solver.submit(work), studio.seconds)
+        job, unwanted = job_of(body, asked_plans(body)), threading.Event()
+        work = partial(studio.workers.run, found_of, job, unwanted.is_set)
+        try:
+            found = await answered(studio.realising.submit(work), studio.seconds)
+        finally:
+            unwanted.set()
+        if not found.plans:
+            return {"plan": None, "reason": found.reason}
+        ((_, shown),) = found.plans
+        return shown
 
-    @app.post("/api/export", summary="A diagram or a plan as a file")
+    @app.post(
+        "/api/export",
+        summary="A diagram or a plan as a file",
+        response_class=Response,
+        responses={200: {"content": _FILES, "description": "The file"}},
+    )
     async def export(body: ExportBody) -> Response:
         if body.diagram is not None and body.plan is None:
             work = partial(answering.diagram_as_text, body.diagram.as_drawn(), body.format)
@@ -188,73 +230,53 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         )
 
 
+_DRAWN: dict[str, Any] = {
+    "response_model": Drawn,
+    "response_model_exclude_unset": True,
+    "responses": {
+        200: {
+            "description": "The diagrams; with stream events: revealed (a list of Revealed), done "
+            "(Drawn), error (Refusal)",
+            "content": {"text/event-stream": _TEXT},
+        }
+    },
+}
+
+
 def _add_drawing(app: FastAPI, studio: Studio) -> None:
-    @app.post("/api/complete", summary="Completions of a partial diagram")
+    @app.post("/api/complete", summary="Completions of a partial diagram", **_DRAWN)
     async def complete(body: CompleteBody) -> Any:
         given = body.given.as_partial()
         studio.model.check([given])
         ask = Ask([given], body.completions, body.seed)
         return await drawn(studio, ask, positions=body.positions, stream=body.stream)
 
-    @app.post("/api/sample", summary="Fresh diagrams")
+    @app.post("/api/sample", summary="Fresh diagrams", **_DRAWN)
     async def sample(body: SampleBody) -> Any:
         partials = studio.model.fresh(body.num, body.num_rooms, body.seed)
         studio.model.check(partials)
         ask = Ask(partials, 1, body.seed)
         return await drawn(studio, ask, positions=body.positions, stream=body.stream)
 
-    @app.post("/api/brief", summary="Diagrams that meet a brief")
-    async def brief(body: BriefBody) -> dict[str, Any]:
+    @app.post(
+        "/api/brief",
+        summary="Diagrams that meet a brief, at once or as a job",
+        response_model=Drawn,
+        response_model_exclude_unset=True,
+        responses={202: {"model": Accepted, "description": "The job that was begun"}},
+    )
+    async def brief(body: BriefBody, request: Request) -> Any:
         given = None if body.given is None else body.given.as_partial()
         start = time.perf_counter()
-        work = partial(answering.answer_brief, studio.model, body.brief, body.num, body.seed, given)
-        found = await answered(studio.briefs.submit(work), studio.brief_seconds)
-        diagrams = await asyncio.to_thread(
-            answering.diagrams_as_json, found, positions=body.positions
-        )
-        return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
 
+        def work() -> dict[str, Any]:
+            found = answering.answer_brief(studio.model, body.brief, body.num, body.seed, given)
+            diagrams = answering.diagrams_as_json(found, positions=body.positions)
+            return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
 
-def _add_jobs(app: FastAPI, studio: Studio) -> None:
-    @app.post("/api/plan", summary="Plans on a plot, as a job", status_code=202)
-    async def plan(body: PlanBody, request: Request) -> Accepted:
-        wish = _wish(body)
-        client = request.client.host if request.client else ""
-        return Accepted(job=studio.jobs.submit(client, partial(plans_of, studio.model, wish)))
-
-    @app.get("/api/jobs/{job}", summary="How far a job is, and its answer", response_model=JobState)
-    async def state(job: str) -> dict[str, Any]:
-        if (found := studio.jobs.state(job)) is None:
-            raise HTTPException(404, "there is no such job, or it ended more than an hour ago")
-        return found
-
-    @app.delete("/api/jobs/{job}", summary="Cancel a job", response_model=JobState)
-    async def cancel(job: str) -> dict[str, Any]:
-        studio.jobs.cancel(job)
-        return await state(job)
-
-
-def _wish(body: PlanBody) -> Wish:
-    """``ValueError`` naming what is wrong."""
-    if body.diagram is not None and (body.brief or body.num_rooms or body.candidates):
-        raise ValueError("diagram: leave out brief, num_rooms and candidates, or the diagram")
-    if body.candidates is not None and body.candidates < body.num:
-        raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
-    corners = None if body.boundary is None else tuple(body.boundary)
-    outline = Outline(boundary=corners, ratio=body.ratio)
-    return Wish(
-        PlanRequest(
-            total_area=body.total_area,
-            outline=outline,
-            seed=body.seed,
-            rules=read_rules(body.rules),
-        ),
-        body.num,
-        body.candidates,
-        None if body.diagram is None else body.diagram.as_diagram(),
-        body.brief,
-        body.num_rooms,
-    )
+        if body.job:
+            return accepted(studio, request, lambda report: work())
+        return await answered(studio.briefs.submit(work), studio.brief_seconds)
 
 
 def _add_page(app: FastAPI) -> None:

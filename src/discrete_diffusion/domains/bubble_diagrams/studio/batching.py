@@ -133,10 +133,10 @@ def _answer(
 
 
 class Errands:
-    """Other work, done by a thread of its own in the order in which it was requested."""
+    """Other work, done by threads of its own in the order in which it was requested."""
 
-    def __init__(self, name: str, *, most_waiting: int = MOST_WAITING) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+    def __init__(self, name: str, *, threads: int = 1, most_waiting: int = MOST_WAITING) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._free = threading.BoundedSemaphore(most_waiting)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:

@@ -46,6 +46,13 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
     )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="P",
+        help="processes that find plans, of some 300 MB each (default: %(default)s)",
+    )
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -61,7 +68,9 @@ def _run(options: argparse.Namespace) -> None:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     plugins = [name for name in options.plugins.strip("[]").replace(" ", "").split(",") if name]
-    app = create_app(options.load(options.checkpoint, plugins=plugins), token=options.token)
+    model = options.load(options.checkpoint, plugins=plugins)
+    app = create_app(model, token=options.token, workers=options.workers)
+    app.state.studio.start_workers()
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
@@ -91,6 +100,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"port={options.port}: expected a number from 1 to 65535")
     if options.threads is not None and options.threads < 1:
         raise ValueError(f"threads={options.threads}: expected at least 1")
+    if options.workers < 1:
+        raise ValueError(f"workers={options.workers}: expected at least 1")
     if options.host not in LOCAL and not options.token:
         raise ValueError(
             f"host={options.host} can be reached by other machines, so it needs token=WORD, which "

@@ -71,18 +71,20 @@ async def _events(
     finished.add_done_callback(lambda _: steps.put_nowait(None))
     try:
         while (step := await steps.get()) is not None:
-            yield _event("revealed", step)
-        yield _event("done", finished.result())
+            yield event_text("revealed", step)
+        yield event_text("done", finished.result())
     except TimeoutError:
-        yield _event("error", {"error": LATE})
+        yield event_text("error", {"error": LATE})
     except ValueError as error:
-        yield _event("error", {"error": str(error)})
+        yield event_text("error", {"error": str(error)})
     except Exception as error:  # the status was sent: only an event can say it
         logger.error("a request failed", exc_info=error)
-        yield _event("error", {"error": FAILED})
+        yield event_text("error", {"error": FAILED})
     finally:
         finished.cancel()
 
 
-def _event(name: str, data: Any) -> str:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+def event_text(name: str, data: Any, number: int | None = None) -> str:
+    """A server-sent event; ``number``: its id."""
+    id_line = "" if number is None else f"id: {number}\n"
+    return f"{id_line}event: {name}\ndata: {json.dumps(data)}\n\n"

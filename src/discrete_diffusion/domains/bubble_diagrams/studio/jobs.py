@@ -8,10 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Stopped
 
 logger = logging.getLogger(__name__)
 
@@ -21,10 +22,15 @@ KEPT_SECONDS = 3600.0
 MOST_WAITING = 32
 """Jobs in the queue; one more is sent away."""
 
-FAILED = "the studio failed on this job; its log says why"
+MOST_KEPT = 256
+"""Answers that are kept; with one more the oldest is forgotten before its hour is over."""
 
-Report = Callable[[int, int], None]
-"""Says how many of how many parts are done; raises ``Cancelled`` if nobody wants the rest."""
+FAILED = "the studio failed on this job; its log says why"
+CANCELLED = "the job was cancelled"
+
+Event = tuple[str, dict[str, Any]]
+"""Name and data: "progress" {"status", "done", "total"}, "found" what was found on the way, "done"
+{"answer"}, "error" {"error"}."""
 
 
 class Cancelled(Exception):
@@ -41,17 +47,53 @@ class _Job:
     answer: dict[str, Any] | None = None
     error: str | None = None
     ended: float | None = None
+    events: list[Event] = field(default_factory=list)
 
     def end(self, status: str, now: float) -> None:
+        """Leave out what was found on the way: the answer has the best of it."""
         self.status, self.ended = status, now
+        kept = [(name, {} if name == "found" else data) for name, data in self.events]
+        last: Event = ("error", {"error": self.error or CANCELLED})
+        if status == "done":
+            last = ("done", {"answer": self.answer})
+        self.events = [*kept, last]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Says how many of how many parts of a job are done; raises ``Cancelled`` if nobody wants the
+    rest."""
+
+    _job: _Job
+
+    def __call__(self, done: int, total: int) -> None:
+        if self.is_cancelled():
+            raise Cancelled
+        self._job.done, self._job.total = done, total
+        self._tell("progress", {"status": "working", "done": done, "total": total})
+
+    def is_cancelled(self) -> bool:
+        return self._job.status == "cancelled"
+
+    def found(self, what: dict[str, Any]) -> None:
+        """Tell those who listen what was found on the way."""
+        self._tell("found", what)
+
+    def _tell(self, name: str, data: dict[str, Any]) -> None:
+        if self._job.ended is None:
+            self._job.events.append((name, data))
 
 
 class Jobs:
-    """A thread that works on one job after the other; clients take turns, so that one with many
-    jobs does not keep others waiting. ``now``: seconds of a clock."""
+    """``threads`` that work on jobs, each on one after the other; clients take turns, so that one
+    with many jobs does not keep others waiting. ``now``: seconds of a clock."""
 
     def __init__(
-        self, *, most_waiting: int = MOST_WAITING, now: Callable[[], float] = time.monotonic
+        self,
+        *,
+        threads: int = 1,
+        most_waiting: int = MOST_WAITING,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most_waiting, self._now = most_waiting, now
         self._jobs: dict[str, _Job] = {}
@@ -59,8 +101,11 @@ class Jobs:
         """Ids by client, the client whose turn is next first."""
         self._changed = threading.Condition()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._work, name="jobs", daemon=True) for _ in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
@@ -72,7 +117,8 @@ class Jobs:
             if self._closed or len(self) >= self._most_waiting:
                 raise TooBusy
             name = secrets.token_urlsafe(12)
-            self._jobs[name] = _Job(client, work)
+            self._jobs[name] = job = _Job(client, work)
+            job.events.append(("progress", {"status": "waiting"}))
             self._waiting.setdefault(client, deque()).append(name)
             self._changed.notify()
         return name
@@ -94,8 +140,15 @@ class Jobs:
             found |= {"error": job.error} if job.error is not None else {}
             return found
 
+    def events(self, name: str, since: int) -> tuple[list[Event], bool] | None:
+        """Events of a job from number ``since`` on, and if there will be no more; None if there is
+        no such job."""
+        with self._changed:
+            job = self._jobs.get(name)
+            return None if job is None else (job.events[since:], job.ended is not None)
+
     def cancel(self, name: str) -> bool:
-        """Leave a job out, or end it at its next report. False if there is none."""
+        """Leave a job out, or end it where it is. False if there is none."""
         with self._changed:
             job = self._jobs.get(name)
             if job is None:
@@ -114,14 +167,18 @@ class Jobs:
             for job in self._jobs.values():
                 if job.status in ("waiting", "working"):
                     job.end("cancelled", self._now())
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _forget(self) -> None:
         limit = self._now() - KEPT_SECONDS
-        old = [name for name, job in self._jobs.items() if job.ended and job.ended < limit]
-        for name in old:
-            del self._jobs[name]
+        ended = {name: job.ended for name, job in self._jobs.items() if job.ended is not None}
+        oldest = sorted(ended, key=ended.__getitem__)
+        too_many = len(oldest) - MOST_KEPT
+        for number, name in enumerate(oldest):
+            if number < too_many or ended[name] < limit:
+                del self._jobs[name]
 
     def _take_out(self, client: str, name: str) -> None:
         self._waiting[client].remove(name)
@@ -144,16 +201,10 @@ class Jobs:
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-
-            def report(done: int, total: int, job: _Job = job) -> None:
-                if job.status == "cancelled":
-                    raise Cancelled
-                job.done, job.total = done, total
-
             answer, error = None, None
             try:
-                answer = job.work(report)
-            except Cancelled:
+                answer = job.work(Report(job))
+            except (Cancelled, Stopped):
                 continue
             except ValueError as wrong:
                 error = str(wrong)

@@ -13,6 +13,8 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     room_code,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.changing import Change
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE
 
 MOST_ROOMS = 64
@@ -22,20 +24,27 @@ MOST_DRAWN = 16
 
 MOST_PLANS = 6
 
+_PAIR = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[1, 0, "left-of"]]}
+
 _Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives the same answer")]
+_Room = Annotated[int, Field(ge=0, description="number of a room, from 0 on")]
+_Rules = Literal["default", "irc", "none"]
+_Boundary = Annotated[
+    list[tuple[float, float]] | None,
+    Field(min_length=3, max_length=MOST_ROOMS, description="the plot, corners in metres"),
+]
 _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]
+
+
+def _example(**body: Any) -> ConfigDict:
+    """Other keys are refused; the body stands in /openapi.json."""
+    return ConfigDict(extra="forbid", json_schema_extra={"example": body})
 
 
 class _Body(BaseModel):
     """Other keys are refused."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class Refusal(BaseModel):
-    """Why a request was not answered."""
-
-    error: str = Field(description="one sentence: what is wrong, where, and what was expected")
 
 
 class Drawing(_Body):
@@ -82,12 +91,19 @@ class _Streamed(_Asked):
 class CompleteBody(_Streamed):
     """Every given room and relation is kept, the rest is drawn."""
 
+    model_config = _example(
+        given={"rooms": ["LivingRoom", "Kitchen", None], "relations": [[1, 0, "left-of"]]},
+        completions=2,
+    )
+
     given: Drawing
     completions: _Drawn = 4
 
 
 class SampleBody(_Streamed):
     """Fresh diagrams."""
+
+    model_config = _example(num=1, num_rooms=4)
 
     num: _Drawn = 4
     num_rooms: int | None = Field(
@@ -98,13 +114,18 @@ class SampleBody(_Streamed):
 class BriefBody(_Asked):
     """Diagrams that meet a brief, the keys of docs/briefs.md."""
 
+    model_config = _example(brief={"num_rooms": "4-5", "rooms": {"Kitchen": 1}}, num=1)
+
     brief: dict[str, Any]
     num: _Drawn = 4
+    job: bool = Field(default=False, description="answer with 202 and a job, as /api/plan does")
     given: Drawing | None = Field(default=None, description="complete this so that it meets it")
 
 
 class CheckBody(_Body):
     """A diagram, partial or complete, or a brief: whether it can be."""
+
+    model_config = _example(diagram=_PAIR)
 
     diagram: Drawing | None = None
     complete: bool = Field(
@@ -113,10 +134,51 @@ class CheckBody(_Body):
     brief: dict[str, Any] | None = None
 
 
-class RealiseBody(_Body):
-    """A dimensioned plan of a complete diagram."""
+class Lock(_Body):
+    """What stays of a room: its place (the box), or its size (width and height of the box)."""
 
-    diagram: Drawing
+    room: _Room
+    keep: Literal["place", "size"]
+
+
+class MovedWall(_Body):
+    """Where a side of a room is to be: metres in the coordinates of the plan, y downwards."""
+
+    room: _Room
+    side: Literal["left", "top", "right", "bottom"]
+    to: float = Field(description="x of left and right, y of top and bottom", allow_inf_nan=False)
+
+
+class NearBody(_Body):
+    """An earlier plan, and what is kept and changed of it. Rooms have the numbers of the plan;
+    all that is not named moves as little as it can."""
+
+    plan: dict[str, Any] = Field(description="as an answer has it")
+    locked: list[Lock] = Field(default=[], max_length=MOST_ROOMS)
+    areas: dict[Annotated[int, Field(ge=0)], Annotated[float, Field(gt=0, le=10_000)]] = Field(
+        default={}, max_length=MOST_ROOMS, description="square metres that rooms are to have"
+    )
+    moved: list[MovedWall] = Field(default=[], max_length=4 * MOST_ROOMS)
+
+    def as_change(self) -> Change:
+        """``ValueError`` naming what is wrong."""
+        plan = FloorPlan.of(BubbleDiagram.from_json(self.plan))
+        locked: dict[int, str] = {lock.room: lock.keep for lock in self.locked}
+        moved: dict[tuple[int, str], float] = {
+            (each.room, each.side): each.to for each in self.moved
+        }
+        return Change(plan, locked, self.areas, moved)
+
+
+class RealiseBody(_Body):
+    """A dimensioned plan of a complete diagram, or near an earlier plan."""
+
+    model_config = _example(diagram=_PAIR, total_area=40)
+
+    diagram: Drawing | None = Field(default=None, description="null: that of near")
+    near: NearBody | None = None
+    boundary: _Boundary = None
+    rules: _Rules = "none"
     total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
     ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
     seed: _Seed = 0
@@ -125,15 +187,20 @@ class RealiseBody(_Body):
 class PlanBody(_Body):
     """Plans on a plot: of a diagram, or of the best of several that a brief allows."""
 
+    model_config = _example(
+        diagram=_PAIR, boundary=[[0, 0], [8, 0], [8, 6], [0, 6]], rules="none", num=2
+    )
+
     brief: dict[str, Any] | None = Field(default=None, description="keys of docs/briefs.md")
     diagram: Drawing | None = Field(default=None, description="plans of this one alone")
-    num_rooms: int | None = Field(default=None, ge=1, le=MOST_ROOMS)
-    boundary: list[tuple[float, float]] | None = Field(
-        default=None, min_length=3, max_length=MOST_ROOMS, description="the plot, corners in metres"
+    near: NearBody | None = Field(
+        default=None, description="plans of the diagram, or that of this plan, near this plan"
     )
+    num_rooms: int | None = Field(default=None, ge=1, le=MOST_ROOMS)
+    boundary: _Boundary = None
     ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
     total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
-    rules: Literal["default", "irc", "none"] = "default"
+    rules: _Rules = "default"
     num: int = Field(default=3, ge=1, le=MOST_PLANS, description="how many plans, best first")
     candidates: int | None = Field(
         default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
@@ -141,27 +208,10 @@ class PlanBody(_Body):
     seed: _Seed = 0
 
 
-class Accepted(BaseModel):
-    """A job that was begun, at /api/jobs/{job}."""
-
-    job: str
-
-
-class JobState(BaseModel):
-    """How far a job is. ``answer``: {"plans": [{"plan", "svg", "target_areas", "scores",
-    "given_up"}, ...], "num_diagrams", "reason"}."""
-
-    job: str
-    status: Literal["waiting", "working", "done", "failed", "cancelled"]
-    place: int | None = Field(default=None, description="jobs of yours before it")
-    done: int | None = Field(default=None, description="diagrams that were tried")
-    total: int | None = None
-    answer: dict[str, Any] | None = None
-    error: str | None = None
-
-
 class ExportBody(_Body):
     """The text of a file: of a diagram, or of a plan as /api/realise gives it."""
+
+    model_config = _example(diagram=_PAIR, format="json")
 
     format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt"]
     diagram: Drawing | None = None

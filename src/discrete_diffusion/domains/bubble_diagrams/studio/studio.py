@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher, Errands
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Jobs
+from discrete_diffusion.domains.bubble_diagrams.studio.planning import ready
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.runtime.version import __version__
 
 
 class Studio:
-    """A model, and those who work for the requests: one thread samples, one realises and checks,
-    one answers briefs, one works on jobs. ``seconds``: that a request may take, and
+    """A model, and those who work for the requests: one thread samples, one checks and exports, one
+    answers briefs, ``workers`` processes find plans, for as many threads of jobs and of requests
+    that wait. ``seconds``: that a request may take, and
     ``brief_seconds`` one with a brief; ``limits``: of ``Batcher``."""
 
     def __init__(
@@ -25,16 +29,25 @@ class Studio:
         *,
         seconds: float = 60.0,
         brief_seconds: float = 120.0,
+        workers: int = 1,
         **limits: int,
     ) -> None:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
         self.solver, self.briefs = Errands("solver"), Errands("briefs", most_waiting=8)
-        self.jobs = Jobs()
+        self.workers = Workers(workers)
+        self.realising = Errands("realising", threads=workers)
+        self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()
 
+    def start_workers(self) -> None:
+        """Start the processes now, not when the first plan is requested."""
+        for _ in range(self.workers.num):
+            self.realising.submit(partial(self.workers.run, ready, None, lambda: False))
+
     def close(self) -> None:
-        for each in (self.batcher, self.solver, self.briefs, self.jobs):
+        self.workers.close()
+        for each in (self.batcher, self.solver, self.briefs, self.realising, self.jobs):
             each.close()
 
     def about(self) -> dict[str, Any]:
@@ -67,6 +80,7 @@ class Studio:
             "status": "ok",
             "waiting": len(self.batcher),
             "jobs": len(self.jobs),
+            "workers": self.workers.pids,
             "last_batch": self.batcher.last_batch,
             "seconds": round(time.monotonic() - self.began, 1),
         }

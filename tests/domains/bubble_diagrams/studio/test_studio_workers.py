@@ -1,0 +1,142 @@
+"""Processes of the studio: one that is killed, one that is stopped, and what goes on meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from discrete_diffusion.domains.bubble_diagrams.studio import workers as module
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Stopped, Workers
+
+
+def never() -> bool:
+    return False
+
+
+def pid_after(folder: str) -> int:
+    """The process, once a file "go" is there; "begun-PID" says that it waits."""
+    open(os.path.join(folder, f"begun-{os.getpid()}"), "w").close()
+    while not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def wrong(word: str) -> str:
+    if word == "bug":
+        raise RuntimeError("not the user's")
+    raise ValueError(f"{word}: not known")
+
+
+@pytest.fixture
+def workers():
+    found = Workers(2)
+    yield found
+    found.close()
+
+
+def begun(folder, num: int) -> set[int]:
+    """Processes that have begun, ``num`` of them."""
+    for _ in range(3000):
+        names = [name for name in os.listdir(folder) if name.startswith("begun-")]
+        if len(names) >= num:
+            return {int(name.removeprefix("begun-")) for name in names}
+        time.sleep(0.01)
+    raise AssertionError(names)
+
+
+def in_thread(workers, folder, stop=never):
+    """The thread that waits for a process, and its answer, or what it raised, to come."""
+    found: list = []
+
+    def run():
+        try:
+            found.append(workers.run(pid_after, str(folder), stop))
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, found
+
+
+def test_tasks_are_done_in_other_processes_which_stay(workers, tmp_path):
+    (tmp_path / "go").touch()
+    first = workers.run(pid_after, str(tmp_path), never)
+    assert first != os.getpid()
+    assert workers.run(pid_after, str(tmp_path), never) == first
+    assert workers.pids == []
+
+
+def test_a_killed_process_loses_nothing_but_time_and_no_other_task(workers, tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    tasks = [in_thread(workers, folder) for folder in folders]
+    (killed,), (other,) = (begun(folder, 1) for folder in folders)
+    assert {*workers.pids} == {killed, other}
+    os.kill(killed, signal.SIGKILL)
+    again = begun(folders[0], 2) - {killed}
+    for folder in folders:
+        (folder / "go").touch()
+    for thread, _ in tasks:
+        thread.join(30)
+    assert [found for _, found in tasks] == [[*again], [other]]
+
+
+def test_a_task_that_kills_its_process_twice_fails(workers, tmp_path):
+    thread, found = in_thread(workers, tmp_path)
+    seen: set[int] = set()
+    for number in (1, 2):
+        (process,) = begun(tmp_path, number) - seen
+        seen.add(process)
+        os.kill(process, signal.SIGKILL)
+    thread.join(30)
+    assert isinstance(found[0], RuntimeError)
+    assert "killed" in str(found[0])
+    (tmp_path / "go").touch()
+    assert workers.run(pid_after, str(tmp_path), never) not in seen
+
+
+def test_what_is_stopped_ends_its_process_at_once(workers, tmp_path):
+    stop = threading.Event()
+    thread, found = in_thread(workers, tmp_path, stop.is_set)
+    (process,) = begun(tmp_path, 1)
+    stop.set()
+    thread.join(10)
+    assert isinstance(found[0], Stopped)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_errors_come_back_and_the_process_works_on(workers, tmp_path):
+    with pytest.raises(ValueError, match="kitchen: not known"):
+        workers.run(wrong, "kitchen", never)
+    with pytest.raises(RuntimeError, match="not the user's"):
+        workers.run(wrong, "bug", never)
+    (tmp_path / "go").touch()
+    assert workers.run(pid_after, str(tmp_path), never) > 0
+
+
+def test_a_process_is_replaced_after_its_tasks(workers, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MOST_TASKS", 2)
+    (tmp_path / "go").touch()
+    pids = [workers.run(pid_after, str(tmp_path), never) for _ in range(3)]
+    assert pids[0] == pids[1] != pids[2]
+
+
+def test_the_end_stops_what_is_done(tmp_path):
+    workers = Workers(1)
+    thread, found = in_thread(workers, tmp_path)
+    begun(tmp_path, 1)
+    workers.close()
+    thread.join(10)
+    assert isinstance(found[0], Stopped)
+
+
+def test_there_is_one_at_least():
+    with pytest.raises(ValueError, match="workers=0"):
+        Workers(0)
