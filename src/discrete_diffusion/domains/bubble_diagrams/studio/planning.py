@@ -18,6 +18,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures imp
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.studio.answering import check_brief
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Report
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
@@ -90,5 +92,6 @@ def _shown(made: MadePlan) -> dict[str, Any]:
         "svg": svg_of(plot_plan(made.plan)),
         "target_areas": [round(area, 2) for area in made.found.areas],
         "scores": made.scores.to_json(),
+        "rules": judge(made.plan, read_rules("default")).kept,
         "given_up": [each.sentence() for each in made.given_up],
     }

@@ -148,8 +148,9 @@ class Accepted(BaseModel):
 
 
 class JobState(BaseModel):
-    """How far a job is. ``answer``: {"plans": [{"plan", "svg", "target_areas", "scores",
-    "given_up"}, ...], "num_diagrams", "reason"}."""
+    """How far a job is. ``answer``: {"plans": [{"plan", "svg", "target_areas", "scores", "rules",
+    "given_up"}, ...], "num_diagrams", "reason"}; ``rules``: of the set ``default``, if each is
+    kept, null where it does not apply."""
 
     job: str
     status: Literal["waiting", "working", "done", "failed", "cancelled"]
@@ -163,6 +164,9 @@ class JobState(BaseModel):
 class ExportBody(_Body):
     """The text of a file: of a diagram, or of a plan as /api/realise gives it."""
 
-    format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt"]
+    format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt", "pdf", "ifc"]
     diagram: Drawing | None = None
     plan: dict[str, Any] | None = None
+    language: Literal["en", "de"] = Field(
+        default="en", description="of the names of rooms in dxf, pdf and ifc"
+    )
