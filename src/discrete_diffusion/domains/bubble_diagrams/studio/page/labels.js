@@ -215,3 +215,7 @@ export function labelPage() {
     each.textContent = t(`export-${each.dataset.of}`, { format: { graphml: "GraphML", geojson: "GeoJSON" }[each.dataset.format] ?? each.dataset.format.toUpperCase() });
   }
 }
+
+/** Labels that a language lacks. */
+export const missing = () => Object.values(LANGUAGES).flatMap((labels) =>
+  Object.keys(EN).filter((name) => !Object.hasOwn(labels, name)));

@@ -65,8 +65,7 @@ const WISHES = { source: "source", area: "area", num: "num", candidates: "candid
 function onWish(name, { value }) {
   const number = Number(value);
   const next = {
-    source: value, rules: value, candidates: number, num: Math.min(6, Math.max(1, Math.round(number) || 1)),
-    area: number > 0 ? number : null,
+    source: value, rules: value, candidates: number, num: number, area: number > 0 ? number : null,
   }[name];
   state.change((doc) => { doc.wish[name] = next; });
 }

@@ -82,7 +82,9 @@ export class PlanPanel {
     $("scores").replaceChildren(...scoreRows(each));
     $("given-up").replaceChildren(...each.givenUp.map((sentence) => made("li", {}, sentence)));
     $("given-up-title").hidden = !each.givenUp.length;
-    $("kept-rules").replaceChildren(...ruleRows(each));
+    const rules = ruleRows(each);
+    $("kept-rules").replaceChildren(...rules);
+    $("kept-rules-title").hidden = !rules.length;
   }
 
   #rooms(plan) {

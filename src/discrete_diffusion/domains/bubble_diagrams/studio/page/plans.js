@@ -25,7 +25,7 @@ export class Plans extends EventTarget {
   /** Plans of a search, in the place of those that are neither pinned nor chosen. */
   add(found, { asked, plot, chosen }) {
     const kept = this.list.filter((each) => each.pinned || each.id === chosen);
-    const added = found.map(({ plan, svg, scores, rules, given_up: givenUp }) => ({
+    const added = found.map(({ plan, svg, scores, given_up: givenUp, rules = {} }) => ({
       id: this.next++, plan, svg, scores, rules, givenUp, asked, plot, pinned: false,
     }));
     const room = Math.max(0, MOST_PLANS - added.length);
