@@ -349,6 +349,20 @@ def test_a_plan_is_realised_and_exported(client):
         assert answer.headers["content-disposition"] == f'attachment; filename="plan.{format}"'
 
 
+def test_a_plan_is_exported_as_pdf_and_ifc_in_german(client):
+    pytest.importorskip("ifcopenshell")
+    plan = asked(client, "realise", diagram=PLAN)["plan"]
+    body = {"plan": plan, "language": "de"}
+    answer = client.post("/api/export", json={**body, "format": "pdf"})
+    assert answer.status_code == 200, answer.text
+    assert answer.content.startswith(b"%PDF")
+    assert answer.headers["content-type"] == "application/pdf"
+    answer = client.post("/api/export", json={**body, "format": "ifc"})
+    assert answer.status_code == 200, answer.text
+    assert answer.text.startswith("ISO-10303-21")
+    assert "Wohnzimmer" in answer.text
+
+
 def test_a_diagram_is_exported(client):
     complete = asked(client, "complete", given=PLAN, completions=1)["diagrams"][0]
     said = {(i, j) for i, j, _ in complete["relations"]}

@@ -155,6 +155,8 @@ def test_plans_of_a_diagram_on_a_plot(client):
         assert plan.honours_diagram
         assert each["plan"]["boundary"] == [[float(x), float(y)] for x, y in corners]
         assert each["svg"].lstrip().startswith("<?xml")
+        broken = [name for name, kept in each["rules"].items() if kept is False]
+        assert len(broken) == each["scores"]["num_broken"]
     assert first["scores"]["total"] >= second["scores"]["total"] or first["given_up"] == []
     assert first["plan"]["boxes"] != second["plan"]["boxes"]
 

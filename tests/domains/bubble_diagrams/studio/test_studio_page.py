@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
-import socket
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvicorn
 from selenium import webdriver
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from discrete_diffusion import load
 from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+from studio_browser import BROWSER, DRIVER, Page, browser, served
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,87 +26,6 @@ pytestmark = [
     ),
 ]
 
-FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--disable-dev-shm-usage", "--window-size=1400,1000"),
-)
-
-
-@pytest.fixture(scope="module")
-def address(studio_run: Path) -> Iterator[str]:
-    """Of a studio that is served by a thread."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config = uvicorn.Config(
-        create_app(load(studio_run)), port=port, log_config=None, access_log=False, ws="none"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}/"
-    server.should_exit = True
-    thread.join()
-
-
-class Page:
-    """What a person sees and does."""
-
-    def __init__(self, driver: Any, address: str) -> None:
-        self.driver, self.address = driver, address
-
-    def open(self, fragment: str = "") -> None:
-        self.driver.get("about:blank")
-        self.driver.get(self.address + fragment)
-        self.wait(lambda: self.find("model").text)
-
-    def find(self, name: str) -> Any:
-        return self.driver.find_element(By.ID, name)
-
-    def all(self, selector: str) -> list[Any]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
-
-    def wait(self, condition: Any, seconds: float = 60) -> Any:
-        return WebDriverWait(self.driver, seconds).until(lambda _: condition())
-
-    def add(self, *types: str) -> None:
-        for each in types:
-            Select(self.find("add-room")).select_by_value(each)
-
-    def choose(self, selector: str, index: int, value: str) -> None:
-        Select(self.all(selector)[index]).select_by_value(value)
-
-    def relate(self, number: int, a: int, relation: str, b: int) -> None:
-        """The relation of the row ``number``, which is new."""
-        self.find("add-relation").click()
-        row = f"#relations li:nth-child({number + 1}) select"
-        ends = {int(each.get_attribute("value")) for each in self.all(row)[::2]}
-        if ends != {a, b}:
-            raise AssertionError(f"the page proposed {ends}, not {a} and {b}")
-        if self.all(row)[0].get_attribute("value") != str(a):
-            relation = {"left-of": "right-of", "above": "below"}[relation]
-        self.choose(row, 1, relation)
-
-    @property
-    def said(self) -> str:
-        return self.find("said").text
-
-    def keys(self, *keys: str) -> None:
-        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
-
-    def undo(self, *, redo: bool = False) -> None:
-        held = [Keys.CONTROL, Keys.SHIFT] if redo else [Keys.CONTROL]
-        chain = webdriver.ActionChains(self.driver)
-        for key in held:
-            chain = chain.key_down(key)
-        chain = chain.send_keys("z")
-        for key in held:
-            chain = chain.key_up(key)
-        chain.perform()
-
 
 @pytest.fixture(scope="module")
 def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -122,16 +33,10 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(address: str, downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(flag)
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
-    yield Page(driver, address)
-    driver.quit()
+def page(studio_run: Path, downloads: Path, tmp_path_factory) -> Iterator[Page]:
+    profile = tmp_path_factory.mktemp("browser")
+    with served(load(studio_run)) as address, browser(profile, downloads) as driver:
+        yield Page(driver, address)
 
 
 def test_draw_lock_complete_and_undo(page):
@@ -260,7 +165,7 @@ def test_a_plan_that_is_found_after_an_edit_is_not_taken(page):
     held = """
         const real = window.fetch;
         window.fetch = async (...of) => {
-          if (String(of[0]).endsWith("realise")) {
+          if (String(of[0]).endsWith("api/plan")) {
             await new Promise((go) => { window.go = go; });
             window.fetch = real;
           }

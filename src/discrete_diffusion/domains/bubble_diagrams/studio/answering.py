@@ -21,7 +21,8 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import DEFAULT, FORMATS
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
@@ -141,7 +142,7 @@ def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
     return to_graphml(diagram) if format == "graphml" else svg_of(plot_diagram(diagram))
 
 
-def plan_as_text(data: Mapping[str, Any], format: str) -> str:
+def plan_as_file(data: Mapping[str, Any], format: str, language: str = "en") -> str | bytes:
     """A file of a plan, the object that ``realise_diagram`` gives."""
     plan = FloorPlan.of(BubbleDiagram.from_json(data))
     if format == "json":
@@ -150,4 +151,4 @@ def plan_as_text(data: Mapping[str, Any], format: str) -> str:
         return svg_of(plot_plan(plan))
     if format == "graphml":
         return to_graphml(plan.to_diagram())
-    return str(FORMATS[format].content_of(plan, DEFAULT))
+    return FORMATS[format].content_of(plan, DrawingStyle(language))

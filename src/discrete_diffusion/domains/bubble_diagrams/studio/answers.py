@@ -106,6 +106,9 @@ class ShownPlan(BaseModel):
     svg: str
     target_areas: list[float]
     scores: ScoresAnswer
+    rules: dict[str, bool | None] = Field(
+        description="of the set default, if each is kept; null where it does not apply"
+    )
     given_up: list[str] = Field(description="what it does not meet, in sentences")
 
 

@@ -75,7 +75,13 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 """Refusals of every path, in /openapi.json; FastAPI would promise its own 422 without them."""
 
-_CONTENT_TYPES = {"json": "application/json", "svg": "image/svg+xml", "geojson": "application/json"}
+_CONTENT_TYPES = {
+    "json": "application/json",
+    "svg": "image/svg+xml",
+    "geojson": "application/json",
+    "pdf": "application/pdf",
+    "ifc": "application/x-step",
+}
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 _FILES = dict.fromkeys((*_CONTENT_TYPES.values(), "text/plain"), _TEXT)
@@ -216,15 +222,15 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
     )
     async def export(body: ExportBody) -> Response:
         if body.diagram is not None and body.plan is None:
-            work = partial(answering.diagram_as_text, body.diagram.as_drawn(), body.format)
+            work: Any = partial(answering.diagram_as_text, body.diagram.as_drawn(), body.format)
         elif body.plan is not None and body.diagram is None:
-            work = partial(answering.plan_as_text, body.plan, body.format)
+            work = partial(answering.plan_as_file, body.plan, body.format, body.language)
         else:
             raise ValueError("body: give a diagram or a plan, one of them")
-        text = await answered(studio.solver.submit(work), studio.seconds)
+        content = await answered(studio.solver.submit(work), studio.seconds)
         name = f"{'plan' if body.plan else 'diagram'}.{body.format}"
         return Response(
-            text,
+            content,
             media_type=_CONTENT_TYPES.get(body.format, "text/plain"),
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )

@@ -213,6 +213,9 @@ class ExportBody(_Body):
 
     model_config = _example(diagram=_PAIR, format="json")
 
-    format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt"]
+    format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt", "pdf", "ifc"]
     diagram: Drawing | None = None
     plan: dict[str, Any] | None = None
+    language: Literal["en", "de"] = Field(
+        default="en", description="of the names of rooms in dxf, pdf and ifc"
+    )

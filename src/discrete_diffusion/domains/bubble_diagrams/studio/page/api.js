@@ -1,5 +1,7 @@
 // Requests to the studio. Every error has a sentence for a message.
 
+import { t } from "./labels.js";
+
 const given = new URLSearchParams(location.search).get("token");
 if (given) {
   sessionStorage.setItem("token", given);
@@ -11,32 +13,40 @@ const headers = {
   ...(token ? { Authorization: `Bearer ${token}` } : {}),
 };
 
-async function sent(path, body) {
+const EVERY = 700; // milliseconds between two looks at a job
+
+/** The studio did not answer at all. */
+export class Unanswered extends Error {}
+
+/** Was ended by the person who began it. */
+export class Cancelled extends Error {}
+
+async function sent(path, body, { signal, method = body === undefined ? "GET" : "POST" } = {}) {
   let answer;
   try {
-    answer = await fetch(`api/${path}`, body === undefined
-      ? { headers } : { method: "POST", headers, body: JSON.stringify(body) });
+    answer = await fetch(`api/${path}`, { method, headers, signal, body: body && JSON.stringify(body) });
   } catch {
-    throw new Error("the studio does not answer; is it still running?");
+    throw signal?.aborted ? new Cancelled() : new Unanswered(t("no-answer"));
   }
   if (!answer.ok) {
-    const { error } = await answer.json().catch(() => ({ error: `it failed (${answer.status})` }));
+    const { error } = await answer.json().catch(() => ({ error: t("failed", { status: answer.status }) }));
     throw new Error(error);
   }
   return answer;
 }
 
-export const ask = async (path, body) => (await sent(path, body)).json();
+export const ask = async (path, body, options) => (await sent(path, body, options)).json();
 export const askForFile = async (body) => (await sent("export", body)).blob();
 
 /** Server-sent events: `told` hears of every step, the answer is returned. */
-export async function askForEvents(path, body, told) {
-  const answer = await sent(path, { ...body, stream: true });
+export async function askForEvents(path, body, told, options) {
+  const answer = await sent(path, { ...body, stream: true }, options);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
-    const { value, done } = await reader.read();
-    if (done) throw new Error("the answer broke off; try again");
+    const { value, done } = await reader.read().catch(() => ({ done: true }));
+    if (options?.signal?.aborted) throw new Cancelled();
+    if (done) throw new Error(t("broke-off"));
     const blocks = (text + value).split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {
@@ -47,4 +57,21 @@ export async function askForEvents(path, body, told) {
       await told(found);
     }
   }
+}
+
+/** The answer of a job. `told` hears how far it is; a job that nobody waits for any more is cancelled. */
+export async function jobAnswer(job, told, { signal }) {
+  const stopped = () => { sent(`jobs/${job}`, undefined, { method: "DELETE" }).catch(() => {}); };
+  signal.addEventListener("abort", stopped, { once: true });
+  if (signal.aborted) stopped();
+  try {
+    for (;;) {
+      const state = await ask(`jobs/${job}`, undefined, { signal });
+      if (state.status === "done") return state.answer;
+      if (state.status === "failed") throw new Error(state.error);
+      if (state.status === "cancelled" || signal.aborted) throw new Cancelled();
+      told(state);
+      await new Promise((done) => setTimeout(done, EVERY));
+    }
+  } finally { signal.removeEventListener("abort", stopped); }
 }

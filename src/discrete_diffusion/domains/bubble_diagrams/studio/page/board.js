@@ -1,10 +1,10 @@
 // The drawing: rooms are circles that can be moved, relations are lines.
 
 import cytoscape from "./vendor/cytoscape.esm.min.mjs";
-import { key as pair, outerRooms } from "./state.js";
+import { key as pair, outerRooms } from "./document.js";
+import { spoken } from "./elements.js";
 
 const RADIUS = 54; // of a living room
-const SPOKEN = (relation) => relation.replace(/-/g, " ").replace("no edge", "not related");
 
 const STYLE = [
   { selector: "node", style: {
@@ -81,7 +81,7 @@ export class Board {
         group: "edges", classes: wrong.has(pair(a, b)) ? "wrong" : "",
         data: {
           id: `${a}-${b}`, source: String(a), target: String(b), given, apart: relation === "no-edge",
-          label: given || wrong.has(pair(a, b)) ? SPOKEN(relation) : "",
+          label: given || wrong.has(pair(a, b)) ? spoken(relation) : "",
         },
       });
     }
@@ -137,5 +137,3 @@ export function relationSeen(a, b) {
   const down = Math.abs(dy) > 0.45 * Math.abs(dx) ? (dy > 0 ? "above" : "below") : "";
   return across && down ? `${across}-${down}` : across ? `${across}-of` : down;
 }
-
-

@@ -1,26 +1,20 @@
 // Completions side by side, coming out of the noise.
 
-import { made } from "./elements.js";
-import { key, outerRooms } from "./state.js";
+import { key, outerRooms } from "./document.js";
+import { made, svg } from "./elements.js";
+import { t } from "./labels.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-
-function drawn(tag, facts) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(facts)) element.setAttribute(name, value);
-  return element;
-}
 
 /** One diagram: rooms at `places` [x, y], in units of a living room's radius. */
 export class Card {
   constructor(number, words, actions) {
     this.words = words;
-    this.svg = drawn("svg", { role: "img" });
-    this.text = made("p", {}, "drawing …");
+    this.svg = svg("svg", { role: "img" });
+    this.text = made("p", {}, t("drawing-now"));
     this.buttons = [
-      made("button", { ariaLabel: `Use completion ${number}`, disabled: true, on: { click: () => actions.use(this) } }, "Use"),
-      made("button", { ariaLabel: `Realise completion ${number}`, disabled: true, on: { click: () => actions.realise(this) } }, "Realise"),
+      made("button", { ariaLabel: t("use-completion", { number }), disabled: true, on: { click: () => actions.use(this) } }, t("use")),
+      made("button", { ariaLabel: t("realise-completion", { number }), disabled: true, on: { click: () => actions.realise(this) } }, t("realise")),
     ];
     this.element = made("li", {}, this.svg, this.text, made("div", { className: "does" }, ...this.buttons));
   }
@@ -58,7 +52,7 @@ export class Card {
     const order = [...to.keys()].sort((a, b) => to[b][2] - to[a][2]); // small ones in front
     for (const k of order) this.svg.insertBefore(this.circles[k], this.labels[0]);
     const began = performance.now(), length = still.matches ? 1 : 450;
-    this.text.textContent = `${diagram.rooms.length} rooms, ${diagram.relations.length} relations`;
+    this.text.textContent = t("size", { rooms: diagram.rooms.length, relations: diagram.relations.length });
     for (const button of this.buttons) button.disabled = false;
     for (let share = 0; share < 1;) {
       share = Math.min(1, (performance.now() - began) / length);
@@ -74,7 +68,7 @@ export class Card {
     this.element.classList.toggle("wrong", !ok);
     const sentence = contradiction?.sentence ?? warning;
     if (!ok) this.text.textContent = sentence;
-    else if (built) this.text.textContent += ", can be built";
+    else if (built) this.text.textContent += t("can-be-built");
     this.wrong = new Set((contradiction?.pairs ?? []).map((pair) => key(...pair)));
     this.#paint();
   }
@@ -82,9 +76,9 @@ export class Card {
   #radius(k) { return this.places[k][2] ?? this.words.get(this.types[k] ?? null).size; }
 
   #build() {
-    this.circles = this.types.map((_, k) => drawn("circle", { class: this.fixed[k] ? "given" : "" }));
-    this.labels = this.types.map(() => drawn("text", {}));
-    this.lines = new Map([...this.pairs.keys()].map((each) => [each, drawn("line", {})]));
+    this.circles = this.types.map((_, k) => svg("circle", { class: this.fixed[k] ? "given" : "" }));
+    this.labels = this.types.map(() => svg("text", {}));
+    this.lines = new Map([...this.pairs.keys()].map((each) => [each, svg("line", {})]));
     this.svg.replaceChildren(...this.lines.values(), ...this.circles, ...this.labels);
     this.#paint();
     this.#place();

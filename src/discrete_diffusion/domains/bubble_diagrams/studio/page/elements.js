@@ -1,5 +1,9 @@
 // Small makers of elements.
 
+import { t } from "./labels.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
 export const $ = (id) => document.getElementById(id);
 
 export function made(tag, facts = {}, ...children) {
@@ -14,6 +18,13 @@ export function made(tag, facts = {}, ...children) {
   return element;
 }
 
+/** An element of a picture. */
+export function svg(tag, facts) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(facts)) element.setAttribute(name, value);
+  return element;
+}
+
 /** A list to choose from; `choices`: [value, text] each. */
 export function choice(label, choices, value, chosen) {
   const select = made("select", { ariaLabel: label, on: { change: () => chosen(select.value) } },
@@ -23,15 +34,15 @@ export function choice(label, choices, value, chosen) {
 }
 
 export const pill = (given, what, toggled) => made("button", {
-  className: "pill", ariaPressed: String(given), title: given ? "kept by completions" : "drawn anew by completions",
-  ariaLabel: `${what}: ${given ? "given" : "open"}`, on: { click: toggled },
-}, given ? "given" : "open");
+  className: "pill", ariaPressed: String(given), title: t(given ? "kept-title" : "drawn-title"),
+  ariaLabel: `${what}: ${t(given ? "given" : "open")}`, on: { click: toggled },
+}, t(given ? "given" : "open"));
 
 export const remover = (what, removed) => made("button", {
-  className: "x", ariaLabel: `Remove ${what}`, title: "Remove", on: { click: removed },
+  className: "x", ariaLabel: t("remove-this", { what }), title: t("remove"), on: { click: removed },
 }, "×");
 
-export const spoken = (relation) => ({ "no-edge": "not related to" })[relation] ?? relation.replaceAll("-", " ");
+export const spoken = (relation) => t(`relation-${relation}`);
 
 /** Replace the rows of a list; the control that had the focus has it again. */
 export function refill(list, rows) {

@@ -3,52 +3,105 @@
 import { ask, askForEvents, askForFile } from "./api.js";
 import { Board } from "./board.js";
 import { Card } from "./cards.js";
+import { key } from "./document.js";
 import { $ } from "./elements.js";
-import { BriefPanel, DrawingPanel, relateAsSeen, roomNames } from "./panels.js";
-import { key, State } from "./state.js";
+import { chooseLanguage, labelPage, language, roomWord, t } from "./labels.js";
+import { BriefPanel, DrawingPanel, relateAsSeen } from "./panels.js";
+import { PlanPanel } from "./plan_panel.js";
+import { diagramOf, Plans } from "./plans.js";
+import { PlotPanel } from "./plot_panel.js";
+import { begun, found } from "./searching.js";
+import { State } from "./state.js";
+import { download, kept, remember, remembered, restore } from "./storage.js";
+import { cancel, isBusy, say, working } from "./working.js";
 
 const SCALE = 64; // of a board, for the radius of a living room
 const COMPLETIONS = 4;
 const STEP = 28; // milliseconds that a step of the sampler is shown at least
+const NARROW = matchMedia("(max-width: 820px)");
+const TABS = ["plot", "brief", "drawing"];
 
-const state = new State();
-let board, drawingPanel, briefPanel, words, relations;
-let wrong = new Set(), wrongKeys = [], relating = null, busy = false, seed = 0;
-let plan = null, planOf = "", isPlanShown = false; // the last plan, and the drawing that it is of
-
-function say(sentence, isWrong = false) {
-  $("said").textContent = sentence;
-  $("said").classList.toggle("wrong", isWrong);
-}
+const state = new State(), plans = new Plans();
+let board, drawingPanel, briefPanel, plotPanel, planPanel, words, relations;
+let wrong = new Set(), wrongKeys = [], relating = null;
+let searches = { seed: 0, job: null, tab: "drawing" };
 
 /** What the model knows, by the name of a type; null is a room of any. */
 function wordsOf({ rooms, unknown_colour: colour }) {
-  const found = new Map(rooms.map((each) => [each.type, each]));
-  const open = { label: "?", name: "Room", colour, size: 0.58 };
-  return { known: rooms, get: (type) => found.get(type) ?? open };
+  const known = rooms.map(roomWord), found = new Map(known.map((each) => [each.type, each]));
+  const open = { label: "?", name: t("room"), colour, size: 0.58 };
+  return { known, get: (type) => found.get(type) ?? open };
 }
-
-const drawn = () => JSON.stringify(state.drawing({ all: true }));
-
-/** The plan of what is drawn now; null if none was found yet, or of another drawing only. */
-const planNow = () => (plan && planOf === drawn() ? plan : null);
 
 function show() {
   board.show(wrong);
   drawingPanel.show(wrong);
   briefPanel.show(wrongKeys);
+  plotPanel.show();
+  planPanel.show();
   showSelection();
+  showWish();
   const { rooms } = state.now;
   $("undo").disabled = !state.past.length;
   $("redo").disabled = !state.future.length;
-  $("complete").disabled = busy || !rooms.length;
-  $("realise").disabled = busy || !state.isComplete;
-  $("answer").disabled = busy;
-  $("plan").hidden = !isPlanShown || !planNow();
-  for (const button of $("export").querySelectorAll("button")) {
+  $("complete").disabled = isBusy() || !rooms.length;
+  $("realise").disabled = isBusy() || !state.isComplete;
+  $("answer").disabled = $("make-plans").disabled = isBusy();
+  $("start").hidden = rooms.length > 0 || searches.tab === "plot" || $("cards").children.length > 0;
+  for (const button of document.querySelectorAll("button[data-format]")) {
     const { of, format } = button.dataset;
-    button.disabled = of === "plan" ? !planNow() : !rooms.length || (format !== "json" && !state.isComplete);
+    button.disabled = of === "plan" ? !planPanel.current : !rooms.length || (format !== "json" && !state.isComplete);
   }
+}
+
+function showWish() {
+  const { wish } = state.now;
+  for (const [id, name] of Object.entries(WISHES)) $(id).value = wish[name] ?? "";
+  $("candidates").closest("label").hidden = wish.source !== "brief";
+}
+
+const WISHES = { source: "source", area: "area", num: "num", candidates: "candidates", "living-rules": "rules" };
+
+function onWish(name, { value }) {
+  const number = Number(value);
+  const next = {
+    source: value, rules: value, candidates: number, num: number, area: number > 0 ? number : null,
+  }[name];
+  state.change((doc) => { doc.wish[name] = next; });
+}
+
+// -- what survives a reload
+
+let keeping;
+function keep() {
+  clearTimeout(keeping);
+  keeping = setTimeout(keepNow, 250);
+}
+
+function keepNow() {
+  clearTimeout(keeping);
+  if (!remember(kept(state, plans, searches))) say(t("full"), true);
+}
+
+function saveAll() {
+  const all = { ...kept(state, plans, { ...searches, job: null }), past: [], future: [] };
+  download(new Blob([JSON.stringify(all)], { type: "application/json" }), "studio.json");
+  say(t("saved", { name: "studio.json" }));
+}
+
+/** The document before can be had back, and pinned plans stay. */
+async function openFile(input) {
+  const [file] = input.files, pinned = plans.list.filter((each) => each.pinned), steps = [...state.past, state.now];
+  input.value = "";
+  if (!file) return;
+  try { restore(JSON.parse(await file.text()), state, plans); } catch {
+    return say(t("bad-file", { name: file.name }), true);
+  }
+  state.past = steps;
+  plans.set([...plans.list, ...pinned.map((each) => ({ ...each, id: plans.next++ }))]);
+  state.set(state.now);
+  board.fit();
+  say(t("opened", { name: file.name }));
 }
 
 // -- checks, a moment after the last change
@@ -68,7 +121,7 @@ function check() {
       const before = JSON.stringify([[...wrong], wrongKeys]);
       wrong = new Set((found.contradiction?.pairs ?? []).map((pair) => key(...pair)));
       if (!found.ok) say(found.contradiction?.sentence ?? found.warning, true);
-      else if (had && !busy && $("said").textContent === earlier) say("");
+      else if (had && !isBusy() && $("said").textContent === earlier) say("");
       if (brief) explain(brief);
       // lists are made anew only if they look otherwise: one of them may be open
       if (JSON.stringify([[...wrong], wrongKeys]) !== before) show();
@@ -78,7 +131,7 @@ function check() {
 
 function explain({ ok, rules, keys, because }) {
   wrongKeys = keys;
-  const lines = ok ? rules : ["No plan meets this:", ...because];
+  const lines = ok ? rules : [t("not-met"), ...because];
   $("meaning").replaceChildren(...lines.map((line) => {
     const item = document.createElement("li");
     item.textContent = line;
@@ -89,19 +142,7 @@ function explain({ ok, rules, keys, because }) {
 
 // -- completions
 
-async function working(sentence, work) {
-  if (busy) return;
-  busy = true;
-  say(sentence);
-  show();
-  try { await work(); } catch (error) {
-    say(error.message, true);
-    for (const card of [...$("cards").children]) if (card.querySelector("button:disabled")) card.remove();
-  } finally {
-    busy = false;
-    show();
-  }
-}
+const work = (sentence, does) => working(sentence, does, show);
 
 function dealt(count) {
   const actions = {
@@ -117,30 +158,31 @@ function mark(card) {
   for (const each of $("cards").children) each.classList.toggle("chosen", each === card?.element);
 }
 
-const complete = () => working("Completing …", async () => {
+const complete = () => work(t("completing"), async (signal) => {
   const given = state.drawing();
   const cards = dealt(COMPLETIONS);
   const places = state.now.rooms.map(({ x, y, r }) => [x / SCALE, y / SCALE, r ?? undefined]);
   for (const card of cards) card.begin(given, places);
   let shown = performance.now();
-  const body = { given, completions: COMPLETIONS, seed: seed++, positions: true };
+  const body = { given, completions: COMPLETIONS, seed: searches.seed++, positions: true };
   const { diagrams, approximate, seconds } = await askForEvents("complete", body, async (revealed) => {
     for (const each of revealed) cards[each.completion].reveal(each);
     await new Promise((done) => setTimeout(done, Math.max(0, shown + STEP - performance.now())));
     shown = performance.now();
-  });
+  }, { signal });
   await finish(cards, diagrams);
-  const about = approximate.length ? `; approximate: ${approximate.join("; ")}` : "";
-  say(`${diagrams.length} completions in ${seconds.toFixed(1)} s${about}. Choose one, or complete again for others.`);
+  const about = approximate.length ? t("about", { what: approximate.join("; ") }) : "";
+  say(t("completed", { n: diagrams.length, seconds: seconds.toFixed(1), about }));
 });
 
-const answerBrief = () => working("Answering the brief, which may take half a minute …", async () => {
+const answerBrief = () => work(t("answering"), async (signal) => {
   const given = state.now.brief.keep && state.now.rooms.length ? { given: state.drawing() } : {};
-  const body = { brief: state.briefAsked(), num: COMPLETIONS, seed: seed++, positions: true, ...given };
+  const body = { brief: state.briefAsked(), num: COMPLETIONS, seed: searches.seed++, positions: true, ...given };
   $("cards").replaceChildren();
-  const { diagrams, seconds } = await ask("brief", body);
+  const { diagrams, seconds } = await ask("brief", body, { signal });
   await finish(dealt(diagrams.length), diagrams);
-  say(`${diagrams.length} diagrams that meet the brief, in ${seconds.toFixed(1)} s.`);
+  say(t("answered", { n: diagrams.length, seconds: seconds.toFixed(1) }));
+  if (NARROW.matches) scrollTo($("cards"));
 });
 
 async function finish(cards, diagrams) {
@@ -154,49 +196,51 @@ async function finish(cards, diagrams) {
 
 // -- plans and files
 
-const realise = (another = 0) => working("Looking for a plan …", async () => {
-  if (!state.isComplete) throw new Error("some rooms or relations are open; complete the diagram first");
-  const body = { diagram: state.drawing({ all: true }), seed: another };
-  if ($("area").value) body.total_area = Number($("area").value);
-  if ($("ratio").value) body.ratio = Number($("ratio").value);
-  const asked = drawn();
-  const found = await ask("realise", body);
-  if (!found.plan) throw new Error(found.reason);
-  if (asked !== drawn()) throw new Error("the drawing was changed meanwhile; realise it again");
-  [plan, planOf, isPlanShown] = [found.plan, asked, true];
-  const picture = $("picture");
-  URL.revokeObjectURL(picture.src);
-  picture.src = URL.createObjectURL(new Blob([found.svg], { type: "image/svg+xml" }));
-  const names = roomNames(state.now.rooms, words);
-  picture.alt = `Floor plan: ${names.map((name, k) => `${name} ${plan.areas[k]} m²`).join(", ")}`;
-  $("shortfall").textContent = found.given_up.join("; ");
-  const total = plan.areas.reduce((sum, area) => sum + area, 0);
-  say(`A plan of ${total.toFixed(0)} m².`);
+/** Plans of what is asked; a search that was `begunEarlier` goes on. */
+const makePlans = (wish, begunEarlier = null) => work(t("looking"), async (signal) => {
+  if (!begunEarlier) {
+    searches.job = await begun(state, wish, searches.seed++);
+    keepNow();
+  }
+  const ended = () => { searches.job = null; keep(); };
+  const best = await found(searches.job, { state, plans, signal, ended });
+  if (best) choosePlan(best.id);
+  if (NARROW.matches) scrollTo($("plans"));
 });
+
+const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1 });
+
+function choosePlan(id) {
+  const { plan, plot } = plans.get(id);
+  state.choose({ id, plot, diagram: diagramOf(plan) }, SCALE);
+  board.fit();
+}
+
+function scrollTo(element) {
+  element.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+}
 
 async function save({ of, format }) {
   try {
-    const body = of === "plan" ? { plan: planNow(), format } : { diagram: state.drawing({ all: true }), format };
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(await askForFile(body));
-    link.download = `${of}.${format}`;
-    link.click();
-    say(`Saved ${link.download}.`);
+    const body = of === "plan" ? { plan: planPanel.current.plan, language } : { diagram: state.drawing({ all: true }) };
+    const name = `${of}.${format}`;
+    download(await askForFile({ ...body, format }), name);
+    say(t("saved", { name }));
   } catch (error) { say(error.message, true); }
 }
 
 async function share() {
   try {
     await navigator.clipboard.writeText(location.href);
-    say("The link is copied; it holds the whole drawing.");
-  } catch { say("The address of this page holds the whole drawing; copy it from there."); }
+    say(t("link-copied"));
+  } catch { say(t("link-here")); }
 }
 
 // -- controls
 
 function relate() {
   relating = board.chosen;
-  say("Choose the other room: click it, or take the arrow keys and press R again.");
+  say(t("choose-other"));
 }
 
 function onChosen(room, byKey) {
@@ -217,7 +261,7 @@ function showSelection() {
   $("relate").disabled = chosen === null || rooms.length < 2;
   $("remove").disabled = chosen === null;
   $("given").disabled = chosen === null || rooms[chosen].type === null;
-  $("given").textContent = chosen !== null && rooms[chosen].given ? "Open" : "Given";
+  $("given").textContent = t(chosen !== null && rooms[chosen].given ? "open-button" : "given-button");
 }
 
 function removeChosen() {
@@ -233,22 +277,39 @@ function toggleGiven() {
 }
 
 function choosePanel(name) {
-  for (const each of ["drawing", "brief"]) {
+  searches.tab = document.body.dataset.tab = name;
+  for (const each of TABS) {
     $(each).hidden = each !== name;
     $(`tab-${each}`).setAttribute("aria-selected", String(each === name));
+    $(`tab-${each}`).tabIndex = each === name ? 0 : -1;
   }
+  show();
   check();
+  keep();
+}
+
+function onTab(event) {
+  const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!way) return;
+  const next = TABS.at((TABS.indexOf(searches.tab) + way) % TABS.length);
+  choosePanel(next);
+  $(`tab-${next}`).focus();
 }
 
 const KEYS = {
-  c: () => $("complete").click(), p: () => $("realise").click(), g: toggleGiven,
-  a: () => $("add-room").focus(), Delete: removeChosen, Backspace: removeChosen,
+  c: () => $("complete").click(), p: () => $("realise").click(), m: () => $("make-plans").click(), g: toggleGiven,
+  a: () => { choosePanel("drawing"); $("add-room").focus(); }, Delete: removeChosen, Backspace: removeChosen,
   r: () => (relating !== null && relating !== board.chosen && board.chosen !== null
     ? finishRelating(board.chosen) : relate()),
-  Escape: () => { relating = null; $("export").open = false; board.choose(null); },
+  Escape: () => {
+    relating = null;
+    $("export").open = $("weighing").open = false;
+    board.choose(null);
+  },
 };
 
 function onKey(event) {
+  if ($("comparison").open) return;
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") {
     event.preventDefault();
     return event.shiftKey ? state.redo() : state.undo();
@@ -261,37 +322,61 @@ function onKey(event) {
   does();
 }
 
+function listen() {
+  const clicks = {
+    undo: () => state.undo(), redo: () => state.redo(), share, relate, given: toggleGiven, cancel,
+    remove: removeChosen, complete, answer: answerBrief, realise, save: saveAll,
+    clear: () => { $("cards").replaceChildren(); state.clear(); },
+    example: () => { state.example(); choosePanel("brief"); say(t("example-is")); },
+    open: () => $("open-file").click(), "from-file": () => $("plot-file").click(),
+    ...Object.fromEntries(TABS.map((name) => [`tab-${name}`, () => choosePanel(name)])),
+  };
+  for (const [id, does] of Object.entries(clicks)) $(id).addEventListener("click", () => does());
+  for (const button of document.querySelectorAll("button[data-format]")) {
+    button.addEventListener("click", () => { $("export").open = false; save(button.dataset); });
+  }
+  for (const [id, name] of Object.entries(WISHES)) $(id).addEventListener("change", ({ target }) => onWish(name, target));
+  $("make").addEventListener("submit", (event) => { event.preventDefault(); makePlans(state.now.wish); });
+  $("open-file").addEventListener("change", ({ target }) => openFile(target));
+  $("language").addEventListener("change", ({ target }) => { chooseLanguage(target.value); keepNow(); location.reload(); });
+  document.querySelector("[role=tablist]").addEventListener("keydown", onTab);
+  document.addEventListener("keydown", onKey);
+  addEventListener("pagehide", keepNow);
+  state.addEventListener("change", () => { show(); check(); keep(); });
+  plans.addEventListener("change", () => { show(); keep(); });
+}
+
+/** What was there before, then what the address says; the sentence to begin with. */
+function opening() {
+  let isBack = false;
+  try {
+    searches = { ...searches, ...restore(remembered(), state, plans) };
+    isBack = true;
+  } catch { /* nothing was, or of another version */ }
+  const fragment = location.hash.slice(1);
+  if (fragment && !state.follow(fragment)) return [t(isBack ? "bad-link-kept" : "bad-link"), true];
+  return [isBack && plans.list.length ? t("hello-back") : state.now.rooms.length ? "" : t("hello")];
+}
+
 async function begin() {
+  labelPage();
   let model;
   try { model = await ask("model"); } catch (error) { return say(error.message, true); }
   words = wordsOf(model);
   relations = model.relations;
-  $("model").textContent = `${model.backbone}, up to ${model.most_rooms} rooms`;
+  $("language").value = language;
   board = new Board($("board"), state, words);
   drawingPanel = new DrawingPanel(state, board, words, relations);
   briefPanel = new BriefPanel(state, words, relations, model.most_rooms);
+  plotPanel = new PlotPanel(state, say);
+  planPanel = new PlanPanel(state, plans, words, choosePlan);
   board.onChosen = onChosen;
-  state.addEventListener("change", () => { show(); check(); });
-
-  const clicks = {
-    undo: () => state.undo(), redo: () => state.redo(), share, relate, given: toggleGiven,
-    remove: removeChosen, complete, answer: answerBrief, realise: () => realise(),
-    again: () => realise(1 + Math.floor(Math.random() * 1000)),
-    clear: () => { $("cards").replaceChildren(); state.clear(); },
-    "close-plan": () => { isPlanShown = false; show(); },
-    "tab-drawing": () => choosePanel("drawing"), "tab-brief": () => choosePanel("brief"),
-  };
-  for (const [id, does] of Object.entries(clicks)) $(id).addEventListener("click", does);
-  for (const button of $("export").querySelectorAll("button")) {
-    button.addEventListener("click", () => { $("export").open = false; save(button.dataset); });
-  }
-  document.addEventListener("keydown", onKey);
-
-  const fragment = location.hash.slice(1);
-  if (fragment && state.restore(fragment)) return say("");
-  if (fragment) say("The link could not be read; here is an empty drawing.", true);
-  else say("Add rooms, relate them, and complete what is open.");
-  show();
+  const sentence = opening();
+  listen();
+  choosePanel(TABS.includes(searches.tab) ? searches.tab : "drawing");
+  say(...sentence);
+  $("model").textContent = t("model", { backbone: model.backbone, n: model.most_rooms });
+  if (searches.job) makePlans(null, searches.job);
 }
 
 begin();

@@ -1,12 +1,13 @@
 // The lists beside the drawing: rooms, relations, and the brief.
 
 import { relationSeen } from "./board.js";
+import { key } from "./document.js";
 import { $, choice, made, pill, refill, remover, spoken } from "./elements.js";
-import { key } from "./state.js";
+import { t } from "./labels.js";
 
 /** Names of rooms, numbered where a type has several. */
 export function roomNames(rooms, words) {
-  const names = rooms.map(({ type }) => (type ? words.get(type).name : "Room"));
+  const names = rooms.map(({ type }) => (type ? words.get(type).name : t("room")));
   const seen = {};
   return names.map((name) => {
     seen[name] = (seen[name] ?? 0) + 1;
@@ -17,9 +18,9 @@ export function roomNames(rooms, words) {
 export class DrawingPanel {
   constructor(state, board, words, relations) {
     Object.assign(this, { state, board, words, relations });
-    const types = [["", "Any room"], ...words.known.map(({ type, name }) => [type, name])];
+    const types = [["", t("any-room")], ...words.known.map(({ type, name }) => [type, name])];
     this.types = types;
-    $("add-room").append(made("option", { value: "-" }, "Add a room …"),
+    $("add-room").append(made("option", { value: "-" }, t("add-a-room")),
       ...types.map(([value, text]) => made("option", { value }, text)));
     $("add-room").addEventListener("change", ({ target }) => {
       board.choose(state.addRoom(target.value || null));
@@ -54,10 +55,10 @@ export class DrawingPanel {
       ];
       if (!given) return [made("li", { className }, made("span", { className: "said" }, what), ...ends)];
       return [made("li", { className }, made("span", { className: "three" },
-        choice(`First room of ${what}`, others, String(a), (room) => moved({ a: Number(room) })),
-        choice(`Relation of ${names[a]} and ${names[b]}`, choices, relation, (next) =>
+        choice(t("first-room-of", { what }), others, String(a), (room) => moved({ a: Number(room) })),
+        choice(t("relation-of", { a: names[a], b: names[b] }), choices, relation, (next) =>
           this.state.setRelation(k, { relation: next, given: true })),
-        choice(`Second room of ${what}`, others, String(b), (room) => moved({ b: Number(room) }))),
+        choice(t("second-room-of", { what }), others, String(b), (room) => moved({ b: Number(room) }))),
       made("span", { className: "space" }), ...ends)];
     }));
     $("add-relation").disabled = rooms.length < 2;
@@ -86,9 +87,9 @@ const distance = (a, b) => Math.hypot(a.x - b.x, a.y - b.y);
 export class BriefPanel {
   constructor(state, words, relations, mostRooms) {
     Object.assign(this, { state, relations });
-    this.types = [["Bedroom", "Bedroom (any)"], ...words.known
+    this.types = [["Bedroom", t("any-bedroom")], ...words.known
       .filter(({ type }) => type !== "Bedroom").map(({ type, name }) => [type, name])];
-    $("add-count").append(made("option", { value: "" }, "a room …"),
+    $("add-count").append(made("option", { value: "" }, t("a-room")),
       ...this.types.map(([value, text]) => made("option", { value }, text)));
     $("add-count").addEventListener("change", ({ target }) => {
       const type = target.value;
@@ -115,29 +116,30 @@ export class BriefPanel {
   show(wrong) {
     const { brief } = this.state.now;
     const nameOf = Object.fromEntries(this.types);
+    const named = (type) => nameOf[type] ?? type;
     $("least-rooms").value = brief.least;
     $("most-rooms").value = brief.most;
     for (const id of ["connected", "buildable", "keep"]) $(id).checked = brief[id];
-    const hows = ["exactly", "at least", "at most"].map((how) => [how, how]);
+    const hows = ["exactly", "at least", "at most"].map((how) => [how, t(`how-${how}`)]);
     refill($("counts"), brief.counts.map(({ type, how, number }, k) => made("li", {
       className: wrong.includes(`rooms.${type}`) ? "wrong" : "" },
-    choice(`How many of ${nameOf[type]}`, hows, how, (next) => this.#change((b) => { b.counts[k].how = next; })),
-    made("input", { type: "number", min: 0, max: 20, value: number, ariaLabel: `Number of ${nameOf[type]}`,
+    choice(t("how-many", { name: named(type) }), hows, how, (next) => this.#change((b) => { b.counts[k].how = next; })),
+    made("input", { type: "number", min: 0, max: 20, value: number, ariaLabel: t("number-of", { name: named(type) }),
       on: { change: ({ target }) => this.#change((b) => { b.counts[k].number = Math.max(0, Math.round(Number(target.value) || 0)); }) } }),
-    made("span", {}, nameOf[type]), made("span", { className: "space" }),
-    remover(nameOf[type], () => this.#change((b) => b.counts.splice(k, 1))))));
-    const quantities = ["some", "every", "no"].map((each) => [each, each]);
+    made("span", {}, named(type)), made("span", { className: "space" }),
+    remover(named(type), () => this.#change((b) => b.counts.splice(k, 1))))));
+    const quantities = ["some", "every", "no"].map((each) => [each, t(`quantity-${each}`)]);
     const relations = ["adjacent", ...this.relations.filter((each) => !["no-edge", "adjacent"].includes(each))]
-      .map((each) => [each, each === "adjacent" ? "beside" : spoken(each)]);
+      .map((each) => [each, spoken(each)]);
     refill($("rules"), brief.rules.map((rule, k) => {
       const set = (name) => (value) => this.#change((b) => { b.rules[k][name] = value; });
       return made("li", { className: wrong.includes(`relations[${k}]`) ? "wrong" : "" },
         made("span", { className: "three" },
-          choice("Quantity", quantities, rule.quantity, set("quantity")),
-          choice("First room", this.types, rule.a, set("a"))),
-        choice("Relation", relations, rule.relation, set("relation")),
-        choice("Second room", this.types, rule.b, set("b")),
-        remover("the rule", () => this.#change((b) => b.rules.splice(k, 1))));
+          choice(t("quantity"), quantities, rule.quantity, set("quantity")),
+          choice(t("first-room"), this.types, rule.a, set("a"))),
+        choice(t("relation"), relations, rule.relation, set("relation")),
+        choice(t("second-room"), this.types, rule.b, set("b")),
+        remover(t("the-rule"), () => this.#change((b) => b.rules.splice(k, 1))));
     }));
   }
 

@@ -1,17 +1,8 @@
-// The document: rooms, relations and the brief; its history; and its text in the address.
-//
-// room: {type: name or null, given, x, y, r: radius or null}; relation: {a, b, relation, given}, read from room a.
-// What is given is kept by completions; what is open is drawn anew.
+// The state of the page: the document and its history.
 
-const EMPTY = () => ({
-  rooms: [], relations: [],
-  brief: { least: 5, most: 7, counts: [], rules: [], connected: true, buildable: false, keep: false },
-});
+import { decode, diagramKey, EMPTY, encode, EXAMPLE, key, relationKey } from "./document.js";
 
-const RELATIONS = [
-  "left-above", "left-below", "left-of", "above", "inside", "surrounding", "below", "right-of",
-  "right-above", "right-below", "no-edge", "adjacent", "door",
-];
+const MOST_STEPS = 60; // that can be taken back
 
 export class State extends EventTarget {
   constructor() {
@@ -22,13 +13,11 @@ export class State extends EventTarget {
   }
 
   /** Change a copy of the document; the former one can be had back. */
-  change(edit, { undoable = true } = {}) {
+  change(edit) {
     const next = structuredClone(this.now);
     edit(next);
-    if (undoable) {
-      this.past = [...this.past.slice(-99), this.now];
-      this.future = [];
-    }
+    this.past = [...this.past.slice(1 - MOST_STEPS), this.now];
+    this.future = [];
     this.set(next);
   }
 
@@ -41,6 +30,7 @@ export class State extends EventTarget {
   undo() { this.#step(this.past, this.future); }
   redo() { this.#step(this.future, this.past); }
   clear() { this.change((doc) => Object.assign(doc, EMPTY())); }
+  example() { this.change((doc) => Object.assign(doc, EXAMPLE())); }
 
   #step(from, to) {
     if (!from.length) return;
@@ -48,15 +38,15 @@ export class State extends EventTarget {
     this.set(from.pop());
   }
 
-  /** What the address says; false if it says nothing that can be read. */
-  restore(fragment) {
-    try {
-      this.now = decode(fragment);
-      this.dispatchEvent(new Event("change"));
-      return true;
-    } catch {
-      return false;
-    }
+  /** What the address says, after what was there; false if it says nothing that can be read. */
+  follow(fragment) {
+    let found;
+    try { found = decode(fragment); } catch { return false; }
+    if (encode(found) === encode(this.now)) return true;
+    const isEmpty = encode(this.now) === encode(EMPTY());
+    if (!isEmpty) this.past = [...this.past.slice(1 - MOST_STEPS), this.now];
+    this.now = found;
+    return true;
   }
 
   // -- the drawing
@@ -104,23 +94,14 @@ export class State extends EventTarget {
   removeRelation(k) { this.change((doc) => doc.relations.splice(k, 1)); }
 
   /** Take over a diagram of the model; all that was not given is open. */
-  adopt(diagram, scale) {
+  adopt(diagram, scale) { this.change((doc) => takeOver(doc, diagram, scale)); }
+
+  /** Choose a plan: its diagram and its plot are those of the document then. */
+  choose({ id, diagram, plot }, scale) {
     this.change((doc) => {
-      const given = doc.rooms.length === diagram.rooms.length;
-      const kept = new Map(given ? doc.relations.filter((r) => r.given).map((r) => [key(r.a, r.b), r]) : []);
-      doc.rooms = diagram.rooms.map((type, k) => ({
-        type, given: given && doc.rooms[k].given,
-        x: Math.round(diagram.positions[k][0] * scale), y: Math.round(diagram.positions[k][1] * scale),
-        r: diagram.positions[k][2],
-      }));
-      const said = new Map(diagram.relations.map(([a, b, relation]) => [key(a, b), relation]));
-      doc.relations = [];
-      for (let a = 0; a < doc.rooms.length; a++) {
-        for (let b = a + 1; b < doc.rooms.length; b++) {
-          doc.relations.push(kept.get(key(a, b))
-            ?? { a, b, relation: said.get(key(a, b)) ?? "no-edge", given: false });
-        }
-      }
+      if (diagramKey(diagram) !== diagramKey(this.drawing({ all: true }))) takeOver(doc, diagram, scale);
+      if (outlineKey(doc.plot) !== outlineKey(plot)) doc.plot = structuredClone(plot);
+      doc.chosen = id;
     });
   }
 
@@ -156,62 +137,25 @@ export class State extends EventTarget {
   }
 }
 
-export const key = (a, b) => `${Math.min(a, b)} ${Math.max(a, b)}`;
+/** A text that is the same for plots of the same outline. */
+export const outlineKey = ({ corners, closed, ratio }) => JSON.stringify(closed ? corners : ratio);
 
-/** Rooms that have others inside them. */
-export function outerRooms(relations) {
-  return new Set(relations.flatMap(({ a, b, relation }) =>
-    (relation === "surrounding" ? [a] : relation === "inside" ? [b] : [])));
+function takeOver(doc, diagram, scale) {
+  const given = doc.rooms.length === diagram.rooms.length;
+  const kept = new Map(given ? doc.relations.filter((r) => r.given).map((r) => [key(r.a, r.b), r]) : []);
+  doc.rooms = diagram.rooms.map((type, k) => ({
+    type, given: given && doc.rooms[k].given && doc.rooms[k].type === type,
+    x: Math.round(diagram.positions[k][0] * scale), y: Math.round(diagram.positions[k][1] * scale),
+    r: diagram.positions[k][2],
+  }));
+  const said = new Map(diagram.relations.map(([a, b, relation]) => [key(a, b), { a, b, relation }]));
+  doc.relations = [];
+  for (let a = 0; a < doc.rooms.length; a++) {
+    for (let b = a + 1; b < doc.rooms.length; b++) {
+      const found = said.get(key(a, b)) ?? { a, b, relation: "no-edge" };
+      const own = kept.get(key(a, b));
+      const isSame = own && relationKey(own.a, own.b, own.relation) === relationKey(found.a, found.b, found.relation);
+      doc.relations.push(isSame ? own : { ...found, given: false });
+    }
+  }
 }
-
-// In the address the document is a list of lists, half as long as its JSON.
-
-function encode({ rooms, relations, brief }) {
-  const packed = [
-    rooms.map(({ type, given, x, y, r }) => [type ?? 0, Number(given), x, y, r ?? 0]),
-    relations.map(({ a, b, relation, given }) => [a, b, RELATIONS.indexOf(relation), Number(given)]),
-    brief,
-  ];
-  const bytes = new TextEncoder().encode(JSON.stringify(packed));
-  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
-}
-
-/** The document of a link; throws an error for anything that `encode` does not write. */
-function decode(fragment) {
-  const text = atob(fragment.replace(/-/g, "+").replace(/_/g, "/"));
-  const bytes = Uint8Array.from(text, (c) => c.charCodeAt(0));
-  const [rooms, relations, brief] = JSON.parse(new TextDecoder().decode(bytes));
-  if (!(isList(rooms, isRoom) && isList(relations, isRelation(rooms.length)) && isBrief(brief))) throw new Error();
-  if (new Set(relations.map(([a, b]) => key(a, b))).size !== relations.length) throw new Error();
-  return {
-    rooms: rooms.map(([type, given, x, y, r]) => ({ type: type || null, given: Boolean(given), x, y, r: r || null })),
-    relations: relations.map(([a, b, code, given]) => ({ a, b, relation: RELATIONS[code], given: Boolean(given) })),
-    brief: { ...EMPTY().brief, ...brief },
-  };
-}
-
-const MOST_ROOMS = 64; // that the studio takes
-const FAR = 1e6;
-
-const isWord = (value) => typeof value === "string";
-const isWhole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
-const isList = (value, isItem, most = MOST_ROOMS ** 2) =>
-  Array.isArray(value) && value.length <= most && value.every(isItem);
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-const isRoom = (room, k) => Array.isArray(room) && k < MOST_ROOMS && (isWord(room[0]) || room[0] === 0)
-  && room.slice(2, 5).length === 3 && room.slice(2, 5).every((n) => Number.isFinite(n) && Math.abs(n) < FAR)
-  && room[4] >= 0;
-const isRelation = (n) => (relation) => Array.isArray(relation) && relation[0] !== relation[1]
-  && isWhole(relation[0], 0, n - 1) && isWhole(relation[1], 0, n - 1) && isWhole(relation[2], 0, RELATIONS.length - 1);
-
-/** Keys may be left out, and others are of no meaning. */
-const OF_BRIEF = {
-  least: (n) => isWhole(n, 1, MOST_ROOMS), most: (n) => isWhole(n, 1, MOST_ROOMS),
-  counts: (list) => isList(list, (each) => isObject(each) && [each.type, each.how].every(isWord)
-    && isWhole(each.number, 0, MOST_ROOMS)),
-  rules: (list) => isList(list, (each) => isObject(each)
-    && [each.quantity, each.a, each.relation, each.b].every(isWord)),
-  ...Object.fromEntries(["connected", "buildable", "keep"].map((name) => [name, (v) => typeof v === "boolean"])),
-};
-const isBrief = (brief) => isObject(brief) && Object.entries(brief).every(([name, value]) =>
-  !Object.hasOwn(OF_BRIEF, name) || OF_BRIEF[name](value));

@@ -1,0 +1,402 @@
+"""Plots, plans to choose from, and what survives, in a browser without a screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from studio_browser import BROWSER, DRIVER, Page, browser, served
+
+from discrete_diffusion import load
+from discrete_diffusion.domains.bubble_diagrams import read_diagrams
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.hub.published import boxed_model
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (BROWSER and DRIVER),
+        reason="no chromium and chromedriver are installed (apt-get install chromium-driver)",
+    ),
+]
+
+CORNERS = [(0, 0), (11, 0), (11, 9), (0, 9)]
+
+
+@pytest.fixture(scope="module")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="module")
+def page(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Of the model that comes with the package."""
+    profile = tmp_path_factory.mktemp("browser")
+    with served(load(boxed_model())) as address, browser(profile, downloads) as driver:
+        yield Page(driver, address)
+
+
+@pytest.fixture(autouse=True)
+def _wide(page: Page) -> None:
+    page.resize(1280, 800)
+    page.driver.get_log("browser")
+
+
+def draw_plot(page: Page) -> None:
+    page.find("tab-plot").click()
+    for corner in (*CORNERS, CORNERS[0]):
+        page.click_plot(*corner)
+
+
+def lengths(page: Page) -> list[float]:
+    return [float(each.get_attribute("value")) for each in page.all("#sides li > input")]
+
+
+def realise_two_rooms(page: Page) -> None:
+    page.find("tab-drawing").click()
+    page.add("LivingRoom", "Kitchen")
+    page.relate(0, 1, "left-of", 0)
+    page.find("realise").click()
+    page.wait_for_work()
+
+
+def saved(page: Page, downloads: Path, format: str) -> Path:
+    """A plan, saved by the button beside it."""
+    path = downloads / f"plan.{format}"
+    path.unlink(missing_ok=True)
+    (button,) = page.all(f".exports [data-format={format}]")
+    button.click()
+    page.wait(path.is_file)
+    page.wait(lambda: page.said == f"Saved plan.{format}.")
+    return path
+
+
+def no_complaints(page: Page) -> None:
+    messages = [each["message"] for each in page.driver.get_log("browser")]
+    complaints = [each for each in messages if "favicon.ico" not in each]  # of ``Page.open``
+    assert not complaints, complaints
+
+
+# -- the plot
+
+
+def test_a_plot_is_drawn_dragged_typed_and_taken_back(page):
+    page.open()
+    draw_plot(page)
+    assert lengths(page) == [11, 9, 11, 9]
+    assert page.find("plot-said").text.startswith("99.0 m²")
+    page.drag_plot((11, 9), (12, 9))  # a corner
+    assert lengths(page)[2] == 12
+    page.find("undo").click()
+    page.fill(page.all("#sides li > input")[0], 12)  # a length: the side across has it too
+    assert lengths(page) == [12, 9, 12, 9]
+    page.click_plot(6, 9)
+    (entrance,) = page.all("#sides .under input")
+    assert entrance.get_attribute("value") == "6"
+    assert page.all("#plot-board .entrance")
+    page.fill(entrance, 2)
+    page.fill(page.find("north"), 90)
+    assert page.all("#plot-board .compass")
+    page.undo()
+    assert not page.all("#plot-board .compass")
+    page.pick("preset", "[[0,0],[12,0],[12,6],[7,6],[7,10],[0,10]]")
+    assert lengths(page) == [12, 6, 5, 4, 7, 10]
+    page.fill(page.all("#sides li > input")[0], 14)
+    assert lengths(page) == [14, 6, 7, 4, 7, 10]
+    no_complaints(page)
+
+
+def test_a_plot_is_drawn_with_keys(page):
+    page.open()
+    page.find("tab-plot").click()
+    page.pick("preset", "[[0,0],[11,0],[11,9],[0,9]]")
+    corner = page.all("#plot-board .corner")[2]
+    page.run("arguments[0].focus()", corner)
+    page.keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    corner = page.driver.switch_to.active_element
+    assert corner.get_attribute("aria-label") == "Corner 3 at 11.5, 10 m"
+    page.keys(Keys.DELETE)
+    assert len(page.all("#sides li")) == 3
+    assert page.driver.switch_to.active_element.get_attribute("data-corner") == "2"
+    no_complaints(page)
+
+
+def test_sides_that_cross_are_named_and_not_sent(page):
+    page.open()
+    draw_plot(page)
+    page.drag_plot((0, 0), (12.5, 4.5))
+    assert "cross" in page.find("plot-said").text
+    page.find("make-plans").click()
+    page.wait(lambda: "cross" in page.said)
+    assert "wrong" in page.find("said").get_attribute("class")
+
+
+@pytest.mark.parametrize(
+    ("polygon", "expected"),
+    [
+        ([[0, 0], [11, 0], [11, 9], [0, 9], [0, 0]], [11, 9, 11, 9]),
+        # 0.0001 degrees are 11.13 m to the north, half of that to the east at 60 degrees
+        (
+            [[10, 60], [10.0002, 60], [10.0002, 60.0001], [10, 60.0001], [10, 60]],
+            [11.13, 11.13, 11.13, 11.13],
+        ),
+    ],
+)
+def test_a_plot_is_read_from_geojson(page, tmp_path, polygon, expected):
+    page.open()
+    page.find("tab-plot").click()
+    path = tmp_path / "plot.geojson"
+    feature = {"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [polygon]}}
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    page.find("plot-file").send_keys(str(path))
+    page.wait(lambda: page.all("#sides li"))
+    assert lengths(page) == pytest.approx(expected, abs=0.02)
+    path.write_text("no JSON")
+    page.find("plot-file").send_keys(str(path))
+    page.wait(lambda: page.said == "The file is no GeoJSON.")
+    assert lengths(page) == pytest.approx(expected, abs=0.02)
+
+
+def test_a_plan_is_realised_on_the_plot_and_is_stale_after_it_changes(page, downloads):
+    page.open()
+    page.find("tab-plot").click()
+    page.pick("preset", "[[0,0],[11,0],[11,9],[0,9]]")
+    realise_two_rooms(page)
+    assert page.find("plan").is_displayed(), page.said
+    (plan,) = read_diagrams(saved(page, downloads, "dxf"))
+    corners = FloorPlan.of(plan).outline.bounds
+    assert (corners[2] - corners[0], corners[3] - corners[1]) == pytest.approx((11, 9), abs=0.01)
+    page.find("tab-plot").click()
+    page.fill(page.all("#sides li > input")[0], 10)
+    assert not page.find("plan").is_displayed()
+    assert "changed since" in page.find("stale").text
+    assert not any(each.is_enabled() for each in page.all("#export button[data-of=plan]"))
+    page.all("#variants .pick")[0].click()  # goes back to its plot
+    assert lengths(page) == [11, 9, 11, 9]
+    assert page.find("plan").is_displayed()
+    page.find("undo").click()
+    assert lengths(page) == [10, 9, 10, 9]
+    no_complaints(page)
+
+
+# -- what survives
+
+
+def test_all_survives_a_reload_and_a_file(page, downloads, tmp_path):
+    page.open()
+    page.find("tab-plot").click()
+    page.pick("preset", "[[0,0],[11,0],[11,9],[0,9]]")
+    realise_two_rooms(page)
+    before = saved(page, downloads, "json").read_text()
+    page.all("#variants .pill")[0].click()
+    (downloads / "studio.json").unlink(missing_ok=True)
+    page.find("save").click()
+    page.wait((downloads / "studio.json").is_file)
+    page.reload()
+    assert page.all("#variants .pinned.chosen")
+    assert len(page.all("#rooms li")) == 2
+    assert saved(page, downloads, "json").read_text() == before
+    page.find("undo").click()  # of the choice
+    assert not page.find("plan").is_displayed()
+    page.open()
+    assert not page.find("plans").is_displayed()
+    page.find("open-file").send_keys(str(downloads / "studio.json"))
+    page.wait(lambda: page.said == "Opened studio.json.")
+    assert saved(page, downloads, "json").read_text() == before
+    data = json.loads((downloads / "studio.json").read_text())
+    data["plans"][0]["plan"]["boxes"] = "no boxes"
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(data))
+    page.find("open-file").send_keys(str(broken))
+    page.wait(lambda: page.said == "broken.json is no saved file of the studio.")
+    assert page.find("plan").is_displayed()
+    no_complaints(page)
+
+
+def test_a_browser_that_keeps_no_more_says_so(page):
+    page.open()
+    page.run("Storage.prototype.setItem = () => { throw new DOMException('', 'x'); }")
+    page.add("LivingRoom")
+    page.wait(lambda: "keeps no more" in page.said)
+
+
+def test_a_link_holds_plot_and_brief_too(page):
+    page.open()
+    page.find("example").click()
+    link = page.driver.current_url
+    page.open("#" + link.partition("#")[2])
+    page.find("tab-plot").click()
+    assert lengths(page) == [11, 9, 11, 9]
+    assert page.find("area").get_attribute("value") == "95"
+    page.find("tab-brief").click()
+    assert len(page.all("#counts li")) == 3
+
+
+def test_a_search_is_cancelled_and_one_survives_a_reload(page):
+    page.open()
+    page.find("example").click()
+    page.find("make-plans").click()
+    page.find("cancel").click()
+    page.wait(lambda: page.said == "Cancelled.")
+    assert page.find("make-plans").is_enabled()
+    page.pick("num", "1")
+    page.pick("candidates", "1")
+    page.find("make-plans").click()
+    page.wait(lambda: "Looking" in page.said)
+    page.wait(lambda: "job\":\"" in page.run("return JSON.stringify(sessionStorage)").replace("\\", ""))
+    page.reload()
+    page.wait(lambda: "Looking" in page.said)
+    page.wait_for_work()
+    assert page.all("#variants li") or "No plan was found" in page.said, page.said
+
+
+def test_it_speaks_german(page):
+    page.open()
+    page.pick("language", "de")
+    page.wait(lambda: page.find("make-plans").text == "Pläne machen")
+    assert page.run("return document.documentElement.lang") == "de"
+    page.add("Kitchen")
+    texts = page.run("return document.body.innerText")
+    assert "Küche" in texts
+    labels = page.run("return import('/page/labels.js').then((m) => m.missing())")
+    assert labels == []
+    page.pick("language", "en")
+    page.wait(lambda: page.find("make-plans").text == "Make plans")
+
+
+# -- access, by checks of our own (not axe-core)
+
+
+ACCESS = """
+    const seen = (each) => each.checkVisibility({ visibilityProperty: true });
+    const nameOf = (each) => (each.ariaLabel || each.alt || each.title || each.textContent.trim()
+      || [...(each.labels ?? [])].map((label) => label.textContent.trim()).join(" ")
+      || each.getAttribute("placeholder") || "").trim();
+    const controls = [...document.querySelectorAll("button, input, select, summary, [role=button], [tabindex='0']")]
+      .filter(seen);
+    const ids = [...document.querySelectorAll("[id]")].map((each) => each.id);
+    const said = [
+      ...controls.filter((each) => !nameOf(each)).map((each) => `no name: ${each.outerHTML.slice(0, 120)}`),
+      ...ids.filter((id, k) => ids.indexOf(id) !== k).map((id) => `twice: #${id}`),
+      ...[...document.querySelectorAll("img")].filter((each) => !each.hasAttribute("alt")).map((each) => `no alt: ${each.id}`),
+      ...[...document.querySelectorAll("[aria-controls], [aria-labelledby]")].flatMap((each) =>
+        [each.getAttribute("aria-controls"), each.getAttribute("aria-labelledby")]
+          .filter((id) => id && !document.getElementById(id)).map((id) => `nowhere: #${id}`)),
+      ...(document.documentElement.lang ? [] : ["no language"]),
+      ...[...document.querySelectorAll("h1, h2, h3, h4")].filter(seen).filter((each) => !each.textContent.trim()).map((each) => `empty: #${each.id}`),
+    ];
+    for (const each of controls.filter((one) => !one.disabled)) {
+      each.focus({ focusVisible: true });
+      if (document.activeElement !== each) said.push(`no focus: ${nameOf(each)}`);
+      else {
+        const style = getComputedStyle(each);
+        const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+        if (!ring && each.dataset.corner === undefined) said.push(`no ring: ${nameOf(each)}`);
+      }
+    }
+    return said;"""
+
+CONTRAST = """
+    const parts = (colour) => (colour.match(/[0-9.]+/g) ?? []).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+      .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+    const behind = (each) => {
+      for (let at = each; at; at = at.parentElement) {
+        const colour = parts(getComputedStyle(at).backgroundColor);
+        if (colour.length === 3 || colour[3] > 0.9) return colour;
+      }
+      return [255, 255, 255];
+    };
+    const own = (each) => [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    return [...document.querySelectorAll("body *")].filter((each) => each.checkVisibility() && own(each)
+      && !each.closest(":disabled, svg, .hidden, [aria-disabled=true]"))
+      .map((each) => {
+        const [a, b] = [light(parts(getComputedStyle(each).color)), light(behind(each))].sort((x, y) => y - x);
+        return [(a + 0.05) / (b + 0.05), each.outerHTML.slice(0, 100)];
+      }).filter(([ratio]) => ratio < 4.5);"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_controls_have_names_and_visible_focus_and_text_has_contrast(page, width):
+    page.resize(width, 844, mobile=width == 390)
+    page.open()
+    page.find("example").click()
+    realise_two_rooms(page)
+    for tab in ("plot", "brief", "drawing"):
+        page.find(f"tab-{tab}").click()
+        assert page.run(ACCESS) == []
+        assert page.run(CONTRAST) == []
+        assert page.run("return document.documentElement.scrollWidth") == width
+    page.find("tab-drawing").send_keys(Keys.ARROW_RIGHT)
+    assert page.driver.switch_to.active_element.get_attribute("id") == "tab-plot"
+
+
+# -- the whole way
+
+
+def ask_for_plans(page: Page, num: int) -> None:
+    page.find("tab-brief").click()
+    page.pick("add-count", "Bedroom")
+    page.fill(page.all("#counts input")[0], 3)
+    page.pick("add-count", "Kitchen")
+    page.find("add-rule").click()  # some kitchen beside the living room
+    page.wait(lambda: "kitchen" in page.find("meaning").text)
+    page.fill(page.find("area"), 95)
+    page.pick("num", str(num))
+    page.pick("candidates", "1")
+    page.find("make-plans").click()
+    page.wait(lambda: page.find("progress").is_displayed())
+    page.wait_for_work()
+    assert "best first" in page.said or "A plan of" in page.said, page.said
+
+
+@pytest.mark.parametrize(("width", "height", "num"), [(1280, 800, 6), (390, 844, 2)])
+def test_from_a_plot_and_a_wish_to_files(page, downloads, width, height, num):
+    page.resize(width, height, mobile=width < 800)
+    page.open()
+    draw_plot(page)
+    page.click_plot(5.5, 9)
+    assert page.all("#plot-board .entrance")
+    ask_for_plans(page, num)
+    variants = page.all("#variants li")
+    assert 1 <= len(variants) <= num
+    if width < 800:  # the answer is seen without scrolling
+        page.wait(lambda: 0 <= page.find("plans").rect["y"] - page.run("return scrollY") < 400)
+    page.all("#variants .pick")[-1].click()
+    assert page.all("#variants li")[-1].get_attribute("class") == "chosen"
+    assert page.find("plan").is_displayed()
+    assert page.find("picture").get_attribute("alt").count("m²") >= 5
+
+    def files() -> tuple[Any, ...]:
+        pytest.importorskip("ifcopenshell")
+        (plan,) = read_diagrams(saved(page, downloads, "dxf"))
+        return plan.to_json(), saved(page, downloads, "ifc").read_text()
+
+    first = files()
+    drawn = FloorPlan.of(read_diagrams(downloads / "plan.dxf")[0])
+    assert sum("Room" in name and name != "LivingRoom" for name in drawn.diagram.room_names) >= 3
+    assert drawn.outline.area == pytest.approx(99, abs=0.1)
+    page.reload()
+    assert page.find("plan").is_displayed()
+    assert files() == first
+    if len(variants) > 1:
+        for k in (0, 1):
+            page.all("#variants input")[k].click()
+        page.find("compare").click()
+        assert len(page.all("#both img")) == 2
+        page.find("comparison").find_element(By.ID, "end-compare").click()
+        order = [each.text for each in page.all("#variants strong")]
+        page.find("weighing").click()
+        for each in page.all("#weights input"):
+            page.run("arguments[0].value = 0; arguments[0].dispatchEvent(new Event('input'))", each)
+        assert all(each.text.endswith("0%") for each in page.all("#variants strong"))
+        page.find("even").click()
+        assert [each.text for each in page.all("#variants strong")] == order
+    assert page.run("return document.documentElement.scrollWidth") == width
+    no_complaints(page)

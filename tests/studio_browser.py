@@ -1,0 +1,168 @@
+"""The page of the studio in a browser without a screen."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--window-size=1400,1000", "--lang=en-US"),
+)
+
+
+@contextmanager
+def served(algorithm: Any) -> Iterator[str]:
+    """The address of a studio that is served by a thread."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    app = create_app(algorithm)
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=port, log_config=None, access_log=False, ws="none")
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def browser(profile: Path, downloads: Path) -> Iterator[Any]:
+    """A browser that saves files without asking."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(BROWSER)
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+class Page:
+    """What a person sees and does."""
+
+    def __init__(self, driver: Any, address: str) -> None:
+        self.driver, self.address = driver, address
+
+    def open(self, fragment: str = "") -> None:
+        """As on a first visit."""
+        self.driver.get(self.address + "page/icon.svg")
+        self.driver.execute_script("sessionStorage.clear(); localStorage.clear()")
+        self.driver.get(self.address + fragment)
+        self.wait(lambda: self.find("model").text)
+
+    def reload(self) -> None:
+        self.driver.refresh()
+        self.wait(lambda: self.find("model").text)
+
+    def resize(self, width: int, height: int, *, mobile: bool = False) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def find(self, name: str) -> Any:
+        return self.driver.find_element(By.ID, name)
+
+    def all(self, selector: str) -> list[Any]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, condition: Any, seconds: float = 60) -> Any:
+        return WebDriverWait(self.driver, seconds).until(lambda _: condition())
+
+    def wait_for_work(self, seconds: float = 400) -> None:
+        """Until nothing can be cancelled any more."""
+        self.wait(lambda: not self.find("cancel").is_displayed(), seconds)
+
+    def add(self, *types: str) -> None:
+        for each in types:
+            Select(self.find("add-room")).select_by_value(each)
+
+    def pick(self, name: str, value: str) -> None:
+        Select(self.find(name)).select_by_value(value)
+
+    def choose(self, selector: str, index: int, value: str) -> None:
+        Select(self.all(selector)[index]).select_by_value(value)
+
+    def fill(self, field: Any, value: object) -> None:
+        """Type in the place of what is there."""
+        field.send_keys(Keys.CONTROL + "a" + Keys.NULL, str(value), Keys.TAB)
+
+    def relate(self, number: int, a: int, relation: str, b: int) -> None:
+        """The relation of the row ``number``, which is new."""
+        self.find("add-relation").click()
+        row = f"#relations li:nth-child({number + 1}) select"
+        ends = {int(each.get_attribute("value")) for each in self.all(row)[::2]}
+        if ends != {a, b}:
+            raise AssertionError(f"the page proposed {ends}, not {a} and {b}")
+        if self.all(row)[0].get_attribute("value") != str(a):
+            relation = {"left-of": "right-of", "above": "below"}[relation]
+        self.choose(row, 1, relation)
+
+    def click_plot(self, x: float, y: float) -> None:
+        """A place in metres on the plot."""
+        self.run("document.getElementById('plot-board').scrollIntoView({block: 'center'})")
+        self.drag_plot((x, y), (x, y))
+
+    def drag_plot(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        from_here, to_there = self._on_screen(*start), self._on_screen(*end)
+        actions = webdriver.ActionChains(self.driver, duration=0)
+        mouse = actions.w3c_actions.pointer_action
+        mouse.move_to_location(*from_here).pointer_down()
+        if end != start:
+            mouse.move_to_location(*to_there)
+        mouse.pointer_up()
+        actions.perform()
+
+    def _on_screen(self, x: float, y: float) -> tuple[int, int]:
+        script = """
+            const board = document.getElementById("plot-board");
+            const at = new DOMPoint(arguments[0], arguments[1]).matrixTransform(board.getScreenCTM());
+            return [Math.round(at.x), Math.round(at.y)];"""
+        found_x, found_y = self.run(script, x, y)
+        return found_x, found_y
+
+    @property
+    def said(self) -> str:
+        return str(self.find("said").text)
+
+    def keys(self, *keys: str) -> None:
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+
+    def undo(self, *, redo: bool = False) -> None:
+        held = [Keys.CONTROL, Keys.SHIFT] if redo else [Keys.CONTROL]
+        chain = webdriver.ActionChains(self.driver)
+        for key in held:
+            chain = chain.key_down(key)
+        chain = chain.send_keys("z")
+        for key in held:
+            chain = chain.key_up(key)
+        chain.perform()
