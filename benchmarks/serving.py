@@ -1,9 +1,12 @@
 """The studio under load: its latency alone, then many clients at once, and its memory.
 
     python benchmarks/serving.py [--checkpoint plans-small] [--clients 32] [--seconds 60]
+        [--workers 2]
 
-Starts ``discrete-diffusion studio`` on a free port of this machine. Every request completes a
-diagram of eight rooms, four of them given with their relations, four times.
+Starts ``discrete-diffusion studio`` on a free port of this machine. Alone, a client completes
+diagrams of eight rooms, four of them given with their relations, four times. Of the many each does
+the same again and again: complete, a brief as a job, a plan as a job, and a check before each of
+these. At half time a process that looks for a plan is killed with SIGKILL.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -32,22 +36,49 @@ ALONE = 30
 
 COMPLETIONS = 4
 
+BRIEF = {
+    "num_rooms": "5-6",
+    "rooms": {"Bathroom": "at least 1"},
+    "relations": ["Kitchen adjacent LivingRoom"],
+}
+
+PLOT = [[0, 0], [11, 0], [11, 9], [0, 9]]
+
+CLIENTS_APART = 32
+"""Bodies by which a client goes on."""
+
+POLL = 0.5
+"""Seconds between two questions how far a job is."""
+
+SAY = {
+    "complete": "complete, 4 diagrams",
+    "check": "check, throughout",
+    "brief": "brief, a job of 1 diagram",
+    "plan": "plan, a job of the better of 2",
+    "job": "state of a job",
+}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", default="plans-small")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     bodies = partial_bodies(64, options.seed)
-    address, server = started(options.checkpoint, options.threads)
+    words = [f"{name}={getattr(options, name)}" for name in ("checkpoint", "threads", "workers")]
+    before = os.getloadavg()[0]
+    address, server = started(words)
     try:
         with httpx.Client(base_url=address, timeout=120) as client:
             for body in bodies[:5]:
                 client.post("/api/complete", json=body).raise_for_status()
-            alone = [timed(client, body)[1] for body in bodies[:ALONE]]
+            seen = Seen()
+            for body in bodies[:ALONE]:
+                seen.ask(client, "complete", "POST", "/api/complete", body)
         load = under_load(address, server.pid, bodies, options.clients, options.seconds)
     finally:
         server.send_signal(signal.SIGTERM)
@@ -56,14 +87,16 @@ def main() -> None:
     results = {
         "model": options.checkpoint,
         "threads": options.threads,
-        "load_average": os.getloadavg()[0],
-        "alone": {"num": ALONE, **quantiles(alone)},
+        "workers": options.workers,
+        "load_average_before": before,
+        "alone": {"num": ALONE, **quantiles(seen.seconds["complete"])},
         "load": load,
         "seconds_to_stop": time.perf_counter() - stopped,
     }
     command = (
         f"python benchmarks/serving.py --checkpoint {options.checkpoint} --clients "
-        f"{options.clients} --seconds {options.seconds:g} --threads {options.threads}"
+        f"{options.clients} --seconds {options.seconds:g} --threads {options.threads} --workers "
+        f"{options.workers}"
     )
     publish("serving", command=command, seed=options.seed, results=results)
 
@@ -82,12 +115,12 @@ def partial_bodies(num: int, seed: int) -> list[dict[str, Any]]:
     return bodies
 
 
-def started(checkpoint: str, threads: int) -> tuple[str, subprocess.Popen[bytes]]:
+def started(words: list[str]) -> tuple[str, subprocess.Popen[bytes]]:
     """A studio that answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [f"checkpoint={checkpoint}", f"port={port}", f"threads={threads}", "open=false"]
+    words = [*words, f"port={port}", "open=false"]
     server = subprocess.Popen(
         [sys.executable, "-m", "discrete_diffusion", "studio", *words],
         stdout=subprocess.DEVNULL,
@@ -105,109 +138,178 @@ def started(checkpoint: str, threads: int) -> tuple[str, subprocess.Popen[bytes]
     raise RuntimeError("the studio did not start")
 
 
-def timed(client: httpx.Client, body: dict[str, Any]) -> tuple[int, float]:
-    """Status and seconds of a request."""
-    start = time.perf_counter()
-    answer = client.post("/api/complete", json=body)
-    return answer.status_code, time.perf_counter() - start
-
-
 @dataclass
 class Seen:
-    """What the clients saw."""
+    """What the clients saw, by what they asked for."""
 
-    seconds: list[float] = field(default_factory=list)
-    statuses: list[int] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    sent_away: int = 0
+    time_outs: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def ask(
+        self, client: httpx.Client, name: str, method: str, path: str, body: Any = None
+    ) -> dict[str, Any] | None:
+        """The answer; None where there is none, which is noted."""
+        start = time.perf_counter()
+        try:
+            answer = client.request(method, path, json=body)
+        except httpx.TimeoutException:
+            self.time_outs += 1
+            return None
+        except httpx.HTTPError as error:
+            self.errors.append(f"{name}: {error!r}")
+            return None
+        if answer.status_code == 429:
+            self.sent_away += 1
+            time.sleep(2)
+        elif answer.status_code == 504:
+            self.time_outs += 1
+        elif answer.status_code not in (200, 202):
+            self.errors.append(f"{name}: {answer.status_code} {answer.text[:200]}")
+        else:
+            self.seconds[name].append(time.perf_counter() - start)
+            return dict(answer.json())
+        return None
+
+    def job(self, client: httpx.Client, name: str, body: Any, end: float) -> None:
+        """Wait for the answer of a job; cancel it where the time is over."""
+        start = time.perf_counter()
+        accepted = self.ask(client, "job", "POST", f"/api/{name}", body)
+        if accepted is None:
+            return
+        path = f"/api/jobs/{accepted['job']}"
+        while time.perf_counter() < end:
+            state = self.ask(client, "job", "GET", path)
+            if state is None or state["status"] in ("waiting", "working"):
+                time.sleep(POLL)
+                continue
+            if state["status"] == "done":
+                self.seconds[name].append(time.perf_counter() - start)
+            else:
+                self.errors.append(f"{name}: {state}")
+            return
+        self.ask(client, "job", "DELETE", path)
+
+
+def one_client(
+    seen: Seen, address: str, bodies: list[dict[str, Any]], number: int, end: float
+) -> None:
+    """Ask for one after the other until the time is over."""
+    turn = number
+    with httpx.Client(base_url=address, timeout=120) as client:
+        while time.perf_counter() < end:
+            body = bodies[turn % len(bodies)]
+            for name in ("complete", "brief", "plan"):
+                if time.perf_counter() >= end:
+                    return
+                seen.ask(client, "check", "POST", "/api/check", {"diagram": body["given"]})
+                if name == "complete":
+                    seen.ask(client, name, "POST", "/api/complete", body)
+                elif name == "brief":
+                    asked = {"brief": BRIEF, "num": 1, "seed": turn, "job": True}
+                    seen.job(client, name, asked, end)
+                else:
+                    wish = {"brief": BRIEF, "boundary": PLOT, "num": 1, "candidates": 2}
+                    seen.job(client, name, wish | {"seed": turn}, end)
+            turn += CLIENTS_APART
 
 
 def under_load(
     address: str, pid: int, bodies: list[dict[str, Any]], clients: int, seconds: float
 ) -> dict[str, Any]:
-    """Each client asks again as soon as it is answered; one who is sent away waits as told."""
-    seen, end = Seen(), time.perf_counter() + seconds
-
-    def work(number: int) -> None:
-        turn = number
-        with httpx.Client(base_url=address, timeout=120) as client:
-            while time.perf_counter() < end:
-                try:
-                    status, took = timed(client, bodies[turn % len(bodies)])
-                except httpx.HTTPError as error:
-                    seen.failures.append(repr(error))
-                    continue
-                seen.statuses.append(status)
-                if status == 200:
-                    seen.seconds.append(took)
-                elif status == 429:
-                    time.sleep(2)
-                turn += clients
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(clients)]
-    start = time.perf_counter()
+    """What all clients saw, the memory, and what came of a process that was killed."""
+    seen, start = Seen(), time.perf_counter()
+    end, killed = start + seconds, None
+    threads = [
+        threading.Thread(target=one_client, args=(seen, address, bodies, k, end))
+        for k in range(clients)
+    ]
     for thread in threads:
         thread.start()
-    memory, batches = [], []
-    while time.perf_counter() < end:
-        time.sleep(2)
+    memory: list[tuple[float, float]] = []
+    while (now := time.perf_counter()) < end:
         memory.append(resident_megabytes(pid))
-        batches.append(httpx.get(f"{address}/healthz", timeout=60).json()["last_batch"])
+        if killed is None and now > start + seconds / 2:
+            busy = httpx.get(f"{address}/healthz", timeout=60).json()["workers"]
+            if busy:
+                killed = busy[0]
+                os.kill(killed, signal.SIGKILL)
+        time.sleep(2)
     for thread in threads:
         thread.join()
-    took = time.perf_counter() - start
-    third = max(1, len(memory) // 3)
+    took, third = time.perf_counter() - start, max(1, len(memory) // 3)
     return {
         "clients": clients,
         "seconds": took,
-        "answered": len(seen.seconds),
-        "sent_away": seen.statuses.count(429),
-        "errors": len(seen.failures) + sum(s not in (200, 429) for s in seen.statuses),
-        "per_second": len(seen.seconds) / took,
-        **quantiles(seen.seconds),
-        "mean_batch": statistics.mean(batches),
+        "load_average": os.getloadavg()[0],
+        "sent_away": seen.sent_away,
+        "time_outs": seen.time_outs,
+        "errors": len(seen.errors),
+        "first_errors": seen.errors[:5],
+        "killed": killed is not None,
+        "routes": {
+            name: {"num": len(found), **quantiles(found)} for name, found in seen.seconds.items()
+        },
         "megabytes": {
-            "first third": statistics.mean(memory[:third]),
-            "last third": statistics.mean(memory[-third:]),
-            "most": max(memory),
+            name: [statistics.mean(part) for part in (of[:third], of[third:-third], of[-third:])]
+            for name, of in zip(("studio", "workers"), zip(*memory, strict=True), strict=True)
         },
     }
 
 
 def quantiles(seconds: list[float]) -> dict[str, float]:
+    if len(seconds) < 2:
+        return dict.fromkeys(("median", "p95", "largest"), max(seconds, default=0.0))
     cuts = statistics.quantiles(seconds, n=20, method="inclusive")
     return {"median": cuts[9], "p95": cuts[18], "largest": max(seconds)}
 
 
-def resident_megabytes(pid: int) -> float:
-    (line,) = (x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in x)
-    return int(line.split()[1]) / 1024
+def resident_megabytes(pid: int) -> tuple[float, float]:
+    """Memory of a process, and of its children together."""
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    pids = [int(word) for file in children for word in file.read_text().split()]
+    return _resident(pid), sum(map(_resident, pids))
+
+
+def _resident(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
 def sections(record: Record) -> dict[tuple[str, str], str]:
     r = record.results
-    alone, load, memory = r["alone"], r["load"], r["load"]["megabytes"]
-    rows = [
-        ["one client", f"{alone['median']:.2f}", f"{alone['p95']:.2f}", f"{alone['largest']:.2f}"],
-        [
-            f"{load['clients']} clients for {load['seconds']:.0f} s",
-            *(f"{load[key]:.2f}" for key in ("median", "p95", "largest")),
-        ],
+    load = r["load"]
+    rows = [["complete, one client alone", str(r["alone"]["num"]), *_seconds(r["alone"])]]
+    for name, words in SAY.items():
+        if name in load["routes"]:
+            found = load["routes"][name]
+            rows.append([words, f"{found['num']:,}", *_seconds(found)])
+    memory = [
+        f"{name} {', '.join(f'{part:.0f}' for part in parts)} MB"
+        for name, parts in load["megabytes"].items()
     ]
-    head = ["seconds to an answer", "median", "95 %", "largest"]
+    killed = "A process that looked for a plan was killed with SIGKILL at half time. "
     text = [
-        f"`{record.command}`, {record.hardware}: {r['model']}, threads={r['threads']}, load "
-        f"average {r['load_average']:.1f}. Each request asks for {COMPLETIONS} "
-        "completions of eight rooms, four of them given with their relations.",
+        f"`{record.command}`, {record.hardware}: {load['clients']} clients for "
+        f"{load['seconds']:.0f} s, each in turn complete, brief and plan, and a check before each; "
+        f"load average {r['load_average_before']:.1f} before, of other work, and "
+        f"{load['load_average']:.1f} at the end.",
         "",
-        markdown_table(head, rows),
+        markdown_table(["seconds to an answer", "answers", "median", "95 %", "largest"], rows),
         "",
-        f"{load['answered']:,} requests were answered, {load['per_second']:.1f} a second, "
-        f"{load['mean_batch']:.1f} at once in the mean; {load['sent_away']} were sent away and "
-        f"{load['errors']} failed. Memory: {memory['first third']:.0f} MB in the first third of "
-        f"the time, {memory['last third']:.0f} MB in the last. Stopping took "
-        f"{r['seconds_to_stop']:.1f} s.",
+        f"{load['errors']} errors, {load['time_outs']} time-outs, {load['sent_away']} sent away. "
+        f"{killed if load['killed'] else ''}Memory in the thirds of the time: "
+        f"{'; '.join(memory)}. Stopping took {r['seconds_to_stop']:.1f} s.",
     ]
     return {(Page.STUDIO, "serving"): "\n".join(text)}
+
+
+def _seconds(found: dict[str, float]) -> list[str]:
+    return [f"{found[key]:.2f}" for key in ("median", "p95", "largest")]
 
 
 if __name__ == "__main__":

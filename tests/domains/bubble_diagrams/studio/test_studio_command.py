@@ -14,6 +14,7 @@ import urllib.request
 import pytest
 
 from discrete_diffusion.cli import main
+from guide_code import blocks
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,7 @@ from discrete_diffusion.cli import main
         (["checkpoint=x", "host=0.0.0.0"], "it needs token=WORD"),
         (["checkpoint=x", "port=70000"], "port=70000: expected a number from 1 to 65535"),
         (["checkpoint=x", "threads=0"], "threads=0: expected at least 1"),
+        (["checkpoint=x", "workers=0"], "workers=0: expected at least 1"),
         (["checkpoint=x", "prt=8"], "did you mean 'port'"),
         (["checkpoint=x", "open=maybe"], "invalid choice: 'maybe'"),
     ],
@@ -40,12 +42,12 @@ def test_it_has_help(capsys):
     assert "--checkpoint RUN" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_it_serves_until_it_is_stopped(studio_run):
+def started(checkpoint) -> tuple[subprocess.Popen, int]:
+    """A studio that answers, and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["studio", f"checkpoint={studio_run}", f"port={port}", "open=false", "threads=1"]
+    words = ["studio", f"checkpoint={checkpoint}", f"port={port}", "open=false", "threads=1"]
     server = subprocess.Popen(
         [sys.executable, "-m", "discrete_diffusion", *words],
         stdout=subprocess.PIPE,
@@ -57,15 +59,45 @@ def test_it_serves_until_it_is_stopped(studio_run):
     assert (
         server.stdout.readline() == f"the studio is at http://127.0.0.1:{port}/; Ctrl-C ends it\n"
     )
-    for _ in range(100):
+    for _ in range(300):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
                 assert json.load(answer)["status"] == "ok"
-            break
+            return server, port
         except OSError:
             time.sleep(0.1)
+    raise AssertionError("the studio does not answer")
+
+
+def log_of(server: subprocess.Popen) -> list[dict]:
+    """Lines of the log of a studio that is stopped."""
     server.send_signal(signal.SIGTERM)
-    _, log = server.communicate(timeout=30)
+    _, log = server.communicate(timeout=60)
     lines = [json.loads(line) for line in log.splitlines()]
-    assert [line["path"] for line in lines if line["message"] == "request"] == ["/healthz"]
     assert not any("trace" in line or line["level"] == "error" for line in lines), log
+    return lines
+
+
+@pytest.mark.slow
+def test_it_serves_until_it_is_stopped(studio_run):
+    server, _ = started(studio_run)
+    lines = log_of(server)
+    assert [line["path"] for line in lines if line["message"] == "request"] == ["/healthz"]
+
+
+@pytest.mark.slow
+def test_the_client_of_the_page_gets_its_plans():
+    (code,) = [code for code in blocks("studio.md", "python") if "urllib" in code]
+    assert len(code.strip().splitlines()) <= 25
+    server, port = started("plans-small")
+    client = subprocess.run(
+        [sys.executable, "-c", code.replace("8765", str(port))],
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    log_of(server)
+    assert client.returncode == 0, client.stderr
+    *progress, last = client.stdout.splitlines()
+    assert json.loads(progress[0])["status"] == "waiting"
+    assert "num_broken" in last

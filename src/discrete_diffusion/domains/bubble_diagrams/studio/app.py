@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,7 +32,13 @@ from discrete_diffusion.domains.bubble_diagrams.studio.answers import (
     ShownPlan,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
-from discrete_diffusion.domains.bubble_diagrams.studio.events import FAILED, LATE, answered, drawn
+from discrete_diffusion.domains.bubble_diagrams.studio.events import (
+    FAILED,
+    LATE,
+    answered,
+    drawn,
+    wanted,
+)
 from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
     BearerAuth,
     BodyLimit,
@@ -48,7 +52,12 @@ from discrete_diffusion.domains.bubble_diagrams.studio.job_paths import (
     describe_events,
     job_of,
 )
-from discrete_diffusion.domains.bubble_diagrams.studio.planning import found_of
+from discrete_diffusion.domains.bubble_diagrams.studio.planning import (
+    BriefAsk,
+    brief_answer,
+    found_of,
+    sampled,
+)
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
     BriefBody,
     CheckBody,
@@ -203,12 +212,8 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         response_model_exclude_unset=True,
     )
     async def realise(body: RealiseBody) -> dict[str, Any]:
-        job, unwanted = job_of(body, asked_plans(body)), threading.Event()
-        work = partial(studio.workers.run, found_of, job, unwanted.is_set)
-        try:
-            found = await answered(studio.realising.submit(work), studio.seconds)
-        finally:
-            unwanted.set()
+        work = partial(studio.workers.run, found_of, job_of(body, asked_plans(body)))
+        found = await wanted(studio.realising, work, studio.seconds)
         if not found.plans:
             return {"plan": None, "reason": found.reason}
         ((_, shown),) = found.plans
@@ -273,16 +278,13 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
     )
     async def brief(body: BriefBody, request: Request) -> Any:
         given = None if body.given is None else body.given.as_partial()
-        start = time.perf_counter()
-
-        def work() -> dict[str, Any]:
-            found = answering.answer_brief(studio.model, body.brief, body.num, body.seed, given)
-            diagrams = answering.diagrams_as_json(found, positions=body.positions)
-            return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
-
+        ask = BriefAsk(
+            studio.pickled, body.brief, body.num, body.seed, given, positions=body.positions
+        )
+        work = partial(sampled, studio.workers, brief_answer, ask, studio.pickled)
         if body.job:
-            return accepted(studio, request, lambda report: work())
-        return await answered(studio.briefs.submit(work), studio.brief_seconds)
+            return accepted(studio, request, lambda report: work(report.is_cancelled))
+        return await wanted(studio.briefs, work, studio.brief_seconds)
 
 
 def _add_page(app: FastAPI) -> None:

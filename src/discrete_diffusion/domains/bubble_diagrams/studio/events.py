@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 from fastapi.responses import StreamingResponse
 
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
+from discrete_diffusion.domains.bubble_diagrams.studio.batching import Errands
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import Answer, Ask, Revealed
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
 
@@ -29,6 +31,15 @@ FAILED = "the studio failed on this request; its log says why"
 async def answered(future: Future[T], seconds: float) -> T:
     """``TimeoutError`` if it takes longer; what has not begun by then is never done."""
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+
+
+async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float) -> T:
+    """The answer of work that is told by what it is given when nobody waits for it any more."""
+    unwanted = threading.Event()
+    try:
+        return await answered(errands.submit(partial(work, unwanted.is_set)), seconds)
+    finally:
+        unwanted.set()
 
 
 async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:

@@ -68,7 +68,7 @@ def add_jobs(app: FastAPI, studio: Studio) -> None:
     )
     async def plan(body: PlanBody, request: Request) -> JSONResponse:
         return accepted(
-            studio, request, partial(plans_of, studio.model, studio.workers, _wish(body))
+            studio, request, partial(plans_of, studio.pickled, studio.workers, _wish(body))
         )
 
     @app.get(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
+import torch
+
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.making import wished_diagrams
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
@@ -15,10 +22,20 @@ from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, real
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
-from discrete_diffusion.domains.bubble_diagrams.studio.answering import NO_DIRECTIONS, check_brief
+from discrete_diffusion.domains.bubble_diagrams.studio.answering import (
+    NO_DIRECTIONS,
+    answer_brief,
+    check_brief,
+    diagrams_as_json,
+)
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Report
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,9 +60,58 @@ class Found:
     reason: str
 
 
-def ready(_: None) -> bool:
+@dataclass(frozen=True)
+class BriefAsk:
+    """Diagrams that meet a brief; with ``given``, completions that do. ``model``: as
+    ``in_other_processes`` gives it."""
+
+    model: bytes | DiagramModel
+    brief: Mapping[str, Any]
+    num: int
+    seed: int
+    given: PartialDiagram | None
+    positions: bool
+
+
+def in_other_processes(model: DiagramModel) -> bytes | DiagramModel:
+    """The model as bytes, which a process reads once; itself where it cannot be written: what
+    samples from it then is done in this process."""
+    try:
+        return pickle.dumps(model)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        logger.warning("briefs are answered without processes of their own: %s", error)
+        return model
+
+
+@lru_cache(maxsize=1)
+def _read(model: bytes) -> DiagramModel:
+    torch.set_num_threads(1)  # the processes share the cores
+    found: DiagramModel = pickle.loads(model)
+    return found
+
+
+def _model_of(model: bytes | DiagramModel) -> DiagramModel:
+    return model if isinstance(model, DiagramModel) else _read(model)
+
+
+def ready(model: bytes | DiagramModel) -> bool:
     """True in a process that has loaded all that it needs."""
-    return True
+    return _model_of(model).device is not None
+
+
+def sampled(
+    workers: Workers, function: Callable[[A], T], ask: A, model: Any, stop: Callable[[], bool]
+) -> T:
+    """``function(ask)``, which samples from the model, in a process if that can have it."""
+    return function(ask) if isinstance(model, DiagramModel) else workers.run(function, ask, stop)
+
+
+def brief_answer(ask: BriefAsk) -> dict[str, Any]:
+    """Diagrams as JSON. ``ValueError`` for a brief that is wrong or cannot be met."""
+    start, model = time.perf_counter(), _model_of(ask.model)
+    found = answer_brief(model, ask.brief, ask.num, ask.seed, ask.given)
+    diagrams = diagrams_as_json(found, positions=ask.positions)
+    return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
 
 
 def found_of(job: Job) -> Found:
@@ -71,19 +137,31 @@ def found_of(job: Job) -> Found:
     )
 
 
-def plans_of(model: DiagramModel, workers: Workers, wish: Wish, report: Report) -> dict[str, Any]:
+def plans_of(
+    model: bytes | DiagramModel, workers: Workers, wish: Wish, report: Report
+) -> dict[str, Any]:
     """The plans, best first, as JSON with pictures and scores.
 
     ``report``: is told how many diagrams are done, and every plan. Raises ``ValueError`` for a wish
     that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` if nobody wants it any more.
     """
-    if not model.words.has_directions:
-        raise ValueError(NO_DIRECTIONS.format("the model's diagrams say"))
     if wish.job is not None:
         report(0, 1)
         found = workers.run(found_of, replace(wish.job, variants=wish.num), report.is_cancelled)
         plans = [shown for _, shown in found.plans]
         return {"plans": plans, "num_diagrams": 1, "reason": found.reason}
+    jobs = sampled(workers, _jobs_of, (model, wish), model, report.is_cancelled)
+    every = list(_found(workers, jobs, report))
+    best = [shown for _, shown in sorted(every, key=lambda each: each[0])[: wish.num]]
+    reason = "" if best else f"none of {len(jobs)} different diagrams has a plan"
+    return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
+
+
+def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
+    """Plans to find of the diagrams that a model samples."""
+    model, wish = _model_of(ask[0]), ask[1]
+    if not model.words.has_directions:
+        raise ValueError(NO_DIRECTIONS.format("the model's diagrams say"))
     if wish.brief is not None:
         checked = check_brief(wish.brief, model.vocab.n_max, model.words)
         if not checked["ok"]:
@@ -96,11 +174,7 @@ def plans_of(model: DiagramModel, workers: Workers, wish: Wish, report: Report) 
         brief=wish.brief,
         num_rooms=wish.num_rooms,
     )
-    jobs = wish.request.jobs(diagrams)
-    every = list(_found(workers, jobs, report))
-    best = [shown for _, shown in sorted(every, key=lambda each: each[0])[: wish.num]]
-    reason = "" if best else f"none of {len(jobs)} different diagrams has a plan"
-    return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
+    return wish.request.jobs(diagrams)
 
 
 def _found(

@@ -6,10 +6,12 @@ import time
 from functools import partial
 from typing import Any
 
+from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
+from discrete_diffusion.domains.bubble_diagrams.studio.answering import check_diagram
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher, Errands
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Jobs
-from discrete_diffusion.domains.bubble_diagrams.studio.planning import ready
+from discrete_diffusion.domains.bubble_diagrams.studio.planning import in_other_processes, ready
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers
@@ -19,8 +21,8 @@ from discrete_diffusion.runtime.version import __version__
 
 class Studio:
     """A model, and those who work for the requests: one thread samples, one checks and exports, one
-    answers briefs, ``workers`` processes find plans, for as many threads of jobs and of requests
-    that wait. ``seconds``: that a request may take, and
+    waits for briefs, and ``workers`` processes answer these and find plans, for as many threads of
+    jobs and of requests that wait. ``seconds``: that a request may take, and
     ``brief_seconds`` one with a brief; ``limits``: of ``Batcher``."""
 
     def __init__(
@@ -35,15 +37,17 @@ class Studio:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
         self.solver, self.briefs = Errands("solver"), Errands("briefs", most_waiting=8)
-        self.workers = Workers(workers)
+        self.workers, self.pickled = Workers(workers), in_other_processes(model)
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()
 
     def start_workers(self) -> None:
-        """Start the processes now, not when the first plan is requested."""
+        """Start the processes, and load what checks need, now, not with the first request."""
         for _ in range(self.workers.num):
-            self.realising.submit(partial(self.workers.run, ready, None, lambda: False))
+            self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
+        pair = PartialDiagram((None, None), ())
+        self.solver.submit(partial(check_diagram, pair, complete=False))
 
     def close(self) -> None:
         self.workers.close()
