@@ -116,6 +116,11 @@ class Page:
         """Type in the place of what is there."""
         field.send_keys(Keys.CONTROL + "a" + Keys.NULL, str(value), Keys.TAB)
 
+    def press(self, element: Any) -> None:
+        """Click what the line at the bottom of a phone may cover."""
+        self.run("arguments[0].scrollIntoView({ block: 'center' })", element)
+        element.click()
+
     def relate(self, number: int, a: int, relation: str, b: int) -> None:
         """The relation of the row ``number``, which is new."""
         self.find("add-relation").click()

@@ -306,7 +306,7 @@ def test_it_fits_a_phone_and_sees_no_other_host(page):
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     page.open()
     page.add("LivingRoom", "Kitchen", "Bathroom", "")
-    page.find("add-relation").click()
+    page.press(page.find("add-relation"))
     assert page.driver.execute_script("return document.documentElement.scrollWidth") == 375
     page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     loaded = page.driver.execute_script(

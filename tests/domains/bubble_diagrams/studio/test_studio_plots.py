@@ -70,7 +70,7 @@ def saved(page: Page, downloads: Path, format: str) -> Path:
     path = downloads / f"plan.{format}"
     path.unlink(missing_ok=True)
     (button,) = page.all(f".exports [data-format={format}]")
-    button.click()
+    page.press(button)
     page.wait(path.is_file)
     page.wait(lambda: page.said == f"Saved plan.{format}.")
     return path
@@ -368,7 +368,7 @@ def test_from_a_plot_and_a_wish_to_files(page, downloads, width, height, num):
     assert 1 <= len(variants) <= num
     if width < 800:  # the answer is seen without scrolling
         page.wait(lambda: 0 <= page.find("plans").rect["y"] - page.run("return scrollY") < 400)
-    page.all("#variants .pick")[-1].click()
+    page.press(page.all("#variants .pick")[-1])
     assert page.all("#variants li")[-1].get_attribute("class") == "chosen"
     assert page.find("plan").is_displayed()
     assert page.find("picture").get_attribute("alt").count("m²") >= 5
@@ -387,16 +387,16 @@ def test_from_a_plot_and_a_wish_to_files(page, downloads, width, height, num):
     assert files() == first
     if len(variants) > 1:
         for k in (0, 1):
-            page.all("#variants input")[k].click()
-        page.find("compare").click()
+            page.press(page.all("#variants input")[k])
+        page.press(page.find("compare"))
         assert len(page.all("#both img")) == 2
         page.find("comparison").find_element(By.ID, "end-compare").click()
         order = [each.text for each in page.all("#variants strong")]
-        page.find("weighing").click()
+        page.press(page.find("weighing"))
         for each in page.all("#weights input"):
             page.run("arguments[0].value = 0; arguments[0].dispatchEvent(new Event('input'))", each)
         assert all(each.text.endswith("0%") for each in page.all("#variants strong"))
-        page.find("even").click()
+        page.press(page.find("even"))
         assert [each.text for each in page.all("#variants strong")] == order
     assert page.run("return document.documentElement.scrollWidth") == width
     no_complaints(page)

@@ -1,8 +1,8 @@
 // The page: what its controls do.
 
-import { ask, askForEvents, askForFile } from "./api.js";
+import { ask, askForFile } from "./api.js";
 import { Board } from "./board.js";
-import { Card } from "./cards.js";
+import { Completions } from "./completions.js";
 import { key } from "./document.js";
 import { $ } from "./elements.js";
 import { chooseLanguage, labelPage, language, roomWord, t } from "./labels.js";
@@ -13,16 +13,12 @@ import { PlotPanel } from "./plot_panel.js";
 import { begun, found } from "./searching.js";
 import { State } from "./state.js";
 import { download, kept, remember, remembered, restore } from "./storage.js";
-import { cancel, isBusy, say, working } from "./working.js";
+import { cancel, isBusy, say, showAnswer, working } from "./working.js";
 
-const SCALE = 64; // of a board, for the radius of a living room
-const COMPLETIONS = 4;
-const STEP = 28; // milliseconds that a step of the sampler is shown at least
-const NARROW = matchMedia("(max-width: 820px)");
 const TABS = ["plot", "brief", "drawing"];
 
 const state = new State(), plans = new Plans();
-let board, drawingPanel, briefPanel, plotPanel, planPanel, words, relations;
+let board, drawingPanel, briefPanel, plotPanel, planPanel, completions, words, relations;
 let wrong = new Set(), wrongKeys = [], relating = null;
 let searches = { seed: 0, job: null, tab: "drawing" };
 
@@ -57,6 +53,10 @@ function show() {
 function showWish() {
   const { wish } = state.now;
   for (const [id, name] of Object.entries(WISHES)) $(id).value = wish[name] ?? "";
+  for (const { value, dataset, label } of $("candidates").options) {
+    const said = t(dataset.search, { n: Number(value) * wish.num });
+    if (label !== said) $("candidates").querySelector(`[value="${value}"]`).textContent = said;
+  }
   $("candidates").closest("label").hidden = wish.source !== "brief";
 }
 
@@ -72,7 +72,7 @@ function onWish(name, { value }) {
 
 // -- what survives a reload
 
-let keeping;
+let keeping, isFull = false;
 function keep() {
   clearTimeout(keeping);
   keeping = setTimeout(keepNow, 250);
@@ -80,7 +80,9 @@ function keep() {
 
 function keepNow() {
   clearTimeout(keeping);
-  if (!remember(kept(state, plans, searches))) say(t("full"), true);
+  const wasFull = isFull;
+  isFull = !remember(kept(state, plans, searches));
+  if (isFull && !wasFull) say(t("full"), true);
 }
 
 function saveAll() {
@@ -140,61 +142,9 @@ function explain({ ok, rules, keys, because }) {
   }));
 }
 
-// -- completions
+// -- plans and files
 
 const work = (sentence, does) => working(sentence, does, show);
-
-function dealt(count) {
-  const actions = {
-    use: (card) => { state.adopt(card.diagram, SCALE); board.fit(); mark(card); },
-    realise: (card) => { actions.use(card); realise(); },
-  };
-  const cards = Array.from({ length: count }, (_, k) => new Card(k + 1, words, actions));
-  $("cards").replaceChildren(...cards.map((card) => card.element));
-  return cards;
-}
-
-function mark(card) {
-  for (const each of $("cards").children) each.classList.toggle("chosen", each === card?.element);
-}
-
-const complete = () => work(t("completing"), async (signal) => {
-  const given = state.drawing();
-  const cards = dealt(COMPLETIONS);
-  const places = state.now.rooms.map(({ x, y, r }) => [x / SCALE, y / SCALE, r ?? undefined]);
-  for (const card of cards) card.begin(given, places);
-  let shown = performance.now();
-  const body = { given, completions: COMPLETIONS, seed: searches.seed++, positions: true };
-  const { diagrams, approximate, seconds } = await askForEvents("complete", body, async (revealed) => {
-    for (const each of revealed) cards[each.completion].reveal(each);
-    await new Promise((done) => setTimeout(done, Math.max(0, shown + STEP - performance.now())));
-    shown = performance.now();
-  }, { signal });
-  await finish(cards, diagrams);
-  const about = approximate.length ? t("about", { what: approximate.join("; ") }) : "";
-  say(t("completed", { n: diagrams.length, seconds: seconds.toFixed(1), about }));
-});
-
-const answerBrief = () => work(t("answering"), async (signal) => {
-  const given = state.now.brief.keep && state.now.rooms.length ? { given: state.drawing() } : {};
-  const body = { brief: state.briefAsked(), num: COMPLETIONS, seed: searches.seed++, positions: true, ...given };
-  $("cards").replaceChildren();
-  const { diagrams, seconds } = await ask("brief", body, { signal });
-  await finish(dealt(diagrams.length), diagrams);
-  say(t("answered", { n: diagrams.length, seconds: seconds.toFixed(1) }));
-  if (NARROW.matches) scrollTo($("cards"));
-});
-
-async function finish(cards, diagrams) {
-  await Promise.all(cards.map((card, k) => card.finish(diagrams[k])));
-  for (const card of cards) {
-    const { rooms, relations: said } = card.diagram;
-    ask("check", { diagram: { rooms, relations: said }, complete: true })
-      .then((found) => card.judge(found), (error) => say(error.message, true));
-  }
-}
-
-// -- plans and files
 
 /** Plans of what is asked; a search that was `begunEarlier` goes on. */
 const makePlans = (wish, begunEarlier = null) => work(t("looking"), async (signal) => {
@@ -205,19 +155,15 @@ const makePlans = (wish, begunEarlier = null) => work(t("looking"), async (signa
   const ended = () => { searches.job = null; keep(); };
   const best = await found(searches.job, { state, plans, signal, ended });
   if (best) choosePlan(best.id);
-  if (NARROW.matches) scrollTo($("plans"));
+  showAnswer($("plans"));
 });
 
 const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1 });
 
 function choosePlan(id) {
   const { plan, plot } = plans.get(id);
-  state.choose({ id, plot, diagram: diagramOf(plan) }, SCALE);
+  state.choose({ id, plot, diagram: diagramOf(plan) });
   board.fit();
-}
-
-function scrollTo(element) {
-  element.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 }
 
 async function save({ of, format }) {
@@ -325,8 +271,9 @@ function onKey(event) {
 function listen() {
   const clicks = {
     undo: () => state.undo(), redo: () => state.redo(), share, relate, given: toggleGiven, cancel,
-    remove: removeChosen, complete, answer: answerBrief, realise, save: saveAll,
-    clear: () => { $("cards").replaceChildren(); state.clear(); },
+    remove: removeChosen, complete: () => completions.complete(), answer: () => completions.answerBrief(), realise,
+    save: saveAll,
+    clear: () => { completions.clear(); state.clear(); },
     example: () => { state.example(); choosePanel("brief"); say(t("example-is")); },
     open: () => $("open-file").click(), "from-file": () => $("plot-file").click(),
     ...Object.fromEntries(TABS.map((name) => [`tab-${name}`, () => choosePanel(name)])),
@@ -342,6 +289,10 @@ function listen() {
   document.querySelector("[role=tablist]").addEventListener("keydown", onTab);
   document.addEventListener("keydown", onKey);
   addEventListener("pagehide", keepNow);
+  addEventListener("hashchange", () => { // another link, in the same tab
+    if (state.follow(location.hash.slice(1))) state.set(state.now);
+    else say(t("bad-link-kept"), true);
+  });
   state.addEventListener("change", () => { show(); check(); keep(); });
   plans.addEventListener("change", () => { show(); keep(); });
 }
@@ -370,6 +321,7 @@ async function begin() {
   briefPanel = new BriefPanel(state, words, relations, model.most_rooms);
   plotPanel = new PlotPanel(state, say);
   planPanel = new PlanPanel(state, plans, words, choosePlan);
+  completions = new Completions({ state, board, words, work, realise, nextSeed: () => searches.seed++ });
   board.onChosen = onChosen;
   const sentence = opening();
   listen();

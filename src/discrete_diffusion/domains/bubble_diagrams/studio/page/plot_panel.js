@@ -7,7 +7,7 @@ import {
   withLength,
 } from "./plot.js";
 
-const EDGE = 1.5; // metres around the plot
+const EDGE = 2.2; // metres around the plot
 const EMPTY_VIEW = [-1, -1, 16, 12]; // x, y, width, height
 const HIT = 0.6; // metres from a corner or a side that a click still means it
 const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };

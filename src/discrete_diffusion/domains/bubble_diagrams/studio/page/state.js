@@ -2,6 +2,7 @@
 
 import { decode, diagramKey, EMPTY, encode, EXAMPLE, key, relationKey } from "./document.js";
 
+export const SCALE = 64; // of the board, for the radius of a living room
 const MOST_STEPS = 60; // that can be taken back
 
 export class State extends EventTarget {
@@ -94,12 +95,12 @@ export class State extends EventTarget {
   removeRelation(k) { this.change((doc) => doc.relations.splice(k, 1)); }
 
   /** Take over a diagram of the model; all that was not given is open. */
-  adopt(diagram, scale) { this.change((doc) => takeOver(doc, diagram, scale)); }
+  adopt(diagram) { this.change((doc) => takeOver(doc, diagram)); }
 
   /** Choose a plan: its diagram and its plot are those of the document then. */
-  choose({ id, diagram, plot }, scale) {
+  choose({ id, diagram, plot }) {
     this.change((doc) => {
-      if (diagramKey(diagram) !== diagramKey(this.drawing({ all: true }))) takeOver(doc, diagram, scale);
+      if (diagramKey(diagram) !== diagramKey(this.drawing({ all: true }))) takeOver(doc, diagram);
       if (outlineKey(doc.plot) !== outlineKey(plot)) doc.plot = structuredClone(plot);
       doc.chosen = id;
     });
@@ -140,12 +141,12 @@ export class State extends EventTarget {
 /** A text that is the same for plots of the same outline. */
 export const outlineKey = ({ corners, closed, ratio }) => JSON.stringify(closed ? corners : ratio);
 
-function takeOver(doc, diagram, scale) {
+function takeOver(doc, diagram) {
   const given = doc.rooms.length === diagram.rooms.length;
   const kept = new Map(given ? doc.relations.filter((r) => r.given).map((r) => [key(r.a, r.b), r]) : []);
   doc.rooms = diagram.rooms.map((type, k) => ({
     type, given: given && doc.rooms[k].given && doc.rooms[k].type === type,
-    x: Math.round(diagram.positions[k][0] * scale), y: Math.round(diagram.positions[k][1] * scale),
+    x: Math.round(diagram.positions[k][0] * SCALE), y: Math.round(diagram.positions[k][1] * SCALE),
     r: diagram.positions[k][2],
   }));
   const said = new Map(diagram.relations.map(([a, b, relation]) => [key(a, b), { a, b, relation }]));

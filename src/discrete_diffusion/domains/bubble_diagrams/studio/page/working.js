@@ -40,3 +40,10 @@ export async function working(sentence, work, shown) {
     if (hadFocus) $("make-plans").focus();
   }
 }
+
+const NARROW = matchMedia("(max-width: 820px)"), STILL = matchMedia("(prefers-reduced-motion: reduce)");
+
+/** On a phone the answer is further down. */
+export function showAnswer(element) {
+  if (NARROW.matches) element.scrollIntoView({ behavior: STILL.matches ? "auto" : "smooth" });
+}
