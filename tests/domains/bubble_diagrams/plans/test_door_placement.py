@@ -284,3 +284,18 @@ def test_doors_are_written_and_read_again():
     plan = find_doors(FLAT)
     assert FloorPlan.of(BubbleDiagram.from_json(plan.to_json())) == plan
     assert all(math.isfinite(x) for door in plan.doors for x in (*door.start, *door.end))
+
+
+def test_a_door_leaves_its_place_to_one_that_has_no_other():
+    """The second bedroom behind the first has a metre of wall to the living room, in a corner that
+    the door of the first would take."""
+    rooms = [
+        ("LivingRoom", (0.0, 3.1, 10.3, 8.1)),
+        ("SecondRoom", (0.0, 3.1, 2.4, 8.1)),
+        ("SecondRoom", (0.0, 0.0, 3.4, 3.1)),
+        ("Balcony", (3.4, 0.0, 5.1, 3.1)),
+    ]
+    plan = find_doors(floor_plan(rooms))
+    assert pairs(plan) == {(0, 1), (0, 2), (0, 3)}
+    for one, other in combinations(plan.doors, 2):
+        assert line(one).distance(line(other)) >= APART - 1e-6

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
@@ -66,6 +69,49 @@ def test_what_breaks_a_rule_keeps_it_where_the_solver_knows_it(name):
     assert judge(found.plans[0], rules).kept[name] is True
     assert found.plans[0].honours_diagram
     assert found.plans[0].overlap == 0
+
+
+def allows(model: PlanModel, boxes: list[tuple[int, int, int, int]], *literals: Any) -> bool | None:
+    """True if rooms in these boxes, decimetres, meet the literals."""
+    for i, box in enumerate(boxes):
+        sides = (model.low[0][i], model.low[1][i], model.high[0][i], model.high[1][i])
+        for side, value in zip(sides, box, strict=True):
+            model.model.add(side == value)
+    return model.solve(1.0, assumed=literals)[0]
+
+
+@pytest.mark.parametrize(("length", "expected"), [(20, True), (21, False)])
+def test_an_outer_wall_counts_where_no_room_inside_takes_it(length, expected):
+    """The bedroom takes 4 of 6 m of both outer walls of the living room."""
+    relations = ("0 surrounding 1", "0 left-of 2", "0 above 3", "2 right-above 3")
+    diagram = diagram_of("LivingRoom MasterRoom Kitchen Bathroom", *relations)
+    demands = Demands((20.0, 16.0, 12.0, 12.0))
+    model = PlanModel(diagram.rooms, diagram.relations, demands)
+    boxes = [(0, 0, 60, 60), (0, 0, 40, 40), (60, 0, 80, 60), (0, 60, 60, 80)]
+    assert allows(model, boxes, model.outer_wall(0, length)) is expected
+
+
+@pytest.mark.parametrize(("left", "expected"), [(49, False), (30, True)])
+def test_related_rooms_meet_where_no_room_inside_lies_between(left, expected):
+    """The balcony lies below the bedroom, in a corner of the living room's box."""
+    diagram = diagram_of(
+        "LivingRoom MasterRoom Balcony", "0 surrounding 1", "0 above 2", "1 above 2"
+    )
+    demands = Demands((40.0, 16.0, 5.6), rules=DEFAULT)
+    model = PlanModel(diagram.rooms, diagram.relations, demands)
+    boxes = [(0, 0, 111, 66), (49, 31, 111, 57), (left, 57, 111, 66)]
+    walls = [wish.literal for wish in model.wishes if wish.layer is Layer.WALLS]
+    assert allows(model, boxes, *walls) is expected
+
+
+@pytest.mark.parametrize(("corners", "expected"), [(6, True), (4, False)])
+def test_a_compact_plan_is_a_box_but_for_its_corners(corners, expected):
+    rules = only("compact", compact={"corners": corners})
+    diagram = diagram_of("LivingRoom Kitchen", "0 left-of 1")
+    model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 6.0), rules=rules))
+    compact = [wish.literal for wish in model.wishes if wish.layer is Layer.FILL]
+    assert len(compact) == 1
+    assert allows(model, [(0, 0, 50, 40), (50, 0, 80, 20)], *compact) is expected
 
 
 def test_an_outline_is_filled_before_areas_are_kept():

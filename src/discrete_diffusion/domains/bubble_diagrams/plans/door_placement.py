@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import (
     FRONT_DOOR,
@@ -41,6 +41,8 @@ _PASSAGE = {"Entrance": 0, "LivingRoom": 0, "DiningRoom": 1, "Kitchen": 10} | di
 _PRIVATE, _NOT_ITS_MASTER = 100, 100_000
 
 Pair = tuple[int, int]
+Spot = tuple[Point, Point]
+Walls = dict[Pair, list[Wall]]
 
 
 def find_doors(plan: FloorPlan) -> FloorPlan:
@@ -55,8 +57,9 @@ def find_doors(plan: FloorPlan) -> FloorPlan:
     The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has a wall
     to the outside: through the first of ``outer_walls`` that takes it.
 
-    A door stands near a corner, the one closer to the door that one comes from. What has no place
-    has no door: see ``unreached``. The same plan always gets the same doors.
+    A door stands near a corner, the one closer to the door that one comes from; elsewhere where
+    the door of another pair would have no place beside it. What has no place has no door: see
+    ``unreached``. The same plan always gets the same doors.
     """
     walls = {
         (i, j): fitting
@@ -64,11 +67,34 @@ def find_doors(plan: FloorPlan) -> FloorPlan:
         if code != NO_EDGE
         and (fitting := [w for w in shared_walls(plan, i, j) if w.length >= LEAST_WALL - 1e-6])
     }
-    front = _front_door(plan)
-    doors, root = ([front] if front else []), _root(plan)
-    suites = _suites(plan, walls)
+    kept, reserved = None, dict[Pair, Spot]()
+    while True:
+        found = _placed(plan, walls, reserved)
+        kept = found if kept is None else min(kept, found, key=lambda each: each.cost)
+        wanted = [pair for pair in found.full if pair not in reserved]
+        spot = wanted and _reserve(plan, walls, wanted[0], reserved)
+        if not spot:
+            return replace(plan, doors=kept.doors)
+        reserved[wanted[0]] = spot
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """``full``: pairs whose walls have room for a door, but for the others; ``cost``: of entering
+    all rooms, those that are not reached first."""
+
+    doors: tuple[Door, ...]
+    full: tuple[Pair, ...]
+    cost: tuple[int, int]
+
+
+def _placed(plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot]) -> _Placed:
+    """Doors of a plan, each where it costs least; those of ``reserved`` pairs have their places."""
+    left, root = dict(reserved), _root(plan)
+    front = _front_door(plan, left.values())
+    doors, suites = ([front] if front else []), _suites(plan, walls)
     entered = {root: _middle(front) if front else plan.boxes[root].centroid.coords[0]}
-    costs, full = {root: 0}, set[Pair]()
+    costs, full = {root: 0}, list[Pair]()
     while True:
         ways = [
             (costs[a] + _cost(plan, a, b, suites), -longest(walls[pair]), b, a, pair)
@@ -77,14 +103,22 @@ def find_doors(plan: FloorPlan) -> FloorPlan:
             if a in costs and b not in costs and pair not in full
         ]
         if not ways:
-            return replace(plan, doors=tuple(doors))
+            missing = plan.diagram.num_rooms - len(costs) + (front is None)
+            return _Placed(tuple(doors), tuple(full), (missing, sum(costs.values())))
         cost, _, room, before, pair = min(ways)
-        spot = _place(walls[pair], DOOR, entered[before], doors)
+        taken = [*((door.start, door.end) for door in doors), *left.values()]
+        spot = left.pop(pair, None) or _place(walls[pair], DOOR, entered[before], taken)
         if spot is None:
-            full.add(pair)
+            full.append(pair)
             continue
         doors.append(Door(pair, *spot))
         costs[room], entered[room] = cost, _middle(doors[-1])
+
+
+def _reserve(plan: FloorPlan, walls: Walls, pair: Pair, reserved: dict[Pair, Spot]) -> Spot | None:
+    """A place for the door of a pair, before others take it."""
+    near = plan.boxes[pair[0]].centroid.coords[0]
+    return _place(walls[pair], DOOR, near, reserved.values())
 
 
 def unreached(plan: FloorPlan) -> tuple[int, ...]:
@@ -117,7 +151,7 @@ def _cost(plan: FloorPlan, before: int, room: int, suites: dict[int, int]) -> in
     return 1 + _PASSAGE.get(plan.diagram.room_names[before], _PRIVATE)
 
 
-def _suites(plan: FloorPlan, walls: dict[Pair, list[Wall]]) -> dict[int, int]:
+def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
     """The bathrooms that open to a master room alone, one for each, and that room."""
     baths = _of_type(plan, "Bathroom")
     found: dict[int, int] = {}
@@ -135,26 +169,24 @@ def _suites(plan: FloorPlan, walls: dict[Pair, list[Wall]]) -> dict[int, int]:
     return found
 
 
-def _front_door(plan: FloorPlan) -> Door | None:
+def _front_door(plan: FloorPlan, others: Iterable[Spot]) -> Door | None:
     """None if none of the rooms that may have it has a place for one."""
     least = LEAST_WALL + FRONT - DOOR
     middle = plan.outline.centroid.coords[0]
     for room in _of_type(plan, *_PUBLIC):
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
         for wall in fitting:
-            if spot := _place([wall], FRONT, middle, ()):
+            if spot := _place([wall], FRONT, middle, others):
                 return Door((room, FRONT_DOOR), *spot)
     return None
 
 
-def _place(
-    walls: Iterable[Wall], width: float, near: Point, doors: Iterable[Door]
-) -> tuple[Point, Point] | None:
-    """The ends of a door in one of the walls, clear of the others; at a corner if possible, and
-    then as close to a point as possible. None if there is no such place."""
+def _place(walls: Iterable[Wall], width: float, near: Point, taken: Iterable[Spot]) -> Spot | None:
+    """The ends of a door in one of the walls, clear of places that are taken; at a corner if
+    possible, and then as close to a point as possible. None if there is no such place."""
     from shapely import LineString
 
-    others = [LineString([door.start, door.end]) for door in doors]
+    others = [LineString(spot) for spot in taken]
     spots: list[tuple[bool, float, Point, Point]] = []
     for wall in walls:
         for start, at_corner in _starts(wall, width):

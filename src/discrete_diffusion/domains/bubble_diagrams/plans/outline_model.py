@@ -13,6 +13,19 @@ from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, RoomModel
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
+LOW, HIGH = 0, 1
+"""Sides of a room along an axis."""
+
+Span = tuple[Any, Any]
+"""From where to where, along an axis."""
+
+Held = tuple[int, Any, list[Any]]
+"""A room in another, that it is off the other's wall, and literals that it does not lie in it."""
+
+_UNEVEN, _OF_A_BOX = 0.05, 4
+"""Share of the rooms' area that walls out of line and pockets of a compact plan take at most; the
+corners of a box."""
+
 _BALCONY = ROOM_TYPES.index("Balcony")
 
 
@@ -33,7 +46,9 @@ class OutlineModel(RoomModel):
         self.dead = self._outline_area() - sum(self.floors)
         self._outer: dict[tuple[int, int], Any] = {}
         self._add_facades()
-        if demands.outline.boundary is not None and (fill := self._rule("fill")) is not None:
+        if demands.outline.boundary is None:
+            self._wish_compact()
+        elif (fill := self._rule("fill")) is not None:
             least = math.ceil(fill["share"] * demands.outline.area * PER_METRE**2)
             self._wish(Layer.FILL, sum(self.floors) >= least)
 
@@ -68,9 +83,36 @@ class OutlineModel(RoomModel):
         self.model.add(area >= sum(self.floors))
         return area
 
+    def _wish_compact(self) -> None:
+        """Wish that the box around a plan is filled but for rectangles in its corners, as many as
+        the rule leaves corners for: an outline of that shape is as long as that of the box."""
+        if (compact := self._rule("compact")) is None:
+            return
+        left, used = self.dead, []
+        for is_behind in product((False, True), repeat=2):
+            cut = [self.model.new_int_var(0, self.rule.grid, "") for _ in AXES]
+            area = self.model.new_int_var(0, self.rule.grid**2, "")
+            self.model.add_multiplication_equality(area, cut)
+            used.append(is_used := self.model.new_bool_var(""))
+            self.model.add(area == 0).only_enforce_if(is_used.negated())
+            for i in range(len(self.rooms)):
+                off = [
+                    self._if(
+                        self.high[a][i] <= self.size[a] - cut[a]
+                        if is_behind[a]
+                        else self.low[a][i] >= cut[a]
+                    )
+                    for a in AXES
+                ]
+                self.model.add_bool_or(off)
+            left -= area
+        most = round(_UNEVEN * PER_METRE**2 * sum(self.demands.areas))
+        corners = int(compact["corners"])
+        self._wish(Layer.FILL, left <= most, 2 * sum(used) <= corners - _OF_A_BOX)
+
     def _add_facades(self) -> None:
         for i in range(len(self.rooms)):
-            if (length := self._facade_of(i)) and i not in self.nested:
+            if length := self._facade_of(i):
                 self._wish(Layer.FACADE, self.outer_wall(i, length) == 1)
 
     def _facade_of(self, room: int) -> int:
@@ -84,27 +126,66 @@ class OutlineModel(RoomModel):
         return math.ceil(PER_METRE * max(lengths))
 
     def outer_wall(self, i: int, length: int) -> Any:
-        """A literal: so many decimetres of one side of a room lie on the outline."""
+        """A literal: so many decimetres of one side of a room lie on the outline, and no room in it
+        takes them."""
         if (i, length) not in self._outer:
             self._outer[i, length] = found = self.model.new_bool_var("")
-            ways = [self._if(*side) for side in self._outer_sides(i, length)]
+            ways = []
+            for a, side, at, along in self._outer_lines():
+                ways.append(way := self._if((self.low, self.high)[side][a][i] == at))
+                spans = [self._span(1 - a, i), *along]
+                self.add_clear_wall(way, 1 - a, spans, length, self._held(i, a, side))
             self.model.add_bool_or(ways).only_enforce_if(found)
         return self._outer[i, length]
 
-    def _outer_sides(self, i: int, length: int) -> Iterator[list[Any]]:
-        """Conditions of which one set makes a side of the room an outer wall."""
-        ends = self.size
-        if self.demands.outline.boundary is not None:
-            ends = self.demands.outline.size
-        for a, end in zip(AXES, ends, strict=True):
-            side = self.high[1 - a][i] - self.low[1 - a][i]
-            yield [self.low[a][i] == 0, side >= length]
-            yield [self.high[a][i] == end, side >= length]
-        for closed in self.demands.outline.closed:
-            for a in AXES:
-                first, last = closed[1 - a], closed[3 - a]
-                along = [self.high[1 - a][i] - first >= length, last - self.low[1 - a][i] >= length]
-                along.append(self.high[1 - a][i] - self.low[1 - a][i] >= length)
-                if last - first >= length:
-                    yield [self.low[a][i] == closed[a + 2], *along]
-                    yield [self.high[a][i] == closed[a], *along]
+    def _outer_lines(self) -> Iterator[tuple[int, int, Any, list[Span]]]:
+        """Where the outline is crossed along an axis: which side of a room is an outer wall there,
+        where that is, and from where to where if not everywhere."""
+        outline = self.demands.outline
+        for a, end in zip(
+            AXES, self.size if outline.boundary is None else outline.size, strict=True
+        ):
+            yield a, LOW, 0, []
+            yield a, HIGH, end, []
+        for closed, a in product(outline.closed, AXES):
+            along = [(closed[1 - a], closed[3 - a])]
+            yield a, LOW, closed[a + 2], along
+            yield a, HIGH, closed[a], along
+
+    def add_clear_wall(
+        self, way: Any, axis: int, spans: Sequence[Span], length: int, held: Sequence[Held]
+    ) -> None:
+        """Add, if ``way`` is true, a piece of wall so long, along an axis, in all of the ``spans``
+        and in no room that is ``held``: it lies before or after it, or away from it, or the room
+        does not lie there."""
+        if not held:
+            for (low, _), (_, high) in product(spans, spans):
+                self.model.add(high - low >= length).only_enforce_if(way)
+            return
+        start = self.model.new_int_var(0, self.rule.grid, "")
+        for low, high in spans:
+            self.model.add(start >= low).only_enforce_if(way)
+            self.model.add(start + length <= high).only_enforce_if(way)
+        for k, is_away, lies_elsewhere in held:
+            sides = [self.high[axis][k] <= start, self.low[axis][k] >= start + length, is_away]
+            clear = [self._if(side) for side in sides]
+            self.model.add_bool_or([*clear, *lies_elsewhere, way.negated()])
+
+    def _span(self, axis: int, room: int) -> Span:
+        return self.low[axis][room], self.high[axis][room]
+
+    def _held(self, room: int, axis: int, side: int) -> list[Held]:
+        """Rooms that lie, or may lie, in the box of a room, and may take of one of its walls."""
+        within: list[tuple[int, list[Any]]] = [
+            (inner, []) for inner, outer in self.inside if outer == room
+        ]
+        within += [
+            (inner, [lies.negated()])
+            for (inner, outer), lies in self.in_corner.items()
+            if outer == room
+        ]
+        low, high = self.low[axis], self.high[axis]
+        return [
+            (k, low[k] > low[room] if side == LOW else high[k] < high[room], elsewhere)
+            for k, elsewhere in within
+        ]

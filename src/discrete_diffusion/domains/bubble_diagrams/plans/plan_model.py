@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
-from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import OutlineModel
+from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import HIGH, LOW, OutlineModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Wish
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLERANCE
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
@@ -258,16 +258,7 @@ class PlanModel(OutlineModel):
         if walls is None:
             return
         facing = math.ceil((walls["facing"] - TOLERANCE) * PER_METRE)
-        ways = [*others]
-        for a, (u, v) in product(AXES, ((i, j), (j, i))):
-            o = 1 - a
-            ways.append(
-                self._if(
-                    self.high[a][u] == self.low[a][v],
-                    self.high[o][u] >= self.low[o][v],
-                    self.high[o][v] >= self.low[o][u],
-                )
-            )
+        ways = [*others, *self._touching(i, j)]
         passed = []
         for a in AXES:
             sides = [
@@ -284,43 +275,41 @@ class PlanModel(OutlineModel):
 
     def _shared_wall(self, i: int, j: int) -> Any:
         """A literal: they share a piece of wall where a door fits, which no room in them takes."""
-        ways = []
-        for a, (u, v) in product(AXES, ((i, j), (j, i))):
-            o = 1 - a
-            way = self._if(
-                self.high[a][u] == self.low[a][v],
-                self.high[o][u] - self.low[o][v] >= DOOR_WALL,
-                self.high[o][v] - self.low[o][u] >= DOOR_WALL,
-            )
-            ways.append(way)
-            held = [(k, lies, self.high[a][k] < self.high[a][u]) for k, lies in self._within(u)]
-            held += [(k, lies, self.low[a][k] > self.low[a][v]) for k, lies in self._within(v)]
-            if held:
-                self._add_clear_of(held, o, (u, v), way)
-        ways += [self.in_corner[pair] for pair in ((i, j), (j, i)) if pair in self.in_corner]
+        ways = self._touching(i, j, DOOR_WALL)
+        for pair in ((i, j), (j, i)):
+            if pair in self.in_corner:
+                ways += self._walls_of_corner(*pair)
         shared = self.model.new_bool_var("")
         self.model.add_bool_or(ways).only_enforce_if(shared)
         return shared
 
-    def _add_clear_of(
-        self, held: Iterable[tuple[int, list[Any], Any]], axis: int, pair: tuple[int, int], way: Any
-    ) -> None:
-        """Add, if ``way`` is true, a piece of wall along an axis that two rooms share and no room
-        that is ``held`` takes: it lies before or after it, or away from the wall, or not within."""
-        start = self.model.new_int_var(0, self.rule.grid, "")
-        for room in pair:
-            self.model.add(start >= self.low[axis][room]).only_enforce_if(way)
-            self.model.add(start + DOOR_WALL <= self.high[axis][room]).only_enforce_if(way)
-        for k, lies, is_away in held:
-            sides = [self.high[axis][k] <= start, self.low[axis][k] >= start + DOOR_WALL, is_away]
-            clear = [self._if(side) for side in sides]
-            self.model.add_bool_or([*clear, *lies, way.negated()])
+    def _touching(self, i: int, j: int, length: int = 0) -> list[Any]:
+        """Literals of which one is true where a wall of one room lies along the other's, at least
+        so many decimetres, and one where rooms in them may take it."""
+        ways = []
+        for a, (u, v) in product(AXES, ((i, j), (j, i))):
+            ways.append(way := self._if(self.high[a][u] == self.low[a][v]))
+            held = [*self._held(u, a, HIGH), *self._held(v, a, LOW)]
+            least = max(length, 1) if held else length
+            self.add_clear_wall(way, 1 - a, [self._span(1 - a, k) for k in (u, v)], least, held)
+        return ways
 
-    def _within(self, room: int) -> Iterable[tuple[int, list[Any]]]:
-        """Rooms that lie or may lie in the box of a room, with the literal that they do not."""
-        for inner, outer in self.inside:
-            if outer == room:
-                yield inner, []
-        for (inner, outer), lies in self.in_corner.items():
-            if outer == room:
-                yield inner, [lies.negated()]
+    def _walls_of_corner(self, u: int, v: int) -> Iterable[Any]:
+        """Literals: u lies in a corner of the box of v, and has a wall to its floor where a door
+        fits, which no other room in v takes."""
+        low, high = self.low, self.high
+        if all(k == u for k, _, _ in self._held(v, 0, LOW)):
+            yield self.in_corner[u, v]
+            return
+        for a, side in product(AXES, (LOW, HIGH)):
+            way = self._if(low[a][u] > low[a][v] if side == LOW else high[a][u] < high[a][v])
+            self.model.add_implication(way, self.in_corner[u, v])
+            held = []
+            for k, _, elsewhere in self._held(v, a, side):
+                if k != u:
+                    behind, away = low[a][k] >= low[a][u], high[a][k] < low[a][u]
+                    if side == HIGH:
+                        behind, away = high[a][k] <= high[a][u], low[a][k] > high[a][u]
+                    held.append((k, away, [*elsewhere, self._if(behind)]))
+            self.add_clear_wall(way, 1 - a, [self._span(1 - a, u)], DOOR_WALL, held)
+            yield way

@@ -20,6 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
     Shortfall,
     rooms_with_split_floors,
@@ -34,8 +35,12 @@ _EFFORT, _POLISH = 0.6, 0.2
 _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
 
-_OTHERS = 4
-"""Plans that are looked for in the place of those with a floor in several parts."""
+_OTHERS = 2
+"""Plans that are looked for in the place of those with a floor in several parts, or an outline that
+is not compact."""
+
+_TRIED = ("compact", "walls")
+"""Rules for which others are looked for."""
 
 PROVABLE = ("front", "access", "bath", "width", "area")
 """Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
@@ -133,10 +138,8 @@ def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
     """True if the solver ruled all plans out, and what was found: with a hall where that keeps more
     of the rules it is for."""
     best, ruled_out = None, False
-    for hall in (False, True) if job.hall else (False,):
+    for hall in _halls(job, demands):
         model = _model(job, demands, hall)
-        if hall and not model.keeps(LED_FROM, _EFFORT, job.seed):
-            break
         answer, plans = _best(job, demands, model)
         ruled_out = ruled_out or (answer is False and not hall)
         plans = tuple(plan for plan in plans if leads_on(plan))
@@ -185,6 +188,16 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(words) if words else "near to the earlier plan"
 
 
+def _halls(job: Job, demands: Demands) -> tuple[bool, ...]:
+    """Whether to look for plans without a hall, with one, or both, in what order."""
+    if not job.hall:
+        return (False,)
+    kept = _model(job, demands, False).keeps(LED_FROM, _EFFORT, job.seed)
+    if kept or not _model(job, demands, True).keeps(LED_FROM, _EFFORT, job.seed):
+        return (False,)
+    return (False, True) if kept is None else (True, False)
+
+
 def _with_proofs(job: Job, found: Realised) -> Realised:
     """Say of the rules that are broken which ones the solver shows that no plan keeps, with a hall
     or without."""
@@ -208,23 +221,29 @@ def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
 def _best(
     job: Job, demands: Demands, model: PlanModel
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
-    floor in several parts is kept only where a few others have one too."""
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a floor in several parts,
+    or an outline that is not compact, is kept only where a few others are not better."""
     answer: bool | None = None
     polish = _POLISH if job.near is None else _LEAST_CHANGE
     plans: list[FloorPlan] = []
-    divided: list[FloorPlan] = []
+    poor: list[FloorPlan] = []
+    compact = replace(
+        demands.rules, rules={k: demands.rules.rules[k] for k in _TRIED if k in demands.rules.rules}
+    )
     for turn in range(job.variants + _OTHERS):
         found, boxes = model.best(_EFFORT, polish, job.seed + turn)
         answer = found if turn == 0 else answer
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
-        (divided if rooms_with_split_floors(plan) else plans).append(plan)
+        is_poor = rooms_with_split_floors(plan) or (
+            job.near is None and judge(plan, compact).broken
+        )
+        (poor if is_poor else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)
-    return answer, tuple([*plans, *divided][: job.variants])
+    return answer, tuple([*plans, *poor][: job.variants])
 
 
 def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:

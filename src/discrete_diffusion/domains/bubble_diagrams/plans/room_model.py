@@ -170,7 +170,8 @@ class RoomModel(BoxModel):
         return corner
 
     def _add_shapes(self) -> None:
-        """Wish usual widths and shapes, and no slivers beside rooms that lie inside another."""
+        """Wish usual widths and shapes, and of rooms that lie inside another that they leave no
+        slivers beside them and do not cut its floor in two."""
         for i, room in enumerate(self.rooms):
             width, height = self._sides(i)
             if i == self.hall:
@@ -180,9 +181,13 @@ class RoomModel(BoxModel):
             conditions += [width <= MAX_ASPECTS[room] * height, height <= MAX_ASPECTS[room] * width]
             usual = self._wish(Layer.SIZES, *conditions)
             for u, axis in product(sorted(u for u, v in self.inside if v == i), AXES):
-                for margin in self._margins(u, i)[axis::2]:
+                margins = self._margins(u, i)
+                for margin in margins[axis::2]:
                     beside = [self._if(margin == 0), self._if(margin >= PASSAGE)]
                     self.model.add_bool_or([*beside, usual.negated()])
+                around = [self._if(margin >= 1) for margin in margins[axis::2]]
+                around += [self._if(margin == 0) for margin in margins[1 - axis :: 2]]
+                self.model.add_bool_or([*around, usual.negated()])
 
     def _add_sizes(self) -> None:
         """Wish the least widths and areas of the rules, and target areas."""
