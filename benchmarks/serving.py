@@ -5,8 +5,8 @@
 
 Starts ``discrete-diffusion studio`` on a free port of this machine. Alone, a client completes
 diagrams of eight rooms, four of them given with their relations, four times. Of the many each does
-the same again and again: complete, a brief as a job, a plan as a job, and a check before each of
-these. At half time a process that looks for a plan is killed with SIGKILL.
+the same again and again, beginning at another place: complete, a brief as a job, a plan as a job,
+and a check before each of these. At half time a process that looks for a plan is killed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import httpx
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from record import Page, Record, markdown_table, publish
 
-ALONE = 30
+ALONE = 15
 """Requests one after the other."""
 
 COMPLETIONS = 4
@@ -43,6 +43,8 @@ BRIEF = {
 }
 
 PLOT = [[0, 0], [11, 0], [11, 9], [0, 9]]
+
+STEPS = ("complete", "brief", "plan")
 
 CLIENTS_APART = 32
 """Bodies by which a client goes on."""
@@ -200,7 +202,7 @@ def one_client(
     with httpx.Client(base_url=address, timeout=120) as client:
         while time.perf_counter() < end:
             body = bodies[turn % len(bodies)]
-            for name in ("complete", "brief", "plan"):
+            for name in (*STEPS[number % 3 :], *STEPS[: number % 3]):
                 if time.perf_counter() >= end:
                     return
                 seen.ask(client, "check", "POST", "/api/check", {"diagram": body["given"]})

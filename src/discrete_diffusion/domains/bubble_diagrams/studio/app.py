@@ -68,6 +68,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import Ask, DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import call
 from discrete_diffusion.runtime.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -197,13 +198,14 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
     async def check(body: CheckBody) -> dict[str, Any]:
         if body.diagram is not None and body.brief is None:
             drawn = body.diagram.as_drawn()
-            work = partial(answering.check_diagram, drawn, complete=body.complete)
+            verdict = partial(answering.check_diagram, drawn, complete=body.complete)
         elif body.brief is not None and body.diagram is None:
             model = studio.model
-            work = partial(answering.check_brief, body.brief, model.vocab.n_max, model.words)
+            verdict = partial(answering.check_brief, body.brief, model.vocab.n_max, model.words)
         else:
             raise ValueError("body: give a diagram or a brief, one of them")
-        return await answered(studio.solver.submit(work), studio.seconds)
+        work = partial(studio.checks.run, call, verdict)
+        return await wanted(studio.checking, work, studio.seconds)
 
     @app.post(
         "/api/realise",

@@ -14,16 +14,16 @@ from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Jobs
 from discrete_diffusion.domains.bubble_diagrams.studio.planning import in_other_processes, ready
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
-from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers, call
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.runtime.version import __version__
 
 
 class Studio:
-    """A model, and those who work for the requests: one thread samples, one checks and exports, one
-    waits for briefs, and ``workers`` processes answer these and find plans, for as many threads of
-    jobs and of requests that wait. ``seconds``: that a request may take, and
-    ``brief_seconds`` one with a brief; ``limits``: of ``Batcher``."""
+    """A model, and those who work for the requests. One thread samples, one exports, one process
+    checks, and ``workers`` processes answer briefs and find plans, for threads that wait: one of
+    briefs, as many of jobs and of other requests as there are processes. ``seconds``: that a
+    request may take, and ``brief_seconds`` one with a brief; ``limits``: of ``Batcher``."""
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Studio:
     ) -> None:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
+        self.checks, self.checking = Workers(1, nice=0), Errands("checks")
         self.solver, self.briefs = Errands("solver"), Errands("briefs", most_waiting=8)
         self.workers, self.pickled = Workers(workers), in_other_processes(model)
         self.realising = Errands("realising", threads=workers)
@@ -47,11 +48,20 @@ class Studio:
         for _ in range(self.workers.num):
             self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
         pair = PartialDiagram((None, None), ())
-        self.solver.submit(partial(check_diagram, pair, complete=False))
+        check = partial(check_diagram, pair, complete=False)
+        self.checking.submit(partial(self.checks.run, call, check, lambda: False))
 
     def close(self) -> None:
         self.workers.close()
-        for each in (self.batcher, self.solver, self.briefs, self.realising, self.jobs):
+        self.checks.close()
+        for each in (
+            self.batcher,
+            self.checking,
+            self.solver,
+            self.briefs,
+            self.realising,
+            self.jobs,
+        ):
             each.close()
 
     def about(self) -> dict[str, Any]:

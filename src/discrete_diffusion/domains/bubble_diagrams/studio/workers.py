@@ -21,8 +21,8 @@ A = TypeVar("A")
 MOST_TASKS = 200
 """Tasks of a process, which is then replaced, whatever memory it has collected."""
 
-_NICE = 2
-"""By which the processes stand back behind the studio itself, where the system knows it."""
+NICE = 5
+"""By which processes that look for plans stand back behind the studio itself."""
 
 _LOOK = 0.1
 """Seconds between two looks if the task is still wanted."""
@@ -38,10 +38,10 @@ class Stopped(Exception):
 class _Process:
     """A process that does one task after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, nice: int) -> None:
         spawn = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
         self.connection, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=_work, args=(theirs,), name="plans", daemon=True)
+        self.process = spawn.Process(target=_work, args=(theirs, nice), name="plans", daemon=True)
         self.process.start()
         theirs.close()
         self.tasks = 0
@@ -53,12 +53,13 @@ class _Process:
 
 
 class Workers:
-    """``num`` processes, each started when it is first needed."""
+    """``num`` processes, each started when it is first needed. ``nice``: by how much they stand
+    back behind others, where the system knows it."""
 
-    def __init__(self, num: int) -> None:
+    def __init__(self, num: int, *, nice: int = NICE) -> None:
         if num < 1:
             raise ValueError(f"workers={num}: expected at least 1")
-        self.num = num
+        self.num, self._nice = num, nice
         self._free: queue.LifoQueue[_Process | None] = queue.LifoQueue()
         for _ in range(num):
             self._free.put(None)
@@ -119,7 +120,7 @@ class Workers:
     def _renewed(self, process: _Process | None) -> _Process:
         if process is not None:
             self._end(process)
-        return _Process()
+        return _Process(self._nice)
 
     def _end(self, process: _Process) -> None:
         self._busy.discard(process)
@@ -144,11 +145,16 @@ class Workers:
         raise ValueError(answer) if kind == "wrong" else RuntimeError(answer)
 
 
-def _work(connection: Connection) -> None:
+def call(work: Callable[[], T]) -> T:
+    """What the work gives: a task without an argument."""
+    return work()
+
+
+def _work(connection: Connection, nice: int) -> None:
     """Answer the tasks that come, until the studio is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the studio's, which ends this one
     if hasattr(os, "nice"):
-        os.nice(_NICE)
+        os.nice(nice)
     while True:
         try:
             function, argument = connection.recv()
