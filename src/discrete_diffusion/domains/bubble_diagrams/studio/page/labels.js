@@ -41,7 +41,7 @@ const EN = {
   "realise-completion": "Realise completion {number}", size: "{rooms} rooms, {relations} relations", "can-be-built": ", can be built",
 
   "make-title": "Plans", "wish-of": "Plans of", "of-brief": "the brief", "of-drawing": "the drawing", area: "Area of all rooms", any: "any",
-  "how-many-plans": "How many plans", search: "Search", quick: "quick, {n} tries", thorough: "thorough, {n} tries", long: "long, {n} tries", "living-rules": "Rules",
+  "how-many-plans": "How many plans", search: "Diagrams to try", quick: "quick ({n})", thorough: "thorough ({n})", long: "long ({n})", "living-rules": "Rules",
   "rules-default": "of living", "rules-none": "none", "make-plans": "Make plans", "make-plans-title": "Plans to choose from (M)",
   plans: "Plans", variants: "Plans, best first", weigh: "Weigh", even: "As it was", compare: "Compare", "weigh-help": "How much each counts for the order.",
   "compare-title": "Compare the two that are ticked", comparison: "Two plans", close: "Close", "compare-short": "compare",
@@ -123,7 +123,7 @@ const DE = {
   "realise-completion": "Plan zu Ergänzung {number}", size: "{rooms} Räume, {relations} Beziehungen", "can-be-built": ", baubar",
 
   "make-title": "Pläne", "wish-of": "Pläne nach", "of-brief": "dem Programm", "of-drawing": "der Zeichnung", area: "Fläche aller Räume", any: "beliebig",
-  "how-many-plans": "Wie viele Pläne", search: "Suche", quick: "schnell, {n} Versuche", thorough: "gründlich, {n} Versuche", long: "lang, {n} Versuche", "living-rules": "Regeln",
+  "how-many-plans": "Wie viele Pläne", search: "Versuche", quick: "schnell ({n})", thorough: "gründlich ({n})", long: "lang ({n})", "living-rules": "Regeln",
   "rules-default": "des Wohnens", "rules-none": "keine", "make-plans": "Pläne machen", "make-plans-title": "Pläne zur Auswahl (M)",
   plans: "Pläne", variants: "Pläne, der beste zuerst", weigh: "Gewichten", even: "Wie vorher", compare: "Vergleichen", "weigh-help": "Wie viel jedes für die Reihenfolge zählt.",
   "compare-title": "Die zwei angekreuzten vergleichen", comparison: "Zwei Pläne", close: "Schließen", "compare-short": "vergleichen",
