@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -161,6 +162,26 @@ def test_a_plot_is_read_from_geojson(page, tmp_path, polygon, expected):
     page.find("plot-file").send_keys(str(path))
     page.wait(lambda: page.said == "The file is no GeoJSON.")
     assert lengths(page) == pytest.approx(expected, abs=0.02)
+
+
+def test_a_picture_is_traced(page, tmp_path):
+    page.open()
+    page.find("tab-plot").click()
+    path = tmp_path / "site.png"
+    Image.new("RGB", (40, 30), "green").save(path)
+    page.find("trace-file").send_keys(str(path))
+    page.wait(lambda: page.all("#plot-board image"))
+    page.fill(page.find("trace-width"), 24)
+    (picture,) = page.all("#plot-board image")
+    assert [float(picture.get_attribute(side)) for side in ("width", "height")] == [24, 18]
+    for corner in (*CORNERS, CORNERS[0]):
+        page.click_plot(*corner)
+    assert lengths(page) == [11, 9, 11, 9]
+    page.find("end-trace").click()
+    assert not page.all("#plot-board image")
+    path.write_text("no picture")
+    page.find("trace-file").send_keys(str(path))
+    page.wait(lambda: page.said == "site.png is no picture that this browser shows.")
 
 
 def test_a_plan_is_realised_on_the_plot_and_is_stale_after_it_changes(page, downloads):

@@ -6,7 +6,9 @@ const EN = {
   share: "Copy link", export: "Export", language: "Language", "export-diagram": "Diagram, {format}", "export-plan": "Plan, {format}",
   side: "What is asked", "tab-plot": "Plot", "tab-brief": "Brief", "tab-drawing": "Drawing", work: "The diagram",
 
-  preset: "Take a plot …", "plot-file": "Read a GeoJSON file …", outline: "Outline", "any-outline": "any", square: "square",
+  preset: "Take a plot …", "plot-file": "Read a GeoJSON file …", trace: "Trace a picture …",
+  "trace-width": "The picture is as wide as", "end-trace": "Take it away", "trace-none": "{name} is no picture that this browser shows.",
+  outline: "Outline", "any-outline": "any", square: "square",
   sides: "Sides", north: "North, clockwise from up", unknown: "unknown", snap: "Grid", "close-plot": "Close the outline",
   "no-plot": "No plot", entrance: "Entrance", "entrance-on-side": "Entrance on side {number}",
   "entrance-at": "from the corner", "entrance-at-label": "Metres from the corner to the entrance",
@@ -88,7 +90,9 @@ const DE = {
   share: "Link kopieren", export: "Export", language: "Sprache", "export-diagram": "Diagramm, {format}", "export-plan": "Plan, {format}",
   side: "Was gewünscht ist", "tab-plot": "Grundstück", "tab-brief": "Programm", "tab-drawing": "Zeichnung", work: "Das Diagramm",
 
-  preset: "Grundstück wählen …", "plot-file": "GeoJSON-Datei lesen …", outline: "Umriss", "any-outline": "beliebig", square: "Quadrat",
+  preset: "Grundstück wählen …", "plot-file": "GeoJSON-Datei lesen …", trace: "Ein Bild nachzeichnen …",
+  "trace-width": "Das Bild ist so breit wie", "end-trace": "Bild entfernen", "trace-none": "{name} ist kein Bild, das dieser Browser zeigt.",
+  outline: "Umriss", "any-outline": "beliebig", square: "Quadrat",
   sides: "Seiten", north: "Norden, im Uhrzeigersinn von oben", unknown: "unbekannt", snap: "Raster", "close-plot": "Umriss schließen",
   "no-plot": "Kein Grundstück", entrance: "Eingang", "entrance-on-side": "Eingang an Seite {number}",
   "entrance-at": "ab der Ecke", "entrance-at-label": "Meter von der Ecke bis zum Eingang",

@@ -276,7 +276,7 @@ function listen() {
     save: saveAll,
     clear: () => { completions.clear(); state.clear(); },
     example: () => { state.example(); choosePanel("brief"); say(t("example-is")); },
-    open: () => $("open-file").click(), "from-file": () => $("plot-file").click(),
+    open: () => $("open-file").click(), "from-file": () => $("plot-file").click(), trace: () => $("trace-file").click(),
     ...Object.fromEntries(TABS.map((name) => [`tab-${name}`, () => choosePanel(name)])),
   };
   for (const [id, does] of Object.entries(clicks)) $(id).addEventListener("click", () => does());
