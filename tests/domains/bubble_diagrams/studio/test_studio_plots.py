@@ -223,6 +223,13 @@ def test_all_survives_a_reload_and_a_file(page, downloads, tmp_path):
     assert page.all("#variants .pinned.chosen")
     assert len(page.all("#rooms li")) == 2
     assert saved(page, downloads, "json").read_text() == before
+    first = page.driver.current_window_handle
+    page.driver.switch_to.new_window("tab")  # the next visit
+    page.driver.get(page.address)
+    page.wait(lambda: page.find("model").text)
+    assert page.all("#variants .pinned.chosen")
+    page.driver.close()
+    page.driver.switch_to.window(first)
     page.find("undo").click()  # of the choice
     assert not page.find("plan").is_displayed()
     page.open()
