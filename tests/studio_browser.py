@@ -150,7 +150,8 @@ class Page:
     def _on_screen(self, x: float, y: float) -> tuple[int, int]:
         script = """
             const board = document.getElementById("plot-board");
-            const at = new DOMPoint(arguments[0], arguments[1]).matrixTransform(board.getScreenCTM());
+            const point = new DOMPoint(arguments[0], arguments[1]);
+            const at = point.matrixTransform(board.getScreenCTM());
             return [Math.round(at.x), Math.round(at.y)];"""
         found_x, found_y = self.run(script, x, y)
         return found_x, found_y

@@ -15,7 +15,6 @@ from selenium.webdriver.support.ui import Select
 from discrete_diffusion import load
 from discrete_diffusion.domains.bubble_diagrams import PartialDiagram, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-
 from studio_browser import BROWSER, DRIVER, Page, browser, served
 
 pytestmark = [

@@ -11,9 +11,15 @@ export const EMPTY = () => ({
   rooms: [], relations: [],
   brief: { least: 5, most: 7, counts: [], rules: [], connected: true, buildable: false, keep: false },
   plot: noPlot(),
-  wish: { source: "brief", num: 3, candidates: 2, area: null, rules: "default" },
+  wish: { source: null, num: 3, candidates: 2, area: null, rules: "default" },
   chosen: null,
 });
+
+/** What plans are of: as was chosen, or else the drawing where there is one of a person, and no brief. */
+export function sourceOf({ wish, brief, rooms, chosen }) {
+  const isDrawn = rooms.length > 0 && chosen === null && !brief.counts.length && !brief.rules.length;
+  return wish.source ?? (isDrawn ? "drawing" : "brief");
+}
 
 /** A plot, a brief, and no drawing yet. */
 export const EXAMPLE = () => ({
@@ -127,7 +133,7 @@ const OF_PLOT = {
   north: (value) => value === null || isNear(value), ratio: (value) => value === null || (isNear(value) && value > 0),
 };
 const OF_WISH = {
-  source: (value) => ["brief", "drawing"].includes(value), num: (n) => isWhole(n, 1, 6),
+  source: (value) => [null, "brief", "drawing"].includes(value), num: (n) => isWhole(n, 1, 6),
   candidates: (n) => isWhole(n, 1, 4), area: (value) => value === null || (isNear(value) && value > 0),
   rules: (value) => ["default", "irc", "none"].includes(value),
 };

@@ -6,7 +6,9 @@ const EN = {
   share: "Copy link", export: "Export", language: "Language", "export-diagram": "Diagram, {format}", "export-plan": "Plan, {format}",
   side: "What is asked", "tab-plot": "Plot", "tab-brief": "Brief", "tab-drawing": "Drawing", work: "The diagram",
 
-  preset: "Take a plot …", "plot-file": "Read a GeoJSON file …", outline: "Outline", "any-outline": "any", square: "square",
+  preset: "Take a plot …", "plot-file": "Read a GeoJSON file …", trace: "Trace a picture …",
+  "trace-width": "The picture is as wide as", "end-trace": "Take it away", "trace-none": "{name} is no picture that this browser shows.",
+  outline: "Outline", "any-outline": "any", square: "square",
   sides: "Sides", north: "North, clockwise from up", unknown: "unknown", snap: "Grid", "close-plot": "Close the outline",
   "no-plot": "No plot", entrance: "Entrance", "entrance-on-side": "Entrance on side {number}",
   "entrance-at": "from the corner", "entrance-at-label": "Metres from the corner to the entrance",
@@ -41,7 +43,7 @@ const EN = {
   "realise-completion": "Realise completion {number}", size: "{rooms} rooms, {relations} relations", "can-be-built": ", can be built",
 
   "make-title": "Plans", "wish-of": "Plans of", "of-brief": "the brief", "of-drawing": "the drawing", area: "Area of all rooms", any: "any",
-  "how-many-plans": "How many plans", search: "Search", quick: "quick, {n} tries", thorough: "thorough, {n} tries", long: "long, {n} tries", "living-rules": "Rules",
+  "how-many-plans": "How many plans", search: "Diagrams to try", quick: "quick ({n})", thorough: "thorough ({n})", long: "long ({n})", "living-rules": "Rules",
   "rules-default": "of living", "rules-none": "none", "make-plans": "Make plans", "make-plans-title": "Plans to choose from (M)",
   plans: "Plans", variants: "Plans, best first", weigh: "Weigh", even: "As it was", compare: "Compare", "weigh-help": "How much each counts for the order.",
   "compare-title": "Compare the two that are ticked", comparison: "Two plans", close: "Close", "compare-short": "compare",
@@ -88,7 +90,9 @@ const DE = {
   share: "Link kopieren", export: "Export", language: "Sprache", "export-diagram": "Diagramm, {format}", "export-plan": "Plan, {format}",
   side: "Was gewünscht ist", "tab-plot": "Grundstück", "tab-brief": "Programm", "tab-drawing": "Zeichnung", work: "Das Diagramm",
 
-  preset: "Grundstück wählen …", "plot-file": "GeoJSON-Datei lesen …", outline: "Umriss", "any-outline": "beliebig", square: "Quadrat",
+  preset: "Grundstück wählen …", "plot-file": "GeoJSON-Datei lesen …", trace: "Ein Bild nachzeichnen …",
+  "trace-width": "Das Bild ist so breit wie", "end-trace": "Bild entfernen", "trace-none": "{name} ist kein Bild, das dieser Browser zeigt.",
+  outline: "Umriss", "any-outline": "beliebig", square: "Quadrat",
   sides: "Seiten", north: "Norden, im Uhrzeigersinn von oben", unknown: "unbekannt", snap: "Raster", "close-plot": "Umriss schließen",
   "no-plot": "Kein Grundstück", entrance: "Eingang", "entrance-on-side": "Eingang an Seite {number}",
   "entrance-at": "ab der Ecke", "entrance-at-label": "Meter von der Ecke bis zum Eingang",
@@ -123,7 +127,7 @@ const DE = {
   "realise-completion": "Plan zu Ergänzung {number}", size: "{rooms} Räume, {relations} Beziehungen", "can-be-built": ", baubar",
 
   "make-title": "Pläne", "wish-of": "Pläne nach", "of-brief": "dem Programm", "of-drawing": "der Zeichnung", area: "Fläche aller Räume", any: "beliebig",
-  "how-many-plans": "Wie viele Pläne", search: "Suche", quick: "schnell, {n} Versuche", thorough: "gründlich, {n} Versuche", long: "lang, {n} Versuche", "living-rules": "Regeln",
+  "how-many-plans": "Wie viele Pläne", search: "Versuche", quick: "schnell ({n})", thorough: "gründlich ({n})", long: "lang ({n})", "living-rules": "Regeln",
   "rules-default": "des Wohnens", "rules-none": "keine", "make-plans": "Pläne machen", "make-plans-title": "Pläne zur Auswahl (M)",
   plans: "Pläne", variants: "Pläne, der beste zuerst", weigh: "Gewichten", even: "Wie vorher", compare: "Vergleichen", "weigh-help": "Wie viel jedes für die Reihenfolge zählt.",
   "compare-title": "Die zwei angekreuzten vergleichen", comparison: "Zwei Pläne", close: "Schließen", "compare-short": "vergleichen",

@@ -3,7 +3,7 @@
 import { ask, askForFile } from "./api.js";
 import { Board } from "./board.js";
 import { Completions } from "./completions.js";
-import { key } from "./document.js";
+import { key, sourceOf } from "./document.js";
 import { $ } from "./elements.js";
 import { chooseLanguage, labelPage, language, roomWord, t } from "./labels.js";
 import { BriefPanel, DrawingPanel, relateAsSeen } from "./panels.js";
@@ -53,11 +53,12 @@ function show() {
 function showWish() {
   const { wish } = state.now;
   for (const [id, name] of Object.entries(WISHES)) $(id).value = wish[name] ?? "";
+  $("source").value = sourceOf(state.now);
   for (const { value, dataset, label } of $("candidates").options) {
     const said = t(dataset.search, { n: Number(value) * wish.num });
     if (label !== said) $("candidates").querySelector(`[value="${value}"]`).textContent = said;
   }
-  $("candidates").closest("label").hidden = wish.source !== "brief";
+  $("candidates").closest("label").hidden = $("source").value !== "brief";
 }
 
 const WISHES = { source: "source", area: "area", num: "num", candidates: "candidates", "living-rules": "rules" };
@@ -275,7 +276,7 @@ function listen() {
     save: saveAll,
     clear: () => { completions.clear(); state.clear(); },
     example: () => { state.example(); choosePanel("brief"); say(t("example-is")); },
-    open: () => $("open-file").click(), "from-file": () => $("plot-file").click(),
+    open: () => $("open-file").click(), "from-file": () => $("plot-file").click(), trace: () => $("trace-file").click(),
     ...Object.fromEntries(TABS.map((name) => [`tab-${name}`, () => choosePanel(name)])),
   };
   for (const [id, does] of Object.entries(clicks)) $(id).addEventListener("click", () => does());

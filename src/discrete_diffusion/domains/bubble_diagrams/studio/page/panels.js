@@ -126,7 +126,7 @@ export class BriefPanel {
     choice(t("how-many", { name: named(type) }), hows, how, (next) => this.#change((b) => { b.counts[k].how = next; })),
     made("input", { type: "number", min: 0, max: 20, value: number, ariaLabel: t("number-of", { name: named(type) }),
       on: { change: ({ target }) => this.#change((b) => { b.counts[k].number = Math.max(0, Math.round(Number(target.value) || 0)); }) } }),
-    made("span", {}, named(type)), made("span", { className: "space" }),
+    made("span", { className: "what" }, named(type)),
     remover(named(type), () => this.#change((b) => b.counts.splice(k, 1))))));
     const quantities = ["some", "every", "no"].map((each) => [each, t(`quantity-${each}`)]);
     const relations = ["adjacent", ...this.relations.filter((each) => !["no-edge", "adjacent"].includes(each))]

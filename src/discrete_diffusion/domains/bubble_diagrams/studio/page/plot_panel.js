@@ -14,7 +14,7 @@ const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 
 export class PlotPanel {
   constructor(state, say) {
-    Object.assign(this, { state, say, drag: null, focused: null });
+    Object.assign(this, { state, say, drag: null, focused: null, picture: null });
     this.svg = $("plot-board");
     for (const [name, corners] of Object.entries(PRESETS)) {
       $("preset").append(made("option", { value: JSON.stringify(corners) }, name));
@@ -27,10 +27,13 @@ export class PlotPanel {
       ratio: ({ value }) => this.#change((plot) => { plot.ratio = value ? Number(value) : null; }),
       north: ({ value }) => this.#change((plot) => { plot.north = value === "" ? null : ((Number(value) % 360) + 360) % 360; }),
       "plot-file": (input) => this.#upload(input),
+      "trace-file": (input) => this.#trace(input),
+      "trace-width": () => this.#draw(),
     };
     for (const [id, does] of Object.entries(heard)) $(id).addEventListener("change", ({ target }) => does(target));
     $("close-plot").addEventListener("click", () => this.#change((plot) => { plot.closed = true; }));
     $("no-plot").addEventListener("click", () => this.#take([]));
+    $("end-trace").addEventListener("click", () => this.#setPicture(null));
     this.svg.addEventListener("pointerdown", (event) => this.#down(event));
     this.svg.addEventListener("pointermove", (event) => this.#move(event));
     this.svg.addEventListener("pointerup", (event) => this.#up(event));
@@ -57,6 +60,32 @@ export class PlotPanel {
       this.#take(corners);
       this.say(t("plot-read", { area: areaOf(corners).toFixed(1) }));
     } catch (error) { this.say(t(error.message), true); }
+  }
+
+  /** A picture below the plot, for this visit. */
+  async #trace(input) {
+    const [file] = input.files;
+    input.value = "";
+    if (!file) return;
+    const picture = new Image();
+    picture.src = URL.createObjectURL(file);
+    try {
+      await picture.decode();
+      this.#setPicture(picture);
+    } catch { this.say(t("trace-none", { name: file.name }), true); }
+  }
+
+  #setPicture(picture) {
+    if (this.picture) URL.revokeObjectURL(this.picture.src);
+    this.picture = picture;
+    $("traced").hidden = !picture;
+    this.#draw();
+  }
+
+  /** Width and height of the picture, in metres. */
+  get #traced() {
+    const width = Number($("trace-width").value) || 20;
+    return [width, (width * this.picture.naturalHeight) / this.picture.naturalWidth];
   }
 
   // -- with the pointer
@@ -181,8 +210,9 @@ export class PlotPanel {
   }
 
   #view(corners) {
-    if (!corners.length) return EMPTY_VIEW;
-    const [low, high] = [Math.min, Math.max].map((most) => [0, 1].map((axis) => most(...corners.map((c) => c[axis]))));
+    const seen = this.picture ? [...corners, [0, 0], this.#traced] : corners;
+    if (!seen.length) return EMPTY_VIEW;
+    const [low, high] = [Math.min, Math.max].map((most) => [0, 1].map((axis) => most(...seen.map((point) => point[axis]))));
     const size = [0, 1].map((axis) => Math.max(high[axis] - low[axis] + 2 * EDGE, this.state.now.plot.closed ? 0 : EMPTY_VIEW[axis + 2]));
     return [low[0] - EDGE, low[1] - EDGE, ...size];
   }
@@ -195,6 +225,10 @@ export class PlotPanel {
     this.svg.setAttribute("viewBox", this.view.join(" "));
     const box = { x: x - 50, y: y - 50, width: width + 100, height: height + 100 };
     const parts = [svg("rect", { ...box, class: "grid" })];
+    if (this.picture) {
+      const [wide, high] = this.#traced;
+      parts.push(svg("image", { href: this.picture.src, width: wide, height: high, opacity: 0.55, preserveAspectRatio: "none" }));
+    }
     if (corners.length) {
       const points = corners.map((corner) => corner.join(",")).join(" ");
       parts.push(svg(closed ? "polygon" : "polyline", { points, class: closed && crosses(corners) ? "outline wrong" : "outline" }));

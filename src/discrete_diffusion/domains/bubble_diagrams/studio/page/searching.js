@@ -1,7 +1,7 @@
 // Searches: plans of a brief or a drawing, as a job of the studio, which a reload does not end.
 
 import { ask, jobAnswer, Unanswered } from "./api.js";
-import { diagramKey } from "./document.js";
+import { diagramKey, sourceOf } from "./document.js";
 import { t } from "./labels.js";
 import { diagramOf } from "./plans.js";
 import { outlineAsked } from "./plot_panel.js";
@@ -10,7 +10,7 @@ import { say, tellProgress } from "./working.js";
 
 /** The body of a request for plans; throws an error where something is missing. `wish`: as of the document. */
 export function planBody(state, wish) {
-  const { area, rules, num, source, candidates } = wish;
+  const { area, rules, num, candidates } = wish, source = sourceOf({ ...state.now, wish });
   const body = { num, rules, ...outlineAsked(state.now.plot), ...(area ? { total_area: area } : {}) };
   if (source === "brief") return { ...body, brief: state.briefAsked(), candidates: num * candidates };
   if (!state.isComplete) throw new Error(t("not-complete"));
