@@ -15,7 +15,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM, lead
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
     Shortfall,
     rooms_with_split_floors,
@@ -28,11 +27,7 @@ _EFFORT, _POLISH = 0.6, 0.2
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
 _OTHERS = 2
-"""Plans that are looked for in the place of those with a floor in several parts, or an outline that
-is not compact."""
-
-_TRIED = ("compact", "walls")
-"""Rules for which others are looked for."""
+"""Plans that are looked for in the place of those with a floor in several parts."""
 
 PROVABLE = ("front", "access", "bath", "width", "area")
 """Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
@@ -173,26 +168,22 @@ def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
 def _best(
     job: Job, demands: Demands, model: PlanModel
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a floor in several parts,
-    or an outline that is not compact, is kept only where a few others are not better."""
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
+    floor in several parts is kept only where a few others have one too."""
     answer: bool | None = None
     plans: list[FloorPlan] = []
-    poor: list[FloorPlan] = []
-    compact = replace(
-        demands.rules, rules={k: demands.rules.rules[k] for k in _TRIED if k in demands.rules.rules}
-    )
+    divided: list[FloorPlan] = []
     for turn in range(job.variants + _OTHERS):
         found, boxes = model.best(_EFFORT, _POLISH, job.seed + turn)
         answer = found if turn == 0 else answer
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes)
-        is_poor = rooms_with_split_floors(plan) or judge(plan, compact).broken
-        (poor if is_poor else plans).append(plan)
+        (divided if rooms_with_split_floors(plan) else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)
-    return answer, tuple([*plans, *poor][: job.variants])
+    return answer, tuple([*plans, *divided][: job.variants])
 
 
 def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
@@ -211,7 +202,8 @@ def _plan(diagram: BubbleDiagram, demands: Demands, boxes: Boxes) -> FloorPlan:
         for x0, y0, x1, y1 in boxes
     ]
     placed = with_hall(diagram, tuple(metres))
-    return find_doors(FloorPlan(placed, boundary=demands.outline.boundary))
+    plan = FloorPlan(placed, boundary=demands.outline.boundary)
+    return find_doors(plan, front=demands.front_door)
 
 
 def _at_the_origin(boxes: Boxes) -> Boxes:

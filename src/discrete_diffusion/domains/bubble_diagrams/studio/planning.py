@@ -13,6 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.making import (
     best_plans,
     made_plans,
     wished_diagrams,
+    with_brief,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import ranked
@@ -58,15 +59,16 @@ def plans_of(model: DiagramModel, wish: Wish, report: Report) -> dict[str, Any]:
         checked = check_brief(wish.brief, model.vocab.n_max, model.words)
         if not checked["ok"]:
             raise ValueError(checked["verdict"])
+    request = with_brief(wish.request, wish.brief)
     diagrams = wished_diagrams(
         model.algorithm,
-        wish.request.seed,
+        request.seed,
         num=wish.num,
         candidates=wish.candidates,
         brief=wish.brief,
         num_rooms=wish.num_rooms,
     )
-    jobs = wish.request.jobs(diagrams)
+    jobs = request.jobs(diagrams)
     best = best_plans(made_plans(jobs, _realised(jobs, report)), wish.num)
     reason = "" if best else f"none of {len(jobs)} different diagrams has a plan"
     return {"plans": [_shown(each) for each in best], "num_diagrams": len(jobs), "reason": reason}
