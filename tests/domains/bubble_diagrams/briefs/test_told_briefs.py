@@ -78,15 +78,18 @@ def test_what_is_told_decides_what_is_drawn(model, brief):
     assert algorithm.sample(8, brief={**asked, "area": 300}, method="rejection") != first
 
 
-def test_a_model_that_is_told_nothing_of_plans_refuses_them(model, brief, tmp_path, capsys):
+def test_a_model_that_is_told_nothing_of_plans_leaves_them_to_the_solver(
+    model, brief, tmp_path, capsys
+):
     run = tmp_path / "counts"
     words = [*SHORT, *SMALL, "data.condition=[counts]", "algo.condition_dropout=0.2"]
     main(["train", *words, f"hydra.run.dir={run}"])
-    with pytest.raises(SystemExit):
-        main(["sample", f"checkpoint={run}", "brief=brief.yaml", "out=drawn"])
-    said = capsys.readouterr().err
-    assert "area" in said
-    assert "data.condition=[counts, area]" in said
+    main(["sample", f"checkpoint={run}", "brief=brief.yaml", "out=drawn", "num_samples=2"])
+    said = "".join(capsys.readouterr())
+    assert "area, outline: " in said
+    assert "plans make" in said
+    assert "data.condition=[counts, area, outline]" in said
+    assert json.loads(Path("drawn/metrics.json").read_text())["told"] == ["Kitchen"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from plan_examples import CIRCLE
 
 from discrete_diffusion.domains.bubble_diagrams.plans import make_command, making
 from discrete_diffusion.domains.bubble_diagrams.plans.making import make_plans
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 
@@ -39,8 +40,10 @@ def model_of(*diagrams: BubbleDiagram) -> SimpleNamespace:
 
 def test_every_different_diagram_is_tried_once_and_the_best_plans_come_first():
     model = model_of(PAIR, THREE, PAIR, CIRCLE)
-    made = make_plans(model, FREE_OF_RULES, num=4, candidates=4, num_rooms=3, brief={"rooms": {}})
-    assert model.asked == [{"num": 4, "seed": 0, "brief": {"rooms": {}}, "num_rooms": 3}]
+    made = make_plans(
+        model, FREE_OF_RULES, num=4, candidates=4, num_rooms=3, brief={"num_rooms": 3}
+    )
+    assert model.asked == [{"num": 4, "seed": 0, "brief": {"num_rooms": 3}, "num_rooms": 3}]
     assert len(made) == 2  # the circle has no plan
     assert {each.plan.diagram.rooms for each in made} == {PAIR.rooms, THREE.rooms}
     places = [(len(each.given_up), each.scores.num_broken, -each.scores.total) for each in made]
@@ -55,6 +58,40 @@ def test_rules_are_default_and_twice_as_many_diagrams_are_sampled():
     (made,) = make_plans(model, num=3)
     assert model.asked[0]["num"] == 6
     assert made.job.demands.rules.name == "default"
+
+
+BRIEF = {
+    "num_rooms": 2,
+    "area": 44,
+    "outline": [[0, 0], [8, 0], [8, 6], [0, 6]],
+    "front_door": [0, 3],
+}
+
+
+def test_the_solver_is_given_what_a_brief_says_of_the_plan():
+    (made,) = make_plans(model_of(PAIR), num=1, candidates=1, brief=BRIEF)
+    demands = made.job.demands
+    assert sum(demands.areas) == pytest.approx(44)
+    assert demands.outline.area == pytest.approx(48)
+    assert demands.front_door == (0.0, 3.0)
+    assert made.plan.boundary == ((0, 0), (8, 0), (8, 6), (0, 6))
+    (door,) = [door for door in made.plan.doors if door.is_front]
+    assert door.start[0] == door.end[0] == 0
+    assert {2.0 <= y <= 4.0 for _, y in (door.start, door.end)} == {True}
+
+
+@pytest.mark.parametrize(
+    ("request_", "named"),
+    [(FREE_OF_RULES, "total_area=60"), (PlanRequest(outline=Outline(ratio=1.4)), "ratio")],
+)
+def test_what_a_brief_says_too_is_refused(request_, named):
+    with pytest.raises(ValueError, match=named):
+        make_plans(model_of(PAIR), request_, num=1, brief=BRIEF)
+
+
+def test_a_front_door_without_a_boundary_is_refused():
+    with pytest.raises(ValueError, match=r"front_door=\[0, 3\].*boundary"):
+        PlanRequest(front_door=(0, 3))
 
 
 @pytest.mark.parametrize(("options", "said"), [({"num": 0}, "num=0"), ({"candidates": 2}, "=2")])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from plan_examples import floor_plan
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
@@ -19,6 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
     RuleSet,
     read_rules,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import shortfalls_of
 from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
@@ -119,6 +123,27 @@ def test_an_outline_is_filled_before_areas_are_kept():
     assert judge(without.plans[0], DEFAULT).kept["fill"] is False
     assert judge(found.plans[0], DEFAULT).keeps_all
     assert [each.demand for each in found.given_up] == ["areas"]
+
+
+@pytest.mark.parametrize("place", [(0.0, 2.0), (2.5, 6.0)])
+def test_a_front_door_is_where_it_is_wished(place):
+    demands = Demands((36.0, 11.0), outline=PLOT, rules=DEFAULT, front_door=place)
+    found = realise(Job(FLAT, demands))
+    assert found.given_up == ()
+    assert judge(found.plans[0], DEFAULT).keeps_all
+    (door,) = [door for door in found.plans[0].doors if door.is_front]
+    middle = [(a + b) / 2 for a, b in zip(door.start, door.end, strict=True)]
+    assert math.dist(middle, place) <= 1.0
+
+
+def test_a_front_door_that_is_not_where_it_is_wished_is_said():
+    rooms = {"LivingRoom": (0.0, 0.0, 5.0, 6.0), "Bathroom": (5.0, 0.0, 8.0, 6.0)}
+    demands = Demands((30.0, 18.0), outline=PLOT, front_door=(8.0, 3.0))
+    plan = find_doors(floor_plan(rooms, boundary=PLOT.boundary), front=demands.front_door)
+    missed = [each for each in shortfalls_of(plan, demands) if each.demand == "front door"]
+    assert [each.rooms for each in missed] == [(0,)]
+    (door,) = [door for door in plan.doors if door.is_front]
+    assert max(door.start[0], door.end[0]) > 4.5  # as near as it can be
 
 
 def test_a_rule_that_cannot_be_had_is_named_with_its_rooms():

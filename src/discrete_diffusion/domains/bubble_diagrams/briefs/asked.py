@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.runtime.shards import Shard
+
+logger = logging.getLogger(__name__)
 
 
 def load_brief(request: Request, vocab: VocabConfig) -> Brief:
@@ -77,16 +80,16 @@ def stated_condition(
     brief: Brief, trained: TrainedModel, vocab: VocabConfig
 ) -> tuple[dict[str, Tensor], list[str]]:
     """The condition of one row that the network is given for the brief, and what it says, in words;
-    nothing if the network was trained without ``data.condition``. ``ValueError`` for a fact of
-    plans that it was not trained on."""
+    nothing if the network was trained without ``data.condition``. A fact of plans that it was not
+    trained on is left to the solver, and said."""
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
-    for name in brief.plan_facts.names:
-        if name not in known:
-            raise ValueError(
-                f"{name}: {trained.path} was not trained on it; leave it out of the brief, or "
-                f"train with data.condition=[{', '.join([*known, name])}]"
-            )
+    if unknown := [name for name in brief.plan_facts.names if name not in known]:
+        logger.warning(
+            "%s: %s was not trained on it, so the diagrams are drawn as without it; plans make "
+            "brief= gives it to the solver, data.condition=[%s] in training to a model",
+            *(", ".join(unknown), trained.path, ", ".join([*known, *unknown])),
+        )
     if facts is None:
         return {}, []
     condition = condition_of(brief, facts)

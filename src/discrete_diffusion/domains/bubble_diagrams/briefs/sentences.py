@@ -49,7 +49,8 @@ def sentences(brief: Brief) -> list[str]:
         sentences.append("There is a floor plan with these relations.")
     if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
         sentences.append(
-            f"A model is conditioned on the {_listed(names, 'and')}; no diagram shows it."
+            f"The {_listed(names, 'and')}: for the solver, and a model trained on it; no diagram "
+            "shows it."
         )
     return sentences
 

@@ -45,7 +45,7 @@ Spot = tuple[Point, Point]
 Walls = dict[Pair, list[Wall]]
 
 
-def find_doors(plan: FloorPlan) -> FloorPlan:
+def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     """The plan with doors in the place of those it has: a front door, and one door to every room.
 
     A door joins two related rooms whose floors share a straight piece of wall of 0.9 m. Rooms are
@@ -55,7 +55,8 @@ def find_doors(plan: FloorPlan) -> FloorPlan:
     room if the plan has another bathroom.
 
     The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has a wall
-    to the outside: through the first of ``outer_walls`` that takes it.
+    to the outside: through the first of ``outer_walls`` that takes it; with ``front``, of all their
+    walls the place nearest to that point.
 
     A door stands near a corner, the one closer to the door that one comes from; elsewhere where
     the door of another pair would have no place beside it. What has no place has no door: see
@@ -69,7 +70,7 @@ def find_doors(plan: FloorPlan) -> FloorPlan:
     }
     kept, reserved = None, dict[Pair, Spot]()
     while True:
-        found = _placed(plan, walls, reserved)
+        found = _placed(plan, walls, reserved, front)
         kept = found if kept is None else min(kept, found, key=lambda each: each.cost)
         wanted = [pair for pair in found.full if pair not in reserved]
         spot = wanted and _reserve(plan, walls, wanted[0], reserved)
@@ -88,10 +89,12 @@ class _Placed:
     cost: tuple[int, int]
 
 
-def _placed(plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot]) -> _Placed:
+def _placed(
+    plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot], near: Point | None
+) -> _Placed:
     """Doors of a plan, each where it costs least; those of ``reserved`` pairs have their places."""
     left, root = dict(reserved), _root(plan)
-    front = _front_door(plan, left.values())
+    front = _front_door(plan, left.values(), near)
     doors, suites = ([front] if front else []), _suites(plan, walls)
     entered = {root: _middle(front) if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
@@ -169,32 +172,44 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
     return found
 
 
-def _front_door(plan: FloorPlan, others: Iterable[Spot]) -> Door | None:
+def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> Door | None:
     """None if none of the rooms that may have it has a place for one."""
-    least = LEAST_WALL + FRONT - DOOR
+    least, found = LEAST_WALL + FRONT - DOOR, []
     middle = plan.outline.centroid.coords[0]
     for room in _of_type(plan, *_PUBLIC):
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
         for wall in fitting:
-            if spot := _place([wall], FRONT, middle, others):
-                return Door((room, FRONT_DOOR), *spot)
-    return None
+            if spot := _place([wall], FRONT, near or middle, others, at_corner=near is None):
+                door = Door((room, FRONT_DOOR), *spot)
+                if near is None:
+                    return door
+                found.append(door)
+    return min(
+        found, key=lambda door: round(math.dist(_middle(door), near or middle), 6), default=None
+    )
 
 
-def _place(walls: Iterable[Wall], width: float, near: Point, taken: Iterable[Spot]) -> Spot | None:
-    """The ends of a door in one of the walls, clear of places that are taken; at a corner if
+def _place(
+    walls: Iterable[Wall],
+    width: float,
+    near: Point,
+    taken: Iterable[Spot],
+    *,
+    at_corner: bool = True,
+) -> Spot | None:
+    """The ends of a door in one of the walls, clear of places that are taken; ``at_corner`` if
     possible, and then as close to a point as possible. None if there is no such place."""
     from shapely import LineString
 
     others = [LineString(spot) for spot in taken]
     spots: list[tuple[bool, float, Point, Point]] = []
     for wall in walls:
-        for start, at_corner in _starts(wall, width):
+        for start, is_corner in _starts(wall, width):
             begin, end = (_rounded(wall.point(along)) for along in (start, start + width))
             spot = LineString([begin, end])
             if all(spot.distance(other) >= APART - 1e-6 for other in others):
                 away = math.dist(spot.centroid.coords[0], near)
-                spots.append((not at_corner, round(away, 6), begin, end))
+                spots.append((at_corner and not is_corner, round(away, 6), begin, end))
     return min(spots)[2:] if spots else None
 
 

@@ -11,6 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.making import (
     best_plans,
     made_plans,
     wished_diagrams,
+    with_brief,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import checked_files, request_of
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import summary
@@ -24,7 +25,7 @@ def run_make(options: argparse.Namespace) -> None:
     Raises ``ValueError`` for options that are wrong, and where no diagram has a plan.
     """
     files, threads = checked_files(options, {"brief": options.brief})
-    request, began = request_of(options), time.perf_counter()
+    request, began = with_brief(request_of(options), options.brief), time.perf_counter()
     diagrams = wished_diagrams(
         options.load(options.checkpoint),
         request.seed,

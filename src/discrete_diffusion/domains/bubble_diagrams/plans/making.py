@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import Scores, place_of, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
@@ -58,7 +60,8 @@ def make_plans(
             ``default``, and an added hall where they need one.
         num: plans to keep at most.
         candidates: diagrams to sample; None: twice ``num``. A diagram that comes twice counts once.
-        brief: what every diagram must have: a file, or what it would hold.
+        brief: what every diagram must have: a file, or what it would hold. The solver is given its
+            ``area``, ``outline`` and ``front_door``.
         num_rooms: of every diagram; None: as in the training data.
         threads: that share the search for plans.
 
@@ -72,11 +75,34 @@ def make_plans(
         ImportError: shapely is not installed.
     """
     request = PlanRequest(rules=read_rules("default")) if request is None else request
+    request = with_brief(request, brief)
     diagrams = wished_diagrams(
         model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
     )
     jobs = request.jobs(diagrams)
     return best_plans(made_plans(jobs, realise_all(jobs, threads=threads)), num)
+
+
+def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
+    """The request with the area, outline and front door that a brief states.
+
+    Raises ``ValueError`` for a brief that is wrong, and where both state one of these.
+    """
+    if brief is None:
+        return request
+    facts = (brief_of(brief) if isinstance(brief, Mapping) else read_brief(brief)).plan_facts
+    if facts.area is not None:
+        if request.total_area is not None:
+            raise ValueError(
+                f"total_area={request.total_area:g}: the brief states an area of {facts.area:g} "
+                "m2; leave one out"
+            )
+        request = replace(request, total_area=facts.area)
+    if facts.outline is not None:
+        if request.outline != FREE:
+            raise ValueError("boundary or ratio: the brief states an outline; leave one out")
+        request = replace(request, outline=Outline(boundary=facts.outline))
+    return replace(request, front_door=facts.front_door or request.front_door)
 
 
 def wished_diagrams(

@@ -138,6 +138,23 @@ class OutlineModel(RoomModel):
             self.model.add_bool_or(ways).only_enforce_if(found)
         return self._outer[i, length]
 
+    def wall_at(self, i: int, point: Sequence[float], length: int) -> Any:
+        """A literal: so many decimetres of a room's outer wall lie around a point of the boundary,
+        which no room in it takes; decimetres from the outline's origin."""
+        lines = list(self._outer_lines())
+        off = [
+            math.dist(point, [at if b == a else min(max(point[b], low), high) for b in AXES])
+            for a, _, at, along in lines
+            for low, high in along or [(0, self.demands.outline.size[1 - a])]
+        ]
+        a, side, at, along = lines[off.index(min(off))]
+        first, last = along[0] if along else (0, self.demands.outline.size[1 - a])
+        start = round(min(max(point[1 - a] - length / 2, first), last - length))
+        way = self._if((self.low, self.high)[side][a][i] == at)
+        spans = [self._span(1 - a, i), (start, start + length)]
+        self.add_clear_wall(way, 1 - a, spans, length, self._held(i, a, side))
+        return way
+
     def _outer_lines(self) -> Iterator[tuple[int, int, Any, list[Span]]]:
         """Where the outline is crossed along an axis: which side of a room is an outer wall there,
         where that is, and from where to where if not everywhere."""

@@ -241,6 +241,10 @@ class PlanModel(OutlineModel):
     def _wish_access(self, root: int, common: list[Any]) -> None:
         if root not in self.nested:
             self._wish(Layer.ACCESS, self.outer_wall(root, FRONT_WALL) == 1, rule="front")
+            if (door := self.demands.front_door) is not None:
+                origin = self.demands.outline.origin
+                point = [PER_METRE * (x - least) for x, least in zip(door, origin, strict=True)]
+                self.wishes.append(Wish(Layer.ACCESS, self.wall_at(root, point, FRONT_WALL)))
         if (access := self._rule("access")) is not None:
             for i, kind in enumerate(self.kinds):
                 if kind in access["reached"]:

@@ -20,7 +20,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
     Shortfall,
     rooms_with_split_floors,
@@ -36,11 +35,7 @@ _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
 
 _OTHERS = 2
-"""Plans that are looked for in the place of those with a floor in several parts, or an outline that
-is not compact."""
-
-_TRIED = ("compact", "walls")
-"""Rules for which others are looked for."""
+"""Plans that are looked for in the place of those with a floor in several parts."""
 
 PROVABLE = ("front", "access", "bath", "width", "area")
 """Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
@@ -221,29 +216,23 @@ def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
 def _best(
     job: Job, demands: Demands, model: PlanModel
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a floor in several parts,
-    or an outline that is not compact, is kept only where a few others are not better."""
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
+    floor in several parts is kept only where a few others have one too."""
     answer: bool | None = None
     polish = _POLISH if job.near is None else _LEAST_CHANGE
     plans: list[FloorPlan] = []
-    poor: list[FloorPlan] = []
-    compact = replace(
-        demands.rules, rules={k: demands.rules.rules[k] for k in _TRIED if k in demands.rules.rules}
-    )
+    divided: list[FloorPlan] = []
     for turn in range(job.variants + _OTHERS):
         found, boxes = model.best(_EFFORT, polish, job.seed + turn)
         answer = found if turn == 0 else answer
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
-        is_poor = rooms_with_split_floors(plan) or (
-            job.near is None and judge(plan, compact).broken
-        )
-        (poor if is_poor else plans).append(plan)
+        (divided if rooms_with_split_floors(plan) else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)
-    return answer, tuple([*plans, *poor][: job.variants])
+    return answer, tuple([*plans, *divided][: job.variants])
 
 
 def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
@@ -265,7 +254,8 @@ def _plan(
         for x0, y0, x1, y1 in boxes
     ]
     placed = with_hall(diagram, tuple(metres))
-    return find_doors(FloorPlan(placed, boundary=demands.outline.boundary))
+    plan = FloorPlan(placed, boundary=demands.outline.boundary)
+    return find_doors(plan, front=demands.front_door)
 
 
 def _at_the_origin(boxes: Boxes) -> Boxes:

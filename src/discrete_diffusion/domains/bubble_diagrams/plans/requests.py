@@ -11,7 +11,7 @@ from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import PLAN_KEYS
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import PLAN_KEYS, Point
 from discrete_diffusion.domains.bubble_diagrams.plans.hall import (
     AUTO,
     HALLS,
@@ -51,6 +51,7 @@ class PlanRequest:
         seed: another one samples other areas and finds other plans.
         rules: of living, which the plans are to keep, see ``read_rules``.
         hall: "auto": where these rules ask for access, a hall may be added; "never".
+        front_door: its place on the boundary of the outline, in metres.
 
     Raises:
         ValueError: a number is out of its range.
@@ -64,6 +65,7 @@ class PlanRequest:
     seed: int = 0
     rules: RuleSet = NO_RULES
     hall: str = AUTO
+    front_door: Point | None = None
 
     def __post_init__(self) -> None:
         if self.total_area is not None and not (
@@ -74,6 +76,10 @@ class PlanRequest:
             raise ValueError(f"tolerance={self.tolerance}: expected a share between 0 and 1")
         if self.hall not in HALLS:
             raise ValueError(f"hall={self.hall}: expected {' or '.join(HALLS)}")
+        if self.front_door is not None and self.outline.boundary is None:
+            raise ValueError(
+                f"front_door={list(self.front_door)}: its place is on a boundary; give boundary too"
+            )
         if self.variants < 1:
             raise ValueError(f"variants={self.variants}: expected at least 1")
         if self.total_area is not None and self.outline.boundary is not None:
@@ -142,7 +148,8 @@ class PlanRequest:
         if sum(areas) > MOST_AREA:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
         bare = replace(diagram, metadata=metadata)
-        demands = Demands(areas, self.tolerance, outline, self.rules)
+        front_door = None if outline.boundary is None else self.front_door
+        demands = Demands(areas, self.tolerance, outline, self.rules, front_door)
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
         return Job(bare, demands, self.variants, self.seed, tuple(others), hall)
 

@@ -16,6 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
     Relations,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import MAX_ASPECTS, min_width
@@ -58,12 +59,14 @@ class Demands:
     ``areas``: square metres of every room's floor, kept within ``tolerance`` (a share), and their
     sum within half of it. ``rules``: of living, which the plan is to keep. Beside these rooms have
     the least widths and the shapes that are usual for their types, and doors lead to all of them.
+    ``front_door``: where it is to be, on the boundary of the outline, metres.
     """
 
     areas: tuple[float, ...]
     tolerance: float = 0.1
     outline: Outline = FREE
     rules: RuleSet = NO_RULES
+    front_door: Point | None = None
 
 
 @dataclass(frozen=True)

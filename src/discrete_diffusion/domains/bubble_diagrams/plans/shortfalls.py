@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unreached
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import has_usual_shapes
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 
 _ROUNDING = 1e-6
 
+_AT_PLACE = 1.0
+"""Metres by which a front door may be off its place: its width."""
+
 
 @dataclass(frozen=True)
 class Shortfall:
     """``rule``: name of the rule that is broken; ``demand``: what else is not met ("areas",
-    "shapes", "doors", "whole floors", "variants"); one of both is empty. ``found``: what the plan
-    has, in words, of these ``rooms``.
+    "shapes", "doors", "front door", "whole floors", "variants"); one of both is empty. ``found``:
+    what the plan has, in words, of these ``rooms``.
 
     ``proved``: the solver showed that no plan that it considers keeps the rule and the relations.
     """
@@ -55,12 +59,24 @@ def shortfalls_of(plan: FloorPlan, demands: Demands) -> tuple[Shortfall, ...]:
         found.append(Shortfall("rooms are narrower or longer than usual", demand="shapes"))
     if rooms := unreached(plan):
         found.append(Shortfall(f"no door leads to {_named(plan, rooms)}", "", "doors", rooms))
+    if (place := demands.front_door) is not None and (missing := _front_door_off(plan, place)):
+        found.append(missing)
     if rooms := rooms_with_split_floors(plan):
         text = f"the floor of {_named(plan, rooms)} is in parts"
         found.append(Shortfall(text, "", "whole floors", rooms))
     broken = judge(plan, demands.rules).broken
     found += [Shortfall(each.found, rule, rooms=each.rooms) for rule, each in broken]
     return tuple(found)
+
+
+def _front_door_off(plan: FloorPlan, place: Point) -> Shortfall | None:
+    doors = [door for door in plan.doors if door.is_front]
+    ends = [[(a + b) / 2 for a, b in zip(door.start, door.end, strict=True)] for door in doors]
+    off = min((math.dist(end, place) for end in ends), default=math.inf)
+    if off <= _AT_PLACE:
+        return None
+    text = f"the front door is {off:.1f} m from its place" if ends else "there is no front door"
+    return Shortfall(text, demand="front door", rooms=tuple(door.rooms[0] for door in doors))
 
 
 def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import torch
 
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
-from discrete_diffusion.domains.bubble_diagrams.plans.making import wished_diagrams
+from discrete_diffusion.domains.bubble_diagrams.plans.making import wished_diagrams, with_brief
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import place_of, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
@@ -166,15 +166,16 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
         checked = check_brief(wish.brief, model.vocab.n_max, model.words)
         if not checked["ok"]:
             raise ValueError(checked["verdict"])
+    request = with_brief(wish.request, wish.brief)
     diagrams = wished_diagrams(
         model.algorithm,
-        wish.request.seed,
+        request.seed,
         num=wish.num,
         candidates=wish.candidates,
         brief=wish.brief,
         num_rooms=wish.num_rooms,
     )
-    return wish.request.jobs(diagrams)
+    return request.jobs(diagrams)
 
 
 def _found(
