@@ -3,8 +3,10 @@
 // room: {type: name or null, given, x, y, r: radius or null}; relation: {a, b, relation, given}, read from room a.
 // What is given is kept by completions; what is open is drawn anew.
 // plot: corners in metres, y downwards; closed: it is a whole outline; entrance: {side, at: metres from its first
-// corner}; north: degrees clockwise from up; ratio: of the free outline. chosen: the number of a plan.
+// corner}; north: degrees clockwise from up; ratio: of the free outline. chosen: the number of a plan;
+// changes: what is to change of it, as changes.js has it.
 
+import { noChanges, SIDES } from "./changes.js";
 import { noPlot } from "./plot.js";
 
 export const EMPTY = () => ({
@@ -12,7 +14,7 @@ export const EMPTY = () => ({
   brief: { least: 5, most: 7, counts: [], rules: [], connected: true, buildable: false, keep: false },
   plot: noPlot(),
   wish: { source: null, num: 3, candidates: 2, area: null, rules: "default" },
-  chosen: null,
+  chosen: null, changes: noChanges(),
 });
 
 /** What plans are of: as was chosen, or else the drawing where there is one of a person, and no brief. */
@@ -66,16 +68,16 @@ export function outerRooms(relations) {
 
 // Packed, the document is a list of lists, half as long as its JSON.
 
-export const pack = ({ rooms, relations, brief, plot, wish, chosen }) => [
+export const pack = ({ rooms, relations, brief, plot, wish, chosen, changes }) => [
   rooms.map(({ type, given, x, y, r }) => [type ?? 0, Number(given), x, y, r ?? 0]),
   relations.map(({ a, b, relation, given }) => [a, b, RELATIONS.indexOf(relation), Number(given)]),
-  brief, plot, wish, chosen,
+  brief, plot, wish, chosen, changes,
 ];
 
 /** The document that was packed; throws an error for anything that `pack` does not give. */
-export function unpack([rooms, relations, brief, plot = {}, wish = {}, chosen = null]) {
+export function unpack([rooms, relations, brief, plot = {}, wish = {}, chosen = null, changes = {}]) {
   if (!(isList(rooms, isRoom) && isList(relations, isRelation(rooms.length)))) throw new Error();
-  if (!(fits(brief, OF_BRIEF) && fits(plot, OF_PLOT) && fits(wish, OF_WISH))) throw new Error();
+  if (!(fits(brief, OF_BRIEF) && fits(plot, OF_PLOT) && fits(wish, OF_WISH) && fits(changes, OF_CHANGES))) throw new Error();
   if (new Set(relations.map(([a, b]) => key(a, b))).size !== relations.length) throw new Error();
   const empty = EMPTY();
   const whole = { ...empty.plot, ...plot };
@@ -85,7 +87,7 @@ export function unpack([rooms, relations, brief, plot = {}, wish = {}, chosen = 
     rooms: rooms.map(([type, given, x, y, r]) => ({ type: type || null, given: Boolean(given), x, y, r: r || null })),
     relations: relations.map(([a, b, code, given]) => ({ a, b, relation: RELATIONS[code], given: Boolean(given) })),
     brief: { ...empty.brief, ...brief }, plot: whole, wish: { ...empty.wish, ...wish },
-    chosen: Number.isInteger(chosen) ? chosen : null,
+    chosen: Number.isInteger(chosen) ? chosen : null, changes: { ...empty.changes, ...changes },
   };
 }
 
@@ -136,6 +138,15 @@ const OF_WISH = {
   source: (value) => [null, "brief", "drawing"].includes(value), num: (n) => isWhole(n, 1, 6),
   candidates: (n) => isWhole(n, 1, 4), area: (value) => value === null || (isNear(value) && value > 0),
   rules: (value) => ["default", "irc", "none"].includes(value),
+};
+const isTable = (isKey, isItem) => (value) => isObject(value)
+  && Object.entries(value).every(([name, each]) => isKey(name) && isItem(each));
+const isRoomNumber = (text) => isWhole(Number(text), 0, MOST_ROOMS);
+const OF_CHANGES = {
+  of: (value) => value === null || Number.isInteger(value), rooms: (n) => isWhole(n, 0, MOST_ROOMS),
+  locked: isTable(isRoomNumber, (keep) => ["place", "size"].includes(keep)),
+  areas: isTable(isRoomNumber, (area) => isNear(area) && area > 0),
+  moved: isTable((name) => isRoomNumber(name.split(" ")[0]) && SIDES.includes(name.split(" ")[1]), isNear),
 };
 const fits = (value, kinds) => isObject(value) && Object.entries(value).every(([name, each]) =>
   !Object.hasOwn(kinds, name) || kinds[name](each));

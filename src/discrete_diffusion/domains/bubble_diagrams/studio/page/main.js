@@ -1,7 +1,9 @@
 // The page: what its controls do.
 
-import { ask, askForFile } from "./api.js";
+import { ask, askForFile, Cancelled } from "./api.js";
 import { Board } from "./board.js";
+import { ChangePanel } from "./change_panel.js";
+import { isAsked } from "./changes.js";
 import { Completions } from "./completions.js";
 import { key, sourceOf } from "./document.js";
 import { $ } from "./elements.js";
@@ -10,7 +12,7 @@ import { BriefPanel, DrawingPanel, relateAsSeen } from "./panels.js";
 import { PlanPanel } from "./plan_panel.js";
 import { diagramOf, Plans } from "./plans.js";
 import { PlotPanel } from "./plot_panel.js";
-import { begun, found } from "./searching.js";
+import { begun, begunNear, found, foundNear } from "./searching.js";
 import { State } from "./state.js";
 import { download, kept, remember, remembered, restore } from "./storage.js";
 import { cancel, isBusy, say, showAnswer, working } from "./working.js";
@@ -18,7 +20,7 @@ import { cancel, isBusy, say, showAnswer, working } from "./working.js";
 const TABS = ["plot", "brief", "drawing"];
 
 const state = new State(), plans = new Plans();
-let board, drawingPanel, briefPanel, plotPanel, planPanel, completions, words, relations;
+let board, drawingPanel, briefPanel, plotPanel, planPanel, changePanel, completions, words, relations;
 let wrong = new Set(), wrongKeys = [], relating = null;
 let searches = { seed: 0, job: null, tab: "drawing" };
 
@@ -35,6 +37,7 @@ function show() {
   briefPanel.show(wrongKeys);
   plotPanel.show();
   planPanel.show();
+  changePanel.show();
   showSelection();
   showWish();
   const { rooms } = state.now;
@@ -159,11 +162,29 @@ const makePlans = (wish, begunEarlier = null) => work(t("looking"), async (signa
   showAnswer($("plans"));
 });
 
+/** The plan nearest to the one that is changed takes its place; why it cannot is said at the plan, too. */
+const nearestPlan = (begunEarlier = null) => work(t("looking-near"), async (signal) => {
+  try {
+    if (!begunEarlier) {
+      searches.job = await begunNear(state, plans, searches.seed++);
+      keepNow();
+    }
+    const ended = () => { searches.job = null; keep(); };
+    const { id, earlier, locked } = await foundNear(searches.job, { state, plans, signal, ended });
+    choosePlan(id, locked);
+    say(t("near-short", { number: id }));
+    changePanel.tellFound(id, earlier);
+  } catch (error) {
+    changePanel.tell(error instanceof Cancelled ? t("cancelled") : error.message, true);
+    throw error;
+  }
+});
+
 const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1 });
 
-function choosePlan(id) {
+function choosePlan(id, locked) {
   const { plan, plot } = plans.get(id);
-  state.choose({ id, plot, diagram: diagramOf(plan) });
+  state.choose({ id, plot, diagram: diagramOf(plan), locked });
   board.fit();
 }
 
@@ -321,7 +342,8 @@ async function begin() {
   drawingPanel = new DrawingPanel(state, board, words, relations);
   briefPanel = new BriefPanel(state, words, relations, model.most_rooms);
   plotPanel = new PlotPanel(state, say);
-  planPanel = new PlanPanel(state, plans, words, choosePlan);
+  planPanel = new PlanPanel(state, plans, words, (id) => choosePlan(id));
+  changePanel = new ChangePanel(state, plans, words, () => nearestPlan());
   completions = new Completions({ state, board, words, work, realise, nextSeed: () => searches.seed++ });
   board.onChosen = onChosen;
   const sentence = opening();
@@ -329,7 +351,9 @@ async function begin() {
   choosePanel(TABS.includes(searches.tab) ? searches.tab : "drawing");
   say(...sentence);
   $("model").textContent = t("model", { backbone: model.backbone, n: model.most_rooms });
-  if (searches.job) makePlans(null, searches.job);
+  changePanel.open(isAsked(state.now.changes) || Boolean(searches.job?.near));
+  if (searches.job?.near) nearestPlan(searches.job);
+  else if (searches.job) makePlans(null, searches.job);
 }
 
 begin();

@@ -76,8 +76,8 @@ export class PlanPanel {
     const picture = $("picture");
     picture.src = this.#picture(each);
     picture.alt = t("plan-alt", { rooms: this.#rooms(each.plan) });
-    $("plan-name").textContent = t("plan-title", {
-      number: each.id, area: each.plan.areas.reduce((sum, area) => sum + area, 0).toFixed(0),
+    $("plan-name").textContent = t(each.of ? "plan-changed" : "plan-title", {
+      number: each.id, of: each.of, area: each.plan.areas.reduce((sum, area) => sum + area, 0).toFixed(0),
     });
     $("scores").replaceChildren(...scoreRows(each));
     $("given-up").replaceChildren(...each.givenUp.map((sentence) => made("li", {}, sentence)));

@@ -22,14 +22,16 @@ export class Plans extends EventTarget {
 
   get(id) { return this.list.find((each) => each.id === id) ?? null; }
 
-  /** Plans of a search, in the place of those that are neither pinned nor chosen. */
-  add(found, { asked, plot, chosen }) {
-    const kept = this.list.filter((each) => each.pinned || each.id === chosen);
+  /** Plans of a search, in the place of those that are neither pinned nor chosen; or plans near the plan `of`, to all. */
+  add(found, { asked, plot, chosen, of = null }) {
+    const kept = this.list.filter((each) => of !== null || each.pinned || each.id === chosen);
     const added = found.map(({ plan, svg, scores, given_up: givenUp, rules = {} }) => ({
-      id: this.next++, plan, svg, scores, rules, givenUp, asked, plot, pinned: false,
+      id: this.next++, plan, svg, scores, rules, givenUp, asked, plot, of, pinned: false,
     }));
-    const room = Math.max(0, MOST_PLANS - added.length);
-    this.set([...(room ? kept.slice(-room) : []), ...added]);
+    const isSafe = (each) => each.pinned || each.id === of || each.id === chosen;
+    const surplus = kept.filter((each) => !isSafe(each)).slice(0, Math.max(0, kept.length + added.length - MOST_PLANS));
+    const left = kept.filter((each) => !surplus.includes(each)), room = Math.max(0, MOST_PLANS - added.length);
+    this.set([...(room ? left.slice(-room) : []), ...added]);
     return added;
   }
 

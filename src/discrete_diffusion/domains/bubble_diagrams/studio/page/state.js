@@ -1,5 +1,6 @@
 // The state of the page: the document and its history.
 
+import { noChanges } from "./changes.js";
 import { decode, diagramKey, EMPTY, encode, EXAMPLE, key, relationKey } from "./document.js";
 
 export const SCALE = 64; // of the board, for the radius of a living room
@@ -50,6 +51,27 @@ export class State extends EventTarget {
     return true;
   }
 
+  // -- the plan that is to change
+
+  changePlan(edit) { this.change((doc) => edit(doc.changes)); }
+
+  /** Two rooms exchange their types; the relations stay. */
+  swapRooms(a, b) {
+    this.change(({ rooms }) => {
+      [rooms[a].type, rooms[b].type] = [rooms[b].type, rooms[a].type];
+      rooms[a].r = rooms[b].r = null;
+    });
+  }
+
+  /** Add a room with its relations to all others, read from it. `place`: x and y on the board. */
+  addRelated(type, relations, place) {
+    this.change((doc) => {
+      const a = doc.rooms.length;
+      doc.rooms.push({ type, given: true, ...place, r: null });
+      relations.forEach((relation, b) => doc.relations.push({ a, b, relation, given: false }));
+    });
+  }
+
   // -- the drawing
 
   addRoom(type) {
@@ -75,6 +97,9 @@ export class State extends EventTarget {
       doc.relations = doc.relations
         .filter(({ a, b }) => a !== k && b !== k)
         .map((each) => ({ ...each, a: moved(each.a), b: moved(each.b) }));
+      if (k < doc.changes.rooms) doc.changes = noChanges(); // the numbers are those of no plan any more
+      doc.changes.areas = Object.fromEntries(Object.entries(doc.changes.areas)
+        .filter(([room]) => Number(room) !== k).map(([room, area]) => [moved(Number(room)), area]));
     });
   }
 
@@ -95,14 +120,20 @@ export class State extends EventTarget {
   removeRelation(k) { this.change((doc) => doc.relations.splice(k, 1)); }
 
   /** Take over a diagram of the model; all that was not given is open. */
-  adopt(diagram) { this.change((doc) => takeOver(doc, diagram)); }
+  adopt(diagram) {
+    this.change((doc) => {
+      takeOver(doc, diagram);
+      doc.changes = noChanges();
+    });
+  }
 
-  /** Choose a plan: its diagram and its plot are those of the document then. */
-  choose({ id, diagram, plot }) {
+  /** Choose a plan: its diagram and its plot are those of the document then. `locked`: rooms that stay so. */
+  choose({ id, diagram, plot, locked = {} }) {
     this.change((doc) => {
       if (diagramKey(diagram) !== diagramKey(this.drawing({ all: true }))) takeOver(doc, diagram);
       if (outlineKey(doc.plot) !== outlineKey(plot)) doc.plot = structuredClone(plot);
       doc.chosen = id;
+      doc.changes = { ...noChanges(), of: id, rooms: diagram.rooms.length, locked };
     });
   }
 
