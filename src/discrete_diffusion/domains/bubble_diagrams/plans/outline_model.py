@@ -193,7 +193,9 @@ class OutlineModel(RoomModel):
 
     def _held(self, room: int, axis: int, side: int) -> list[Held]:
         """Rooms that lie, or may lie, in the box of a room, and may take of one of its walls."""
-        within = [(inner, []) for inner, outer in self.inside if outer == room]
+        within: list[tuple[int, list[Any]]] = [
+            (inner, []) for inner, outer in self.inside if outer == room
+        ]
         within += [
             (inner, [lies.negated()])
             for (inner, outer), lies in self.in_corner.items()
