@@ -28,7 +28,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
 from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 
-_EFFORT, _POLISH = 0.6, 0.2
+_EFFORT, _POLISH = 0.6, 0.3
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
 _LEAST_CHANGE = 0.6
