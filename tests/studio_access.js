@@ -24,8 +24,9 @@ export function accessFaults() {
     if (document.activeElement !== each) said.push(`no focus: ${nameOf(each)}`);
     else {
       const style = getComputedStyle(each);
-      const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
-      if (!ring && each.dataset.corner === undefined) said.push(`no ring: ${nameOf(each)}`);
+      const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+      const ring = outlined || parseFloat(style.strokeWidth) >= 4; // of a shape in a drawing
+      if (!ring) said.push(`no ring: ${nameOf(each)}`);
     }
   }
   return said;

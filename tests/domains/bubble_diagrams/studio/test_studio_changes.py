@@ -14,6 +14,7 @@ from selenium.webdriver.common.keys import Keys
 
 import studio_browser
 from discrete_diffusion import load
+from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.hub.published import boxed_model
 from studio_browser import BROWSER, DRIVER, Page, browser, served
 
@@ -123,6 +124,8 @@ def saved(page: Page, downloads: Path, format: str) -> str:
     page.press(page.all(f".exports [data-format={format}]")[0])
     page.wait(path.is_file)
     page.wait(lambda: page.said == f"Saved plan.{format}.")
+    if format == "dxf":  # which says when it was written
+        return str(read_diagrams(path)[0].to_json())
     return path.read_text()
 
 
