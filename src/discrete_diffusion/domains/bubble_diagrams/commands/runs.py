@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from discrete_diffusion.domains.bubble_diagrams.briefs.make_command import run_make
 from discrete_diffusion.domains.bubble_diagrams.commands.conversion import (
     check_target,
     write_target,
@@ -27,7 +28,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
     impossible_plans,
     without_floor_plan,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.make_command import run_make
 from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import run_realise
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.report import judge_report
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules

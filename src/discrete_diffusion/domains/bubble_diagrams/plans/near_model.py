@@ -95,9 +95,13 @@ class NearModel(PlanModel):
         least change. Where the solver shows
         that no plan keeps what is locked, ``excluded`` has what excludes each other, or the
         relations: nothing where these have no plan at all."""
-        self._leave_out_what_was_not_met(effort, seed)
+        stays = self._leave_out_what_was_not_met(effort, seed)
         literals = [literal for _, literal in self.kept]
         self.model.clear_objective()
+        asked = [stays, *literals, *(wish.literal for wish in self.wishes)]
+        boxes = self.solve(effort, seed=seed, hint=self._earlier(), assumed=asked)[1]
+        if boxes is not None:  # nothing has to move
+            return True, self._moved(boxes, 1)
         answer, boxes = self.solve(effort, seed=seed, hint=self._earlier(), assumed=literals)
         if boxes is None:
             core = {literal.index for literal in self.conflict} if answer is False else set()
@@ -126,9 +130,10 @@ class NearModel(PlanModel):
             self.shift = tuple(self.value(shift) for shift in self._shifts)
         return answer, boxes
 
-    def _leave_out_what_was_not_met(self, effort: float, seed: int) -> None:
+    def _leave_out_what_was_not_met(self, effort: float, seed: int) -> Any:
         """Leave out wishes that the earlier plan does not meet, but for those of this change. If it
-        is no plan of the diagram any more, all are wished."""
+        is no plan of the diagram any more, all are wished. Returns a literal: all its rooms stay
+        where they are."""
         stays = self.model.new_bool_var("")
         for i, box in self._known:
             for variable, value in zip(self._sides_of(i), box, strict=True):
@@ -140,6 +145,7 @@ class NearModel(PlanModel):
                 for wish in self.wishes
                 if wish.literal.index in self._requested or self.value(wish.literal)
             ]
+        return stays
 
     def _earlier(self) -> Boxes:
         """The earlier plan where the outline begins at 0; a new room anywhere."""

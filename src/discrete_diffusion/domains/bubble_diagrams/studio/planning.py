@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import torch
 
+from discrete_diffusion.domains.bubble_diagrams.briefs.making import wished_diagrams, with_brief
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
-from discrete_diffusion.domains.bubble_diagrams.plans.making import wished_diagrams, with_brief
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import place_of, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise

@@ -14,13 +14,12 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
-from plan_examples import CIRCLE
-
-from discrete_diffusion.domains.bubble_diagrams.plans import make_command, making
-from discrete_diffusion.domains.bubble_diagrams.plans.making import make_plans
+from discrete_diffusion.domains.bubble_diagrams.briefs import make_command, making
+from discrete_diffusion.domains.bubble_diagrams.briefs.making import make_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
+from domains.bubble_diagrams.plans.plan_examples import CIRCLE
 
 PAIR = BubbleDiagram((0, 2), [(0, 1, 2)])
 THREE = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])

@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from discrete_diffusion.domains.bubble_diagrams.plans.making import (
+from discrete_diffusion.domains.bubble_diagrams.briefs.making import (
     MadePlan,
     best_plans,
     made_plans,
