@@ -97,6 +97,7 @@ def test_the_edges_of_the_process(scope, masked):
         scope["MaskOrWrong"](toy_layout(), scope["Sine"](), masked=1.5)
 
 
+@pytest.mark.slow
 def test_its_commands_run(site, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))

@@ -127,6 +127,7 @@ def part(module: str) -> str:
     return module.partition(".")[0]
 
 
+@pytest.mark.slow
 def test_no_circle():
     """No files import each other, however indirectly."""
     with_circle = {module: imported & FILES.keys() for module, imported in graph().items()}
@@ -191,6 +192,7 @@ def run_python(code: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_importing_is_cheap_and_public_names_exist():
     """One process: the bare import, then each layer's heavy imports, then the public names."""
     code = """

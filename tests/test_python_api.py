@@ -71,6 +71,7 @@ def test_a_brief_samples_completions_and_refuses_what_is_no_model(model):
         model.sample(brief=[brief, brief])
 
 
+@pytest.mark.slow
 def test_samples_find_their_floor_plans():
     pytest.importorskip("ortools", reason="floor plans take the extra plans")
     pytest.importorskip("shapely", reason="floor plans take the extra plans")
@@ -144,6 +145,7 @@ def test_objects_stand_in_the_place_of_lines():
         GivenObjects.of("given", [{"n": 2}, {"n": object()}]).lines  # noqa: B018
 
 
+@pytest.mark.slow
 def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, capsys):
     more = ["floor_draws=2", "verdicts=0", "pictures=false", f"out={tmp_path}"]
     main(["evaluate", f"checkpoint={untrained}", *WORDS, *more])

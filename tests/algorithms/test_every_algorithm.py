@@ -86,6 +86,7 @@ def test_the_bound_is_tight_with_padding_and_a_wrong_denoiser_pays(name):
     assert integrate(full, toy.exact(schedule("cosine"), tilt=2.0)) > full.entropy + 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", SCHEDULES)
 @pytest.mark.parametrize("name", IN_STEPS)
 def test_the_bound_of_t_steps_falls_to_the_entropy(name, how):

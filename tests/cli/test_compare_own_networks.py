@@ -306,6 +306,7 @@ def test_a_default_preset_that_is_nowhere_is_named():
         compose("train", ["algo.backbone=mine"])
 
 
+@pytest.mark.slow
 def test_sizes_of_the_registry_are_a_preset_in_train(failure):
     register("mine", {"width": 64, "scales_with": "width"})
     for words in (["model.width=72"], ["+model.width=72"], ["model=mine", "model.width=72"]):

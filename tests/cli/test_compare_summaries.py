@@ -51,6 +51,7 @@ def test_cells_say_whether_their_samples_are_exact(cells):
     assert "sampling.temperature=0.7" in why
 
 
+@pytest.mark.slow
 def test_every_algorithm_has_the_pairs_in_its_own_form():
     words = ("data.split=[0.8,0.1,0.1]", "data.grammar_seed=3", "optim.lr=7e-4")
     cells = plan("algos=[latent-seq2seq,mdlm,udlm,ar]", "data=dialogue", *words)
@@ -69,6 +70,7 @@ def test_every_algorithm_has_the_pairs_in_its_own_form():
     assert [cell.config.optim.lr for cell in cells] == [7e-4] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["data=dialogue"], ["data=dialogue-tokens"], ["experiment=dialogue"]]
 )

@@ -82,6 +82,7 @@ def read(name: str) -> dict:
     return json.loads(Path(name, "metrics.json").read_text())
 
 
+@pytest.mark.slow
 def test_sample(model, capsys):
     main(["sample", model, "num_samples=4", "draws=3", "steps=2", "out=mine", "threads=1"])
     said = capsys.readouterr()

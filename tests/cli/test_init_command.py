@@ -177,6 +177,7 @@ def test_a_student_with_another_network_is_told_how_it_differs():
         run("student", *words)
 
 
+@pytest.mark.slow
 def test_what_the_command_says_is_not_the_teachers():
     """A group that is chosen is the command's as a whole, and the model goes with the backbone."""
     teacher = run("teacher", *PAIR, *QUICK)

@@ -96,6 +96,7 @@ def checkpoint(path: Path, *, theirs: bool = False) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ckpt", "safetensors"])
 def test_a_file_whose_modules_are_not_needed_loads_without_them(ran, tmp_path, kind, caplog):
     caplog.set_level("INFO")

@@ -245,6 +245,7 @@ def test_a_failed_command_leaves_no_folder(tmp_path, failure, words):
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == []
 
 
+@pytest.mark.slow
 def test_a_misspelt_folder_is_not_made(tmp_path, failure, monkeypatch):
     (tmp_path / "runs").mkdir()
     (tmp_path / "a.ckpt").touch()
@@ -265,6 +266,7 @@ def test_a_misspelt_folder_is_not_made(tmp_path, failure, monkeypatch):
     assert not (tmp_path / "rnus").exists()
 
 
+@pytest.mark.slow
 def test_samples_are_not_replaced_unasked(run, failure):
     words = ["sample", f"checkpoint={LAST}", "num_samples=2", "threads=1"]
     main(words)
@@ -298,6 +300,7 @@ def disk_of(monkeypatch):
     resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_half_written(run, failure, disk_of):
     write_diagrams("plans.jsonl", generate_plans(200, seed=1))
     disk_of(2000)

@@ -149,6 +149,7 @@ def test_sample_evaluate_and_convert_take_such_names(untrained, capsys):
     assert len(load(model).sample(1)) == 1
 
 
+@pytest.mark.slow
 def test_train_takes_such_names(untrained, capsys):
     model, plans, run = f"{NASTY}.ckpt", f"{NASTY}.jsonl", f"run {NASTY}"
     shutil.copy(untrained, model)
@@ -171,6 +172,7 @@ def test_export_takes_such_names(untrained, capsys):
     assert Path(f"{NASTY}.onnx").exists()
 
 
+@pytest.mark.slow
 def test_realise_takes_such_names(capsys):
     pytest.importorskip("ortools")
     write_diagrams(f"{NASTY}.jsonl", generate_plans(1, seed=1))

@@ -46,6 +46,7 @@ def of(algo: str, *words: str):
     return compose("train", overrides, user_config_dir="configs")
 
 
+@pytest.mark.slow
 def test_the_two_files_of_the_guide_train_mdlm(capsys):
     words = ["--config-dir", "configs", "algo=my_algo", "model=small", *QUICK]
     main(["train", *words, "hydra.run.dir=run"])

@@ -201,6 +201,7 @@ def test_an_unknown_sampler_is_named_with_the_modules_that_the_checkpoint_rememb
     assert "plugins=[other_parts,MODULE]" in said
 
 
+@pytest.mark.slow
 def test_a_sampler_that_the_model_was_trained_with_is_named_with_its_module(
     module, failure, tmp_path
 ):

@@ -78,6 +78,7 @@ def test_a_checkpoint_is_read_with_the_modules_that_the_command_names(
     assert type(load(LAST, plugins=["my_module"])).__name__ == "MyMDLM"
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_the_modules_that_its_command_names(forget, failure, capsys):
     """Its folder has them in ``config.yaml``, which does not count: who can write one file of a
     folder can write the other."""
@@ -91,6 +92,7 @@ def test_a_run_goes_on_with_the_modules_that_its_command_names(forget, failure, 
     assert load(LAST).backbone is not None
 
 
+@pytest.mark.slow
 def test_a_sampler_of_a_module_is_missed_by_name(forget, failure, capsys, tmp_path):
     sampler = (
         "from discrete_diffusion.sampling import FirstHitting, register_sampler\n"

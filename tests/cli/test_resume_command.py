@@ -60,6 +60,7 @@ def numbers(folder) -> dict:
     return json.loads((folder / "metrics.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_finished_run_has_both_kinds_of_file(finished):
     kept = finished / "checkpoints"
     assert {p.name for p in kept.iterdir()} == {
@@ -105,6 +106,7 @@ def test_other_settings_or_data_are_refused_by_name(finished, capsys):
     assert "the data (fingerprint" in line
 
 
+@pytest.mark.slow
 def test_no_limit_of_steps_is_no_shorter_run(finished, tmp_path, capsys):
     """trainer.max_steps=null: the epochs count, of which one was begun."""
     last = finished / "checkpoints" / "last.ckpt"
@@ -150,6 +152,7 @@ def test_threads_that_the_launch_will_divide_are_not_compared():
         assert machine_changes(point, config, trainers[num])[0].startswith("threads was 99 and is")
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_final_evaluation_leaves_a_run_to_go_on_with(
     finished, tmp_path, capsys, monkeypatch
 ):
@@ -178,6 +181,7 @@ def test_a_signal_before_the_first_step_says_that_nothing_was_saved(capsys, monk
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "steps"), [("3", 3), ("0.5", 5)])
 def test_epochs_of_some_of_the_batches(limit, steps, capsys):
     """What is said of an epoch, the length of the run and where a resumed one goes on."""

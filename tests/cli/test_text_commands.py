@@ -157,6 +157,7 @@ def test_evaluate_measures_the_model_of_text(text_run):
     assert "| bits_per_character |" in Path("evaluation/table.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_student_writes_in_three_calls(text_run, capsys):
     words = ["algo=distill", f"init.checkpoint={text_run}/run", "calls=3", "algo.components=4"]
     words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]

@@ -190,6 +190,7 @@ def test_a_run_on_tokens_needs_its_checkpoint_alone(run, tmp_path, monkeypatch):
     assert {"bits_per_character", "bits_per_byte"} <= set(metrics)
 
 
+@pytest.mark.slow
 def test_a_model_of_tokens_is_measured_on_text_and_on_ids(run, files, folder, tmp_path):
     found = {}
     for name, path in (("text", files["whole.txt"]), ("ids", folder)):
@@ -201,6 +202,7 @@ def test_a_model_of_tokens_is_measured_on_text_and_on_ids(run, files, folder, tm
     assert abs(found["text"]["bits_per_byte"] / found["ids"]["bits_per_byte"] - 1) < 0.1
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_ended(folder, tmp_path):
     def weights(run):
         return torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]

@@ -102,6 +102,7 @@ def test_sampling(folder):
     assert (folder / "samples" / "samples.png").is_file()
 
 
+@pytest.mark.slow
 def test_an_option_of_its_own(folder, capsys):
     main([*words_of("sample"), "num_atoms=3", "out=three"])
     found = molecules_in(folder / "three" / "samples.jsonl")
@@ -117,6 +118,7 @@ def test_an_option_of_its_own(folder, capsys):
     assert re.search(r"num_atoms.*of every molecule", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_completing_keeps_what_is_given(folder, capsys):
     (partial,) = blocks(PAGE, "json")
     (folder / "partial.jsonl").write_text(partial)
@@ -140,6 +142,7 @@ def test_completing_keeps_what_is_given(folder, capsys):
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
     main([*words_of("evaluate"), "time_bins=2", "bound_draws=1"])
     metrics = json.loads((folder / "evaluation" / "metrics.json").read_text())
@@ -153,6 +156,7 @@ def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
     assert "calibration_error_node" in table
 
 
+@pytest.mark.slow
 def test_comparing_takes_the_backbone_of_graphs(folder):
     small = ["bound_samples=20", "bound_draws=1", "eval.num_samples=8"]
     main([*words_of("compare"), *TINY, *small])
@@ -172,6 +176,7 @@ def test_it_is_listed_and_its_command_runs(folder, capsys):
     assert "data toy_molecules [--num N]" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backbone", ["bd-denoiser-pair", "dit"])
 def test_other_backbones_read_it(folder, backbone):
     main(

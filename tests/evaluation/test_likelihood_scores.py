@@ -89,6 +89,7 @@ def test_relabellings_enter_the_mean_and_it_falls_to_the_sum_over_all_of_them():
     assert values[128] == pytest.approx(exact, abs=0.05)
 
 
+@pytest.mark.slow
 def test_of_graphs_in_one_order_it_falls_to_the_likelihood_of_that_order():
     found = measure_orders(model(), dataset("given"), "test", 128, seed=0)
     parts, algorithm = graphs(), model().algorithm

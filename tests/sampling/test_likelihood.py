@@ -158,6 +158,7 @@ def plan_model(time_conditioning):
     return MDLM(backbone, process, time_conditioning=time_conditioning).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "time_conditioning"), [("entropy", True), ("margin", False), ([*range(36)], True)]
 )
@@ -226,6 +227,7 @@ def test_draws_of_orders_are_uniform_and_each_position_is_first_in_turn():
             assert (shares - 0.25).abs().max() < 4 * math.sqrt(0.25 * 0.75 / 4000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["told", "untold", "per group"])
 def test_the_mean_over_orders_is_the_law_of_first_hitting(name):
     world, times = WORLDS["full"], 4000
@@ -259,6 +261,7 @@ def expected_bounds(name, world, most, times=300):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["told", "untold"])
 def test_one_order_is_the_plain_bound_and_more_orders_fall_to_the_exact_likelihood(name):
     world, algorithm = WORLDS["full"], network(name)

@@ -106,6 +106,7 @@ def test_a_network_of_no_joint_is_followed_token_by_token(k, real):
     check(output, world, law)
 
 
+@pytest.mark.slow
 def test_the_order_is_that_of_the_unmask_times():
     """With a schedule per group it is not uniform, which a network of no joint shows."""
     world, algorithm = ToyWorld.make(), wrong("per_group")

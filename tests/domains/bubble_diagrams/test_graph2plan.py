@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import Rea
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)))
 
 
+@pytest.mark.slow
 @settings(max_examples=8)  # each file takes a process
 @given(
     st.lists(diagrams(), min_size=1, max_size=40),

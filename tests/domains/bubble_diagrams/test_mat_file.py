@@ -61,6 +61,7 @@ def test_files_of_version_7_3_say_how_to_convert_them(refused, content):
         assert word in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [True, False])
 def test_cut_and_doubled_files_are_refused(tmp_path, refused, compress):
     path = tmp_path / "data.mat"

@@ -80,6 +80,7 @@ def test_mmd_agrees_with_sums_over_pairs(num_x, num_y):
         assert found == pytest.approx(brute_force(x, y, bandwidth), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(diagram_sets(), diagram_sets())
 def test_graph_mmd_agrees_with_sums_over_pairs(samples, reference):
     drawn, real, both = (DiagramSet(s) for s in (samples, reference, [*samples, *reference]))

@@ -175,6 +175,7 @@ def test_the_strict_reading_ends_at_the_first_problem_with_its_sentence(tmp_path
             read_report(path, ReadOptions(codes="rplan"))
 
 
+@pytest.mark.slow
 def test_mutated_json_files_are_accounted_for(tmp_path, mutants):
     """The same plans as a file each and as one list, House-GAN++ plans among them."""
     path = tmp_path / "plan.json"

@@ -115,6 +115,7 @@ def test_what_a_model_cannot_draw_is_refused(run, capsys):
 QUICK = ["quick=true", "num_samples=6", "num_held_out=4", "floor_draws=2", "steps=3"]
 
 
+@pytest.mark.slow
 def test_evaluate_a_checkpoint(run, capsys):
     main(["evaluate", f"checkpoint={run}/run", *QUICK, "seeds=2"])
     metrics = read("evaluation/metrics.json")

@@ -87,6 +87,7 @@ def test_of_a_network_that_is_no_joint_distribution():
     check_law(output, rows, prob, whole(rows, THREE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
@@ -111,6 +112,7 @@ HARD = given_atoms(FIVE, 2, 2, 0, 1, 1, **CLOSED)
 most, which no condition tells."""
 
 
+@pytest.mark.slow
 def test_weights_are_exact_beside_dead_ends():
     rows, model = every_graph(FIVE, 5, HARD), model_of(Scattered(FIVE), FIVE)
     prob = law_of_any_order(model, rows, HARD < 0)
@@ -119,6 +121,7 @@ def test_weights_are_exact_beside_dead_ends():
     check_law(output, rows, prob, whole(rows, FIVE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("vocab", "given"), [(FOUR, given_atoms(FOUR, 0, 0, 1, 2)), (FIVE, HARD)], ids=["4", "5"]
 )
@@ -142,6 +145,7 @@ def partial(rows: Tensor, vocab: VocabConfig, num: int) -> Tensor:
     return x.masked_fill(hidden, vocab.mask_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("vocab", "num_atoms"), [(THREE, 2), (THREE, 3), (FOUR, 3), (FOUR, 4)], ids=str
 )
@@ -176,6 +180,7 @@ def can_be_joined(molecule: Molecule, open_pairs: list[tuple[int, int]]) -> bool
     return (fits and can_be_joined(joined, others)) or can_be_joined(molecule, others)
 
 
+@pytest.mark.slow
 def test_conditions_of_six_atoms_are_necessary_and_nearly_sufficient():
     """Beside a search, of random partial molecules whose atoms are known."""
     vocab = VocabConfig(n_max=6, node_types=("F", "O", "N"), edge_types=BONDS)
@@ -226,6 +231,7 @@ def test_what_can_be_completed_is_no_contradiction():
     assert not ConnectedValence(FOUR).contradictions(x[:0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral", "margin"])
 def test_larger_molecules_are_whole_unless_they_have_no_weight(sampler):
     vocab = VocabConfig(n_max=12, node_types=("C", "N", "O", "F"), edge_types=BONDS)

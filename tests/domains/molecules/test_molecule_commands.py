@@ -155,6 +155,7 @@ def test_scaffolds_that_cannot_be_completed_are_named(run, capsys, text, error):
     refused(capsys, ["sample", f"checkpoint={run}", "given=given.smi", "out=s"], error)
 
 
+@pytest.mark.slow
 def test_a_model_is_evaluated(run):
     words = ["num_samples=20", "seeds=2", "bound_draws=1", "time_bins=2"]
     main(["evaluate", f"checkpoint={run}", *words, "likelihood=entropy", "orders=2", "out=e"])
@@ -170,6 +171,7 @@ def test_a_model_is_evaluated(run):
     assert Path("e/samples.smi").is_file()
 
 
+@pytest.mark.slow
 def test_a_student_draws_molecules_in_three_calls(run):
     words = ["algo=distill", f"init.checkpoint={run}", "calls=3", "algo.components=4"]
     words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
@@ -270,6 +272,7 @@ def test_lines_that_are_no_graphs_are_named(tmp_path, line, error):
         read_graphs(str(path))
 
 
+@pytest.mark.slow
 def test_models_are_compared(tmp_path):
     path = written(tmp_path / "some.smi")
     data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]

@@ -39,6 +39,7 @@ def lines_of(path: str) -> list[dict]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral"])
 def test_sample(run, sampler):
     words = ["num_samples=16", "num_atoms=6", f"sampling={sampler}"]
@@ -54,6 +55,7 @@ def test_sample(run, sampler):
     assert all(line["log_weight"] <= 0 and line["smiles"] for line in lines)
 
 
+@pytest.mark.slow
 def test_connected_samples(run):
     """Bonds are rare if not forced, so that free samples are in pieces."""
     words = ["num_samples=24", "num_atoms=6", "sampling.temperature=0.7"]
@@ -76,6 +78,7 @@ class Stuck(ConnectedValence):
         return super().support(x, position) & ~(first & last).unsqueeze(1)
 
 
+@pytest.mark.slow
 def test_dead_ends_are_counted(run, capsys):
     register_structure("stuck")(Stuck)
     try:
@@ -96,6 +99,7 @@ def test_dead_ends_are_counted(run, capsys):
     assert "| dead_ends |" in Path("e/table.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", ["valence", "connected"])
 @pytest.mark.parametrize("order", ["smiles", "random"])
 def test_scaffolds_are_completed(run, order, structure, tmp_path_factory):
@@ -132,6 +136,7 @@ def test_a_scaffold_that_cannot_become_one_piece_is_refused(run, capsys):
         assert line["log_weight"] is None or "." not in line["smiles"]
 
 
+@pytest.mark.slow
 def test_a_scaffold_that_has_too_many_bonds_is_refused(tmp_path_factory, capsys):
     """Where charges are ignored, N+ is N with one bond more than it takes."""
     folder = tmp_path_factory.mktemp("uncharged")
@@ -145,6 +150,7 @@ def test_a_scaffold_that_has_too_many_bonds_is_refused(tmp_path_factory, capsys)
     main(["sample", f"checkpoint={run}", *words[:1], *words[2:], "out=free"])
 
 
+@pytest.mark.slow
 def test_evaluate(run):
     words = ["quick=true", "num_samples=12", "num_held_out=4", "structure=valence"]
     main(["evaluate", f"checkpoint={run}", *words, "out=e"])

@@ -162,6 +162,7 @@ def test_the_posterior_is_that_of_all_trees_counted() -> None:
         torch.testing.assert_close(found[b], counted, atol=1e-9, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [ALL, ("resistance",)], ids="+".join)
 def test_a_network_with_features_reaches_the_bound_of_small_trees(features: list[str]) -> None:
     vocab = vocabulary(8)
@@ -172,6 +173,7 @@ def test_a_network_with_features_reaches_the_bound_of_small_trees(features: list
     assert -4 * error(above) < float(above.mean()) < 0.1
 
 
+@pytest.mark.slow
 def test_a_network_without_features_does_not() -> None:
     vocab = vocabulary(8)
     model = model_of(vocab)

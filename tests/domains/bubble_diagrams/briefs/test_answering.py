@@ -49,6 +49,7 @@ def sample(model, *words):
     return read_diagrams("drawn/samples.jsonl"), metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brief", [COMMON], indirect=True)
 def test_a_common_brief_is_answered_by_rejection(brief, model):
     diagrams, metrics = sample(model, "num_samples=8")
@@ -61,6 +62,7 @@ def test_a_common_brief_is_answered_by_rejection(brief, model):
     assert 1 <= metrics["distinct"] <= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brief", [HARD], indirect=True)
 def test_a_rare_brief_is_answered_by_particles(brief, model):
     diagrams, metrics = sample(model, "num_samples=8", "particles=256")
@@ -76,6 +78,7 @@ def test_a_rare_brief_is_answered_by_particles(brief, model):
     assert 0 < metrics["moves_accepted"] <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brief", [EASY], indirect=True)
 def test_both_methods_estimate_the_same_probability(brief, model):
     _, by_rejection = sample(model, "num_samples=30", "method=rejection")

@@ -66,6 +66,7 @@ def evaluate(model, brief, *words):
     return json.loads(Path("evaluation/metrics.json").read_text())
 
 
+@pytest.mark.slow
 def test_every_method_is_counted_and_compared(model, capsys, monkeypatch):
     monkeypatch.setattr(matching, "ENOUGH", 5)
     found = evaluate(
@@ -111,6 +112,7 @@ def test_every_method_is_counted_and_compared(model, capsys, monkeypatch):
     assert f"{12 - soft['num_met']} of 12 diagrams break the brief" in table
 
 
+@pytest.mark.slow
 def test_rejection_is_measured_beside_soft_guidance_alone(model):
     found = evaluate(model, COMMON, "num_samples=8")
     assert list(found["methods"]) == ["rejection", "soft_guidance"]
@@ -119,6 +121,7 @@ def test_rejection_is_measured_beside_soft_guidance_alone(model):
     assert found["num_samples"] == 8
 
 
+@pytest.mark.slow
 def test_no_power_no_rejection_and_another_sampler(model):
     words = ["num_samples=4", "method=particles", "particles=16", "gamma=0", "rejection_calls=0"]
     found = evaluate(model, COMMON, *words)
@@ -130,6 +133,7 @@ def test_no_power_no_rejection_and_another_sampler(model):
     assert "entropy" in found["left_out"][0]
 
 
+@pytest.mark.slow
 def test_a_brief_that_no_data_meet_leaves_the_shares(model):
     words = ["num_samples=4", "method=particles", "particles=256", "rejection_calls=100"]
     found = evaluate(model, NEVER, *words)
@@ -145,6 +149,7 @@ def test_a_brief_that_no_data_meet_leaves_the_shares(model):
     assert "coverage_train" not in table
 
 
+@pytest.mark.slow
 def test_few_data_that_meet_it_are_said(model):
     write_diagrams("plans.jsonl", generate_plans(40, seed=5))
     words = ["num_samples=4", "floor_draws=0", "reference=plans.jsonl"]

@@ -37,6 +37,7 @@ def model_of(*diagrams: BubbleDiagram) -> SimpleNamespace:
     return SimpleNamespace(sample=sample, asked=asked)
 
 
+@pytest.mark.slow
 def test_every_different_diagram_is_tried_once_and_the_best_plans_come_first():
     model = model_of(PAIR, THREE, PAIR, CIRCLE)
     made = make_plans(
@@ -52,6 +53,7 @@ def test_every_different_diagram_is_tried_once_and_the_best_plans_come_first():
     assert sum(first.plan.areas) == pytest.approx(60, rel=0.1)
 
 
+@pytest.mark.slow
 def test_rules_are_default_and_twice_as_many_diagrams_are_sampled():
     model = model_of(PAIR)
     (made,) = make_plans(model, num=3)
@@ -119,6 +121,7 @@ def lines() -> list[dict]:
     return [json.loads(line) for line in Path("made/plans.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsys):
     command("num=1", "candidates=2", "formats=[geojson]")
     (line,) = lines()

@@ -52,6 +52,7 @@ def test_the_network_is_told_and_every_diagram_meets_the_brief(model, brief, met
     assert metrics["told"] == ["Kitchen", "area", "outline"]
 
 
+@pytest.mark.slow
 def test_evaluate_conditions_the_network_too_and_names_what_the_data_do_not_show(model, brief):
     words = [f"checkpoint={model}", "brief=brief.yaml", "method=particles", "particles=16"]
     words += ["num_samples=4", "floor_draws=0", "pictures=false", "rejection_calls=200"]
@@ -78,6 +79,7 @@ def test_what_is_told_decides_what_is_drawn(model, brief):
     assert algorithm.sample(8, brief={**asked, "area": 300}, method="rejection") != first
 
 
+@pytest.mark.slow
 def test_a_model_that_is_told_nothing_of_plans_leaves_them_to_the_solver(
     model, brief, tmp_path, capsys
 ):

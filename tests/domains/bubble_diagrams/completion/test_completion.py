@@ -126,6 +126,7 @@ def test_completions_have_the_models_conditional_distribution(partial):
     assert approximations(FirstHitting(), MODEL, output) == []
 
 
+@pytest.mark.slow
 def test_numbers_as_they_stand_would_be_another_distribution():
     """What the arrangement is for: rooms that are not sorted are all but impossible."""
     partial = PartialDiagram((2, 1, 0, None), ())
@@ -149,6 +150,7 @@ def test_a_random_part_of_the_arrangements_is_said_to_be_one():
     assert all(partial.agrees_with(diagram) for diagram in output.diagrams[3:])
 
 
+@pytest.mark.slow
 def test_arrangements_kept_by_chance_weigh_what_they_stand_for():
     """Three of six: one of both relations' 0.02 of 0.22 for certain, and two that stand for 2.5
     each. It would have 0.02 / 0.1 of the weight if the two weighed no more than themselves, and

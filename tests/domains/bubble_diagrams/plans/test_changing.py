@@ -61,6 +61,7 @@ def sides(plan: FloorPlan, room: int) -> tuple[float, float]:
     return round(x1 - x0, 6), round(y1 - y0, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_number", range(3))
 @pytest.mark.parametrize("number", range(2))
 def test_locked_rooms_stay_where_another_grows(number, request_number):
@@ -77,6 +78,7 @@ def test_locked_rooms_stay_where_another_grows(number, request_number):
     assert after.boundary == before.boundary
 
 
+@pytest.mark.slow
 def test_a_change_moves_less_than_a_new_plan_with_the_same_areas():
     moved = renewed = 0.0
     for number in range(3):
@@ -90,6 +92,7 @@ def test_a_change_moves_less_than_a_new_plan_with_the_same_areas():
     assert moved < renewed / 4
 
 
+@pytest.mark.slow
 def test_without_a_change_nothing_moves():
     for number, request_number in ((0, 0), (1, 1), (0, 2)):
         before = made(number, request_number)
@@ -105,6 +108,7 @@ def test_a_wall_is_moved_and_its_neighbours_follow():
     assert master == pytest.approx((0, 2.4, 3.4, 7.5))
 
 
+@pytest.mark.slow
 def test_an_outer_wall_of_a_free_outline_moves_either_way_and_the_rest_keeps_its_coordinates():
     for to in (-0.8, 0.4):
         (after,) = change_plan(Change(THREE, moved={(2, "left"): to})).plans

@@ -65,6 +65,7 @@ def check_all(rule: BoxRule, level: str, triples: list[tuple[int, ...]]) -> list
     return sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_members_contradict_each_other_and_none_can_be_left_out(level):
     rng = np.random.default_rng(0)
@@ -81,6 +82,7 @@ def test_triples_of_larger_grids(grid, level):
     assert 3 in sizes
 
 
+@pytest.mark.slow
 def test_unknown_pairs_may_have_any_relation():
     """Against all boxes, as far as the known pair goes."""
     for level, code in product(LEVELS, range(11)):
@@ -124,6 +126,7 @@ def test_rooms_that_are_not_related_contradict_too():
     assert contradiction(diagram, "realisable") is None
 
 
+@pytest.mark.slow
 def test_sets_in_larger_diagrams_are_irreducible():
     """Plans of which some relations were exchanged; each set is solved again, without the rest."""
     rng, sizes = np.random.default_rng(3), []

@@ -126,6 +126,7 @@ def test_the_answer_and_the_plan_do_not_depend_on_the_numbering(planned):
     assert len(planned) == 3  # the answer was kept, and the plan is found again
 
 
+@pytest.mark.slow
 def test_the_answer_does_not_depend_on_what_else_is_asked():
     alone = Habitable(DEFAULT).plan_of(GOOD)
     larger = diagram_of("LivingRoom Kitchen Bathroom Balcony Storage", (0, "left-of", 1))
@@ -220,6 +221,7 @@ def test_once_there_are_enough_the_rest_is_not_planned(monkeypatch):
     assert kept.network_calls == 5 * sum(asked)
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_plans_that_were_found(sampled, untrained, planned, capsys):
     words = ["num_samples=2", "num_rooms=2", "threads=1"]
     found, metrics = sampled("lived", *words, "habitable=true", "realise=true")

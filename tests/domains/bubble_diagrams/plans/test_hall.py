@@ -124,6 +124,7 @@ def test_an_earlier_hall_is_taken_out_before_a_plan_is_found_again(found):
         without_halls(BubbleDiagram((LIVING,), (), metadata={"added": [4]}))
 
 
+@pytest.mark.slow
 def test_without_a_hall_it_is_proved_what_is_given_up():
     found = realise(Job(BEHIND_A_BATH, Demands(AREAS, rules=DEFAULT)))
     assert [(each.rule, each.rooms, each.proved) for each in found.given_up] == [
@@ -139,6 +140,7 @@ def test_without_effort_nothing_is_proved():
     assert model.keeps(("access",), 0.6, 0) is True
 
 
+@pytest.mark.slow
 def test_strict_ends_with_status_1_and_names_plan_and_rule(flat, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["plans", "realise", flat, "out=never", "hall=never", "strict=true", "threads=1"])
@@ -154,6 +156,7 @@ def test_strict_ends_with_status_1_and_names_plan_and_rule(flat, capsys):
     assert numbers["num_with_hall"] == 0
 
 
+@pytest.mark.slow
 def test_files_and_the_check_show_the_hall(flat, capsys):
     words = ["out=auto", "strict=true", "threads=1", "formats=[dxf,geojson]"]
     main(["plans", "realise", flat, *words])

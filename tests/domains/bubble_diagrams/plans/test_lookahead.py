@@ -44,6 +44,7 @@ def tokens_of(codes: dict[tuple[int, int], int]) -> torch.Tensor:
     return x
 
 
+@pytest.mark.slow
 def test_codes_of_boxes_are_those_that_a_diagram_with_such_boxes_may_have():
     boxes = boxes_of_grid(RULE)
     first, second = codes_of_pairs(boxes, RULE.threshold)
@@ -152,6 +153,7 @@ def test_threads_share_the_work_and_change_nothing(world):
     assert torch.equal(one.log_weights, two.log_weights)
 
 
+@pytest.mark.slow
 def test_every_sample_has_a_plan_and_the_mean_weight_is_their_probability(world):
     algorithm, _, law = world
     num, ahead = 75, LookAhead(VOCAB, rule=RULE, effort=5.0)
@@ -169,6 +171,7 @@ def test_every_sample_has_a_plan_and_the_mean_weight_is_their_probability(world)
 WORDS = ["num_samples=4", "num_rooms=4", "buildable=lookahead"]
 
 
+@pytest.mark.slow
 def test_the_command_looks_ahead(sampled, untrained, capsys):
     found, metrics = sampled("built", *WORDS, "threads=2")
     said = capsys.readouterr().out
@@ -182,6 +185,7 @@ def test_the_command_looks_ahead(sampled, untrained, capsys):
     assert load(untrained).sample(4, rooms=4, buildable="lookahead") == found
 
 
+@pytest.mark.slow
 def test_narrowing_rejects_the_rest(sampled):
     words = ["num_samples=8", "num_rooms=4", "threads=1", "tries=200"]
     found, metrics = sampled("built", *words, "buildable=narrowing")

@@ -45,6 +45,7 @@ def lines(path: str) -> list[dict]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_every_line_has_its_plan_or_the_reason_why_it_has_none(folder, capsys):
     main(["plans", "realise", "samples.jsonl", "out=built", "formats=dxf,geojson"])
     said = capsys.readouterr().out
@@ -186,6 +187,7 @@ def test_a_line_with_wrong_areas_is_named(folder, capsys):
     assert "given.jsonl, line 3, field 'areas'" in error
 
 
+@pytest.mark.slow
 def test_earlier_plans_are_replaced_only_if_asked(folder, capsys):
     write_diagrams("samples.jsonl", [SMALL])
     words = ["plans", "realise", "samples.jsonl", "out=built", "formats=wkt"]
@@ -226,6 +228,7 @@ def test_fewer_variants_are_said(folder):
         assert f"{len(found)} of 9 variants were found" in words
 
 
+@pytest.mark.slow
 def test_no_picture_of_earlier_plans_stays_beside_none(folder):
     write_diagrams("samples.jsonl", [SMALL])
     main(["plans", "realise", "samples.jsonl", "out=built"])
@@ -237,6 +240,7 @@ def test_no_picture_of_earlier_plans_stays_beside_none(folder):
 
 # A signal can come between the opening of the partial file and its `with`: the collector closes the
 # file then, and says so.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_says_where_the_plans_are_that_were_found(folder, monkeypatch, capsys, threads):
@@ -272,6 +276,7 @@ def test_kinds_of_data_with_commands_have_their_own_word(folder, capsys):
     assert "plans" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_sample_writes_plans_beside_its_samples(sampled, capsys):
     words = ["num_samples=3", "num_rooms=2", "threads=1", "realise=true", "buildable=true"]
     _, metrics = sampled("drawn", *words)
@@ -345,6 +350,7 @@ def test_drawings_have_the_language_and_layers_that_are_given(folder):
     assert named == {"Wohnzimmer", "Küche", "Bad"}
 
 
+@pytest.mark.slow
 def test_variants_are_ranked_and_drawn_side_by_side_with_their_scores(folder):
     write_diagrams("samples.jsonl", [SMALL, CIRCLE, SMALL])
     main(["plans", "realise", "samples.jsonl", "out=built", "variants=3", "total_area=60"])
@@ -371,6 +377,7 @@ def test_variants_are_ranked_and_drawn_side_by_side_with_their_scores(folder):
     assert drawn.count(" rules broken, ") + drawn.count(" rule broken, ") == len(found)
 
 
+@pytest.mark.slow
 def test_sheets_are_written_beside_other_formats(folder):
     write_diagrams("samples.jsonl", [SMALL])
     main(["plans", "realise", "samples.jsonl", "out=built", "formats=[pdf,svg]", "language=de"])

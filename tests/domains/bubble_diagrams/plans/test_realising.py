@@ -87,6 +87,7 @@ def test_doors_lead_to_every_room(realised):
         assert sum(door.is_front for door in plan.doors) == 1
 
 
+@pytest.mark.slow
 def test_the_same_job_gives_the_same_plan_in_any_thread(realised):
     jobs = [one for one, _ in realised[:2]]
     again = list(realise_all(jobs, threads=2))
@@ -171,6 +172,7 @@ def test_every_variant_says_what_it_does_not_meet(monkeypatch):
     assert found.given_up == (missed,)
 
 
+@pytest.mark.slow
 def test_variants_differ_in_half_of_their_rooms_by_a_metre():
     plans = realise(job(PLANS[2], variants=3)).plans
     assert len(plans) == 3

@@ -48,6 +48,7 @@ def test_triples_are_decided_as_by_all_boxes_of_a_smaller_grid(level):
     assert False in answers
 
 
+@pytest.mark.slow
 def test_the_boxes_honour_the_diagram():
     rule = BoxRule()
     for plan in generate_plans(12, seed=4):

@@ -245,6 +245,7 @@ def test_an_unexpected_error_is_the_last_event_of_a_stream(app, client, monkeypa
     assert any(record.exc_info for record in caplog.records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "sentence"),
     [
@@ -302,6 +303,7 @@ def test_the_token_is_asked(studio_run):
         assert "/api/check" in client.get("/openapi.json", headers=right).json()["paths"]
 
 
+@pytest.mark.slow
 def test_contradictions_are_named(client):
     found = asked(client, "check", diagram=CIRCLE)
     assert found["ok"] is False

@@ -101,6 +101,7 @@ def test_every_answer_and_error_has_a_model(described):
     assert named.keys() == {"progress", "found", "done", "error"}
 
 
+@pytest.mark.slow
 def test_the_examples_are_answered_as_the_models_say(client, described):
     """Models of answers refuse what they do not name, so that none of it is lost in between."""
     models = {
@@ -184,6 +185,7 @@ def test_the_events_of_a_job_that_fails_or_is_cancelled_say_so(client):
     assert client.get("/api/jobs/nothing/events").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_brief_can_be_a_job(client):
     body = {"brief": {"num_rooms": 4}, "num": 1, "job": True, "positions": True}
     answer = client.post("/api/brief", json=body)

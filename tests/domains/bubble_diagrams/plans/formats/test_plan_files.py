@@ -37,6 +37,7 @@ def read_back(path: Path) -> FloorPlan:
     return FloorPlan.of(diagram, "pixels")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", READ)
 def test_plans_come_back(tmp_path, format):
     for k, plan in enumerate([by_hand(), *embedded(5)]):
@@ -67,6 +68,7 @@ def test_a_centre_on_the_line_of_an_edge_stays_on_it(tmp_path, format):
     assert num_on_lines > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", READ)
 def test_some_real_plans_come_back(tmp_path, real_data, format):
     path = tmp_path / f"plan{FORMATS[format].suffix}"
