@@ -130,13 +130,13 @@ def real_data_for_model(
             split, name = measured_on.split, measured_on.name
             known_splits = (split,)
         decoded = {each: _decoded(own.originals(each), vocab) for each in known_splits}
-        reference = _with_images(own, split, decoded)
+        reference = _with_images(own, split, decoded, vocab)
         known = list(chain.from_iterable(decoded.values()))
     training = None
     if request.training is not None:
         training = _plans(request.training, request, trained_for=vocab)
     elif own is not None:
-        training = _with_images(own, "train", decoded) or None
+        training = _with_images(own, "train", decoded, vocab) or None
     measured = some_held_out(request, data, split)
     if measured is not data:
         reference = _decoded(measured.splits[split], vocab)
@@ -155,10 +155,14 @@ def _decoded(examples: Examples, vocab: VocabConfig) -> list[BubbleDiagram]:
 
 
 def _with_images(
-    data: DiagramDataset, split: str, originals: Mapping[str, list[BubbleDiagram]]
+    data: DiagramDataset,
+    split: str,
+    originals: Mapping[str, list[BubbleDiagram]],
+    vocab: VocabConfig,
 ) -> list[BubbleDiagram]:
     """A split with the images that ``symmetry`` has added; without any it is its originals."""
     examples = data.splits[split]
-    if len(originals.get(split, ())) == len(examples):
-        return originals.get(split, [])
-    return _decoded(examples, data.vocab)
+    found = originals.get(split)
+    if found is not None and len(found) == len(examples):
+        return found
+    return _decoded(examples, vocab)

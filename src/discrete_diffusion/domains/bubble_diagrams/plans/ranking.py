@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
@@ -21,22 +21,30 @@ if TYPE_CHECKING:
 SCORES = "scores"
 """Key of a plan's line."""
 
+_SHARES = ("compactness", "fill", "area_error", "light", "total")
+
 _ENOUGH_LIGHT = 0.08
 """Window per floor that counts in full: the rule ``window``."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """``num_broken``: rules of ``default`` that the plan breaks. ``compactness``: the outline of a
-    square per its own, of the same area. ``fill``: the share of the outline that belongs to rooms.
-    ``area_error``: the largest error of a room's area, a share of its target. ``light``: window per
-    floor of habitable rooms, see ``window_share``; None without any."""
+    """``kept``: for every rule of ``default``, if the plan keeps it; None where it does not apply.
+    ``compactness``: the outline of a square per its own, of the same area. ``fill``: the share of
+    the outline that belongs to rooms. ``area_error``: the largest error of a room's area, a share
+    of its target. ``light``: window per floor of habitable rooms, see ``window_share``; None
+    without any."""
 
-    num_broken: int
+    kept: Mapping[str, bool | None]
     compactness: float
     fill: float
     area_error: float
     light: float | None
+
+    @property
+    def num_broken(self) -> int:
+        """Rules that the plan breaks."""
+        return sum(each is False for each in self.kept.values())
 
     @property
     def total(self) -> float:
@@ -45,8 +53,9 @@ class Scores:
         return (self.compactness + self.fill + max(0.0, 1 - self.area_error) + light) / 4
 
     def to_json(self) -> dict[str, Any]:
-        rounded = {k: v if v is None else round(v, 4) for k, v in asdict(self).items()}
-        return rounded | {"total": round(self.total, 4)}
+        shares = {name: getattr(self, name) for name in _SHARES}
+        rounded = {k: v if v is None else round(v, 4) for k, v in shares.items()}
+        return {"num_broken": self.num_broken, **rounded}
 
     def sentence(self) -> str:
         """``0 rules broken, compactness 0.91, fill 95 %, area error 3 %, light 8.2 %``"""
@@ -64,9 +73,8 @@ def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
 
     built = closed(union_all(plan.rooms))
     around = sum(part.exterior.length for part in get_parts(built))
-    kept = judge(plan, read_rules("default")).kept.values()
     return Scores(
-        num_broken=sum(each is False for each in kept),
+        kept=judge(plan, read_rules("default")).kept,
         compactness=4 * math.sqrt(built.area) / around,
         fill=1 - plan.dead_area / plan.outline.area,
         area_error=plan.largest_area_error(targets),

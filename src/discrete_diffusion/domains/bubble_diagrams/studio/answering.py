@@ -143,7 +143,7 @@ def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
 
 
 def plan_as_file(data: Mapping[str, Any], format: str, language: str = "en") -> str | bytes:
-    """A file of a plan, the object that ``realise_diagram`` gives."""
+    """A file of a plan, the object that ``FloorPlan.to_json`` gives."""
     plan = FloorPlan.of(BubbleDiagram.from_json(data))
     if format == "json":
         return json.dumps(plan.to_json(), indent=1) + "\n"

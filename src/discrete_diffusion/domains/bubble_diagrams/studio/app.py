@@ -234,7 +234,7 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
             work = partial(answering.plan_as_file, body.plan, body.format, body.language)
         else:
             raise ValueError("body: give a diagram or a plan, one of them")
-        content = await answered(studio.solver.submit(work), studio.seconds)
+        content = await answered(studio.exports.submit(work), studio.seconds)
         name = f"{'plan' if body.plan else 'diagram'}.{body.format}"
         return Response(
             content,

@@ -20,8 +20,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures imp
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import place_of, ranked
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.studio.answering import (
     NO_DIRECTIONS,
     answer_brief,
@@ -127,7 +125,7 @@ def found_of(job: Job) -> Found:
                     "svg": svg_of(plot_plan(plan)),
                     "target_areas": [round(area, 2) for area in found.areas],
                     "scores": score.to_json(),
-                    "rules": judge(plan, read_rules("default")).kept,
+                    "rules": score.kept,
                     "given_up": [each.sentence() for each in shortfalls],
                 },
             )

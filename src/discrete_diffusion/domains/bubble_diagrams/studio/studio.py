@@ -37,7 +37,7 @@ class Studio:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
         self.checks, self.checking = Workers(1, nice=0), Errands("checks")
-        self.solver, self.briefs = Errands("solver"), Errands("briefs", most_waiting=8)
+        self.exports, self.briefs = Errands("exports"), Errands("briefs", most_waiting=8)
         self.workers, self.pickled = Workers(workers), in_other_processes(model)
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
@@ -57,7 +57,7 @@ class Studio:
         for each in (
             self.batcher,
             self.checking,
-            self.solver,
+            self.exports,
             self.briefs,
             self.realising,
             self.jobs,
