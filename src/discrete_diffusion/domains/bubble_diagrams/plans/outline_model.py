@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -26,7 +27,24 @@ _UNEVEN, _OF_A_BOX = 0.05, 4
 """Share of the rooms' area that walls out of line and pockets of a compact plan take at most; the
 corners of a box."""
 
+_LEAST_CUT = 5
+"""Decimetres of the sides of a cut, at least: what is narrower is no place outside."""
+
+_NEARLY_FILLED = (0.05, 0.1)
+"""What an outline may be filled less than its rule says, where that excludes what comes before."""
+
 _BALCONY = ROOM_TYPES.index("Balcony")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A rectangle in a corner of the box around a plan, ``is_behind`` along each axis or before:
+    where its ``edges`` lie, its ``area``, and a literal that it has one."""
+
+    is_behind: tuple[bool, ...]
+    edges: list[Any]
+    area: Any
+    is_used: Any
 
 
 class OutlineModel(RoomModel):
@@ -45,12 +63,14 @@ class OutlineModel(RoomModel):
         self.size = self._add_outline()
         self.dead = self._outline_area() - sum(self.floors)
         self._outer: dict[tuple[int, int], Any] = {}
+        self.cuts = self._add_cuts()
         self._add_facades()
         if demands.outline.boundary is None:
             self._wish_compact()
         elif (fill := self._rule("fill")) is not None:
-            least = math.ceil(fill["share"] * demands.outline.area * PER_METRE**2)
-            self._wish(Layer.FILL, sum(self.floors) >= least)
+            area, floors = demands.outline.area * PER_METRE**2, sum(self.floors)
+            for less in (0, *_NEARLY_FILLED):
+                self._wish(Layer.FILL, floors >= math.ceil((fill["share"] - less) * area))
 
     def _add_outline(self) -> tuple[Any, Any]:
         outline, grid = self.demands.outline, self.rule.grid
@@ -83,32 +103,44 @@ class OutlineModel(RoomModel):
         self.model.add(area >= sum(self.floors))
         return area
 
-    def _wish_compact(self) -> None:
-        """Wish that the box around a plan is filled but for rectangles in its corners, as many as
-        the rule leaves corners for: an outline of that shape is as long as that of the box."""
-        if (compact := self._rule("compact")) is None:
-            return
-        left, used = self.dead, []
+    def _add_cuts(self) -> list[Cut]:
+        """Rectangles in the corners of the box around a plan in which no room lies, where its
+        outline is free and is to be compact."""
+        if self.demands.outline.boundary is not None or self._rule("compact") is None:
+            return []
+        found = []
         for is_behind in product((False, True), repeat=2):
-            cut = [self.model.new_int_var(0, self.rule.grid, "") for _ in AXES]
+            sides = [self.model.new_int_var(0, self.rule.grid, "") for _ in AXES]
             area = self.model.new_int_var(0, self.rule.grid**2, "")
-            self.model.add_multiplication_equality(area, cut)
-            used.append(is_used := self.model.new_bool_var(""))
-            self.model.add(area == 0).only_enforce_if(is_used.negated())
+            self.model.add_multiplication_equality(area, sides)
+            is_used = self.model.new_bool_var("")
+            for side in sides:
+                self.model.add(side == 0).only_enforce_if(is_used.negated())
+                self.model.add(side >= _LEAST_CUT).only_enforce_if(is_used)
+            edges = [
+                self.size[a] - sides[a] if behind else sides[a]
+                for a, behind in zip(AXES, is_behind, strict=True)
+            ]
             for i in range(len(self.rooms)):
                 off = [
                     self._if(
-                        self.high[a][i] <= self.size[a] - cut[a]
-                        if is_behind[a]
-                        else self.low[a][i] >= cut[a]
+                        self.high[a][i] <= edges[a] if is_behind[a] else self.low[a][i] >= edges[a]
                     )
                     for a in AXES
                 ]
                 self.model.add_bool_or(off)
-            left -= area
+            found.append(Cut(is_behind, edges, area, is_used))
+        return found
+
+    def _wish_compact(self) -> None:
+        """Wish that the box around a plan is filled but for its cuts, as many as the rule leaves
+        corners for: an outline of that shape is as long as that of the box."""
+        if (compact := self._rule("compact")) is None:
+            return
+        left = self.dead - sum(cut.area for cut in self.cuts)
         most = round(_UNEVEN * PER_METRE**2 * sum(self.demands.areas))
-        corners = int(compact["corners"])
-        self._wish(Layer.FILL, left <= most, 2 * sum(used) <= corners - _OF_A_BOX)
+        corners = int(compact["corners"]) - _OF_A_BOX
+        self._wish(Layer.FILL, left <= most, 2 * sum(cut.is_used for cut in self.cuts) <= corners)
 
     def _add_facades(self) -> None:
         for i in range(len(self.rooms)):
@@ -168,6 +200,10 @@ class OutlineModel(RoomModel):
             along = [(closed[1 - a], closed[3 - a])]
             yield a, LOW, closed[a + 2], along
             yield a, HIGH, closed[a], along
+        for cut, a in product(self.cuts, AXES):
+            edge, other = cut.edges[a], cut.edges[1 - a]
+            along = [(other, self.size[1 - a]) if cut.is_behind[1 - a] else (0, other)]
+            yield a, HIGH if cut.is_behind[a] else LOW, edge, along
 
     def add_clear_wall(
         self, way: Any, axis: int, spans: Sequence[Span], length: int, held: Sequence[Held]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -15,9 +15,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
-from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import HIGH, LOW, OutlineModel
+from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import HIGH, LOW
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Wish
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLERANCE
+from discrete_diffusion.domains.bubble_diagrams.plans.wish_model import WishModel
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 _LIVING, _ENTRANCE = map(ROOM_TYPES.index, ("LivingRoom", "Entrance"))
@@ -37,11 +38,14 @@ DOOR_WALL = 10
 FRONT_WALL = 12
 """Decimetres of outer wall where a front door fits."""
 
+_CUT = 100
+"""Square decimetres that a cut in the corner of a free outline costs."""
+
 _JOG, _NEARLY = 100, 8
 """Square decimetres that a wall out of line costs, and decimetres that make it so."""
 
 
-class PlanModel(OutlineModel):
+class PlanModel(WishModel):
     """All plans of a diagram in an outline, with those first that meet what is wished.
 
     Wishes are met by their layers. Among plans that meet as many it minimises 2 x (area of the
@@ -55,6 +59,7 @@ class PlanModel(OutlineModel):
         relations = tuple(relations)
         super().__init__(rooms, relations, demands, hall=hall)
         self._cost = 2 * self.dead + sum(self._deviations())
+        self._cost += _CUT * sum(cut.is_used for cut in self.cuts)
         if self.hall is not None:
             self._cost += 2 * self.floors[self.hall]
         self._cost += sum(self._add_doors(relations))
@@ -74,59 +79,6 @@ class PlanModel(OutlineModel):
         self.model.clear_hints()
         self.model.minimize(self._cost + _JOG * sum(self._jogs(boxes)))
         return True, self.solve(polish / 3, seed=seed, hint=boxes)[1] or boxes
-
-    def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
-        """Answer of ``solve``, and boxes that meet as many wishes as are found together.
-
-        All are tried at once. Where a third of the effort does not tell, they are added layer by
-        layer, the most important first, each with half of the effort that is left, and a layer that
-        is not decided is left out.
-        """
-        self.model.clear_objective()
-        wishes = sorted(self.wishes, key=lambda wish: wish.layer)
-        answer, boxes = self._meet(wishes, effort / 3, seed)
-        if answer is not None:
-            return answer, boxes
-        kept: list[Wish] = []
-        found, value, left = None, self.value, effort
-        for layer in Layer:
-            tried = [*kept, *(wish for wish in wishes if wish.layer == layer)]
-            if len(tried) == len(kept):
-                continue
-            answer, boxes = self._meet(tried, left / 2, seed, found)
-            left -= self.meeting
-            if answer:
-                kept, found, value = tried, boxes, self.value
-        if found is None:
-            return self._meet([], effort, seed)
-        self.value = value
-        return True, found
-
-    def _meet(
-        self, wishes: list[Wish], effort: float, seed: int, hint: Boxes | None = None
-    ) -> tuple[bool | None, Boxes | None]:
-        """Answer of ``solve`` with these wishes, from which conflicts are taken out: of those that
-        exclude each other one of the lowest layer. ``meeting``: the effort that it took."""
-        left = effort
-        while True:
-            self.model.clear_hints()
-            literals = [wish.literal for wish in wishes]
-            answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
-            left -= self.spent
-            self.meeting = effort - left
-            if answer is not False or not self.conflict:
-                return answer, boxes
-            if left <= 0:
-                return None, None
-            conflict = {literal.index for literal in self.conflict}
-            del wishes[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
-
-    def keeps(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
-        """True if some plan meets all wishes of these rules beside what plans always do, False if
-        the solver shows that none does, None if the effort does not do, or there are no wishes. To
-        be asked before ``best``, which adds to the model."""
-        literals = [wish.literal for wish in self.wishes if wish.rule in rules]
-        return self.solve(effort, seed=seed, assumed=literals)[0] if literals else None
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""

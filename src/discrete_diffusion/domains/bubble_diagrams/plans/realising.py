@@ -20,6 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
     Shortfall,
     rooms_with_split_floors,
@@ -81,9 +82,11 @@ class Realised:
         return tuple(dict.fromkeys(each for found in self.shortfalls for each in found))
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """Smaller of plans that give up less: of what a hall is for first."""
-        return sum(each.rule in LED_FROM for each in self.given_up), len(self.given_up)
+    def rank(self) -> tuple[int, int, int]:
+        """Smaller of plans that give up less: of what a hall is for first, then of other rules."""
+        rules = [each.rule for each in self.given_up if each.rule]
+        led = sum(rule in LED_FROM for rule in rules)
+        return led, len(rules), len(self.given_up)
 
 
 def realise(job: Job) -> Realised:
@@ -106,7 +109,7 @@ def realise(job: Job) -> Realised:
         decided = decided and ruled_out
         if found is not None:
             best = found if best is None else min(best, found, key=lambda each: each.rank)
-            if not any(each.demand == "areas" for each in found.given_up):
+            if not any(each.rule or each.demand == "areas" for each in found.given_up):
                 break
     if best is not None:
         fewer = _fewer(job, best.plans)
@@ -133,10 +136,9 @@ def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
     """True if the solver ruled all plans out, and what was found: with a hall where that keeps more
     of the rules it is for."""
     best, ruled_out = None, False
-    for hall in _halls(job, demands):
-        model = _model(job, demands, hall)
+    for model in _models(job, demands):
         answer, plans = _best(job, demands, model)
-        ruled_out = ruled_out or (answer is False and not hall)
+        ruled_out = ruled_out or (answer is False and model.hall is None)
         plans = tuple(plan for plan in plans if leads_on(plan))
         if plans:
             shortfalls = tuple(shortfalls_of(plan, demands) for plan in plans)
@@ -183,14 +185,18 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(words) if words else "near to the earlier plan"
 
 
-def _halls(job: Job, demands: Demands) -> tuple[bool, ...]:
-    """Whether to look for plans without a hall, with one, or both, in what order."""
-    if not job.hall:
-        return (False,)
-    kept = _model(job, demands, False).keeps(LED_FROM, _EFFORT, job.seed)
-    if kept or not _model(job, demands, True).keeps(LED_FROM, _EFFORT, job.seed):
-        return (False,)
-    return (False, True) if kept is None else (True, False)
+def _models(job: Job, demands: Demands) -> Iterator[PlanModel]:
+    """What to look for plans in, one after the other: without a hall, with one, or both."""
+    plain = _model(job, demands, False)
+    if plain.meets_all(_EFFORT, job.seed) or not job.hall:
+        yield plain
+        return
+    kept = plain.keeps(LED_FROM, _EFFORT, job.seed)
+    halled = None if kept else _model(job, demands, True)
+    if halled is None or not halled.keeps(LED_FROM, _EFFORT, job.seed):
+        yield plain
+    else:
+        yield from (plain, halled) if kept is None else (halled, plain)
 
 
 def _with_proofs(job: Job, found: Realised) -> Realised:
@@ -221,18 +227,27 @@ def _best(
     answer: bool | None = None
     polish = _POLISH if job.near is None else _LEAST_CHANGE
     plans: list[FloorPlan] = []
-    divided: list[FloorPlan] = []
+    others: list[FloorPlan] = []
     for turn in range(job.variants + _OTHERS):
-        found, boxes = model.best(_EFFORT, polish, job.seed + turn)
+        seed, wanted = job.seed + turn, turn < job.variants
+        if not wanted and model.meets_all(_EFFORT, seed) is not True:
+            break
+        found, boxes = model.best(_EFFORT, polish, seed)
         answer = found if turn == 0 else answer
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
-        (divided if rooms_with_split_floors(plan) else plans).append(plan)
+        (others if _is_flawed(plan, demands) else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)
-    return answer, tuple([*plans, *divided][: job.variants])
+    return answer, tuple([*plans, *others][: job.variants])
+
+
+def _is_flawed(plan: FloorPlan, demands: Demands) -> bool:
+    """True if there may be a better one: a floor is in parts, or its outline is not compact."""
+    broken = {name for name, _ in judge(plan, demands.rules).broken}
+    return bool(rooms_with_split_floors(plan)) or "compact" in broken
 
 
 def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:

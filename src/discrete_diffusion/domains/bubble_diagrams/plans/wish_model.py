@@ -1,0 +1,110 @@
+"""``WishModel``: boxes that meet as many wishes as can be, those of the highest layers first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import OutlineModel
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Wish
+
+
+class WishModel(OutlineModel):
+    """Rooms in their outline, and how the wishes about them are met together."""
+
+    _all_met: tuple[tuple[bool | None, Boxes | None], Any] | None = None
+
+    def meets_all(self, effort: float, seed: int) -> bool | None:
+        """True if some plan meets all wishes, False if none does, None if the effort does not do.
+        To be asked before ``best``, which begins with what was found."""
+        self.model.clear_objective()
+        self.model.clear_hints()
+        literals = [wish.literal for wish in self.wishes]
+        found = self.solve(2 / 3 * effort, seed=seed, fixed=literals, taking_turns=True)
+        self._all_met = (found, self.value)
+        return found[0]
+
+    def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
+        """Answer of ``solve``, and boxes that meet as many wishes as are found together.
+
+        All are tried at once, without those that exclude others. Where a third of the effort does
+        not tell, they are added layer by layer; what that loses is looked for by several searches
+        that take turns: all wishes if only areas are lost, all but areas if more is.
+        """
+        self.model.clear_objective()
+        earlier, self._all_met = self._all_met, None
+        if earlier is not None and earlier[0][0]:
+            answered, self.value = earlier
+            return answered
+        wishes = sorted(self.wishes, key=lambda wish: wish.layer)
+        if earlier is None or earlier[0][0] is False:
+            answer, boxes = self._meet(wishes, effort / 3, seed)
+            if answer is not None:
+                return answer, boxes
+        kept, boxes, value = self._by_layers(wishes, [], None, effort, seed)
+        rules = [wish for wish in wishes if wish.layer != Layer.AREAS]
+        aim = rules if _lost(rules, kept) else wishes
+        if _lost(aim, kept):
+            literals = [wish.literal for wish in aim]
+            answer, found = self.solve(effort, seed=seed + 1, fixed=literals, taking_turns=True)
+            if answer:
+                kept, boxes, value = self._by_layers(wishes, aim, found, effort, seed)
+        if boxes is None:
+            return self._meet([], effort, seed)
+        self.value = value
+        return True, boxes
+
+    def _by_layers(
+        self, wishes: list[Wish], kept: list[Wish], boxes: Boxes | None, effort: float, seed: int
+    ) -> tuple[list[Wish], Boxes | None, Any]:
+        """Wishes that are met beside the ``kept`` ones of ``boxes``, added layer by layer, the most
+        important first, each with half of the effort that is left; a layer that is not decided is
+        left out. With boxes that meet them, None if there are none, and the solver's values."""
+        value, left = self.value, effort
+        for layer in Layer:
+            new = _lost([wish for wish in wishes if wish.layer == layer], kept)
+            if not new:
+                continue
+            tried = [*kept, *new]
+            answer, found = self._meet(tried, left / 2, seed, boxes)
+            left -= self.meeting
+            if answer:
+                kept, boxes, value = tried, found, self.value
+        return kept, boxes, value
+
+    def _meet(
+        self, wishes: list[Wish], effort: float, seed: int, hint: Boxes | None = None
+    ) -> tuple[bool | None, Boxes | None]:
+        """Answer of ``solve`` with these wishes, from which conflicts are taken out: of those that
+        exclude each other one of the lowest layer. ``meeting``: the effort that it took."""
+        left = effort
+        while True:
+            self.model.clear_hints()
+            literals = [wish.literal for wish in wishes]
+            answer, boxes = self.solve(left, seed=seed, hint=hint, fixed=literals)
+            left -= self.spent
+            if answer is False and wishes and left > 0:
+                answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
+                left -= self.spent
+            self.meeting = effort - left
+            if answer is not False or not wishes:
+                return answer, boxes
+            if left <= 0 or not self.conflict:
+                return None, None
+            conflict = {literal.index for literal in self.conflict}
+            del wishes[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
+
+    def keeps(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
+        """True if some plan meets all wishes of these rules beside what plans always do, False if
+        the solver shows that none does, None if the effort does not do, or there are no wishes. To
+        be asked before ``best``, which adds to the model."""
+        literals = [wish.literal for wish in self.wishes if wish.rule in rules]
+        return self.solve(effort, seed=seed, fixed=literals)[0] if literals else None
+
+
+def _lost(wishes: Sequence[Wish], kept: Sequence[Wish]) -> list[Wish]:
+    """Wishes that are not among the kept ones."""
+    found = {wish.literal.index for wish in kept}
+    return [wish for wish in wishes if wish.literal.index not in found]
