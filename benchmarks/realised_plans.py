@@ -27,7 +27,7 @@ from discrete_diffusion import load
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
@@ -101,11 +101,11 @@ RECTANGLE = ((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0))
 PLOTS = {"free": FREE, "12 x 8 m": Outline(boundary=RECTANGLE)}
 
 
-def planned(job: Job) -> tuple[FloorPlan | None, float]:
-    """The plan of a job, and the CPU-seconds it took."""
+def planned(job: Job) -> tuple[Realised, float]:
+    """What was found for a job, and the CPU-seconds it took."""
     began = time.process_time()
-    plans = realise(job).plans
-    return (plans[0] if plans else None), time.process_time() - began
+    found = realise(job)
+    return found, time.process_time() - began
 
 
 def measure_rules(
@@ -116,12 +116,15 @@ def measure_rules(
         [BubbleDiagram(each.rooms, each.relations) for each in diagrams]
     )
     outcomes = list(pool.map(planned, jobs))
-    plans = [plan for plan, _ in outcomes if plan is not None]
+    plans = [found.plans[0] for found, _ in outcomes if found.plans]
+    given_up = [found.given_up for found, _ in outcomes]
     seconds = sorted(each for _, each in outcomes)
     kept = shares([judge(plan, rules) for plan in plans], rules)
     return {
         "num": len(jobs),
         "found": len(plans),
+        "proved": sum(any(each.proved for each in what) for what in given_up),
+        "areas_met": sum(all(each.demand != "areas" for each in what) for what in given_up),
         "kept": {name: [share.num_kept, share.num_judged] for name, share in kept.items()},
         "honours": sum(plan.honours_diagram for plan in plans),
         "largest_overlap": max(plan.overlap for plan in plans),
@@ -201,6 +204,11 @@ def rules_table(record: Record) -> str:
     for rule in (ALL, *RULES):
         cells = [each["kept"].get(rule, [0, 0]) for each in found.values()]
         rows.append([f"`{rule}`", *(f"{kept} of {num}" if num else "" for kept, num in cells)])
+    for title, key in (
+        ("a broken rule is proved impossible", "proved"),
+        ("all areas within 10 %", "areas_met"),
+    ):
+        rows.append([title, *(f"{each[key]} of {each['num']}" for each in found.values())])
     rows.append(["filled, median", *(percent(each["fill"]) for each in found.values())])
     for title, key in (("CPU-s, median", "seconds_median"), ("95 %", "seconds_p95")):
         rows.append([title, *(f"{each[key]:.1f}" for each in found.values())])

@@ -75,6 +75,7 @@ def test_the_bound_of_the_process_is_the_entropy(scope, schedule):
     assert -4.5 * error < mean - entropy < 0.06 + 4.5 * error
 
 
+@pytest.mark.slow
 def test_samples_have_the_distribution_of_the_data(scope):
     world, real = ToyWorld.make(), FULL.expand(8_000, -1)
     process = Toy("mask-or-wrong", MatrixDiffusion).exact(scope["Sine"]())

@@ -137,6 +137,7 @@ def test_no_circle():
         pytest.fail(f"imports in a circle: {' <- '.join(error.args[1])}")
 
 
+@pytest.mark.slow
 def test_imports_go_downwards():
     level = {name: k for k, layer in enumerate(LAYERS) for name in layer}
     arrows = {(part(a), part(b)) for a in graph() for b in graph()[a] if part(a) != part(b)}
@@ -219,6 +220,7 @@ print("fine")
     assert run_python(code) == "fine\n"
 
 
+@pytest.mark.slow
 def test_modules_are_short():
     for path in PACKAGE.rglob("*.py"):
         code, whole = length(path)
@@ -244,6 +246,7 @@ MAY_SAY = {
 }
 
 
+@pytest.mark.slow
 def test_only_domains_speak_of_their_data():
     """Outside ``domains/`` and ``models/`` no name and no text uses the words of one domain."""
     for path in PACKAGE.rglob("*.py"):

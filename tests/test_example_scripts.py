@@ -13,6 +13,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "train_minimal.py"
 HEAVY = {"hydra", "omegaconf", "lightning"}
 
 
+@pytest.mark.slow
 def test_a_short_run_prints_its_bound_and_draws_its_plans(tmp_path, capsys):
     picture = tmp_path / "plans.png"
     example = runpy.run_path(str(EXAMPLE))

@@ -28,6 +28,7 @@ def written(untrained, folder, *words):
     return read_diagrams(folder / "samples.jsonl")
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_diagrams(untrained, model, tmp_path):
     drawn = model.sample(num=6, seed=0, rooms=7)
     assert drawn == written(untrained, tmp_path, "num_samples=6", "seed=0", "num_rooms=7")

@@ -23,6 +23,7 @@ def _log_handlers():
     logging.root.handlers[:] = before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_log_handlers")
 def test_plans(tmp_path, monkeypatch, capsys):
     """With fewer steps of training."""

@@ -161,6 +161,7 @@ def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, cap
         )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_composed")
 def test_evaluate_writes_nothing_by_itself(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -203,6 +204,7 @@ def test_settings_become_words():
     assert override_words({**settings, "out": Path("a/b")}) == words
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_and_loaded(tmp_path):
     small = {
         "model": {"d_model": 16, "cond_dim": 16},

@@ -38,6 +38,7 @@ def test_differences_are_taken_within_a_seed():
     assert difference(other[:1], first, "r") == "+1.0000 ± nan"
 
 
+@pytest.mark.slow
 def test_variants_change_what_they_say():
     made = {name: compose("train", short_run(arm, 8)) for name, arm in ARMS.items()}
     plain = made["as the recipe"]

@@ -36,6 +36,7 @@ def test_trees(control):
     assert all(map(is_tree, found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("control", "stars"), [(uniform_trees, 1 / 4), (kruskal_trees, 4 / 15)])
 def test_shares_of_trees_of_four_nodes(control, stars):
     """Of the 16 labelled ones 4 are stars."""

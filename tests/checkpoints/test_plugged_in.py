@@ -82,6 +82,7 @@ def test_a_domain_too_which_is_needed_first(site, tmp_path):
         load(path)
 
 
+@pytest.mark.slow
 def test_a_module_that_no_package_holds_is_named_with_its_key(site, tmp_path):
     path = tmp_path / "model.ckpt"
     (site / "loose.py").write_text(BACKBONE)

@@ -64,6 +64,7 @@ def test_samples_and_completions(run, capsys):
         assert (0, 1, DOOR) in diagram.relations
 
 
+@pytest.mark.slow
 def test_what_takes_directions_is_refused(run, capsys):
     model = f"checkpoint={run}/run"
     plans = ["data=plans", f"data.path={run}/plans.jsonl", "data.n_max=12"]

@@ -29,6 +29,7 @@ def finished_run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_folder_is_complete(finished_run):
     for name in ("config.yaml", "metrics.json", "samples.jsonl", "samples.png"):
         assert (finished_run / name).stat().st_size > 0

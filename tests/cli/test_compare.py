@@ -309,6 +309,7 @@ def test_a_misspelt_name_is_refused_before_torch_is_imported():
     assert done.stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_what_a_comparison_writes(finished):
     out, results = finished
     assert results == json.loads((out / "results.json").read_text())
@@ -376,6 +377,7 @@ def again(copy, *overrides: str):
     return run_comparison(CompareRequest([*SHORT, *TWO, *overrides, f"out={copy.parents[1]}"]))
 
 
+@pytest.mark.slow
 def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):
     shutil.rmtree(copy)
     kept = copy.with_name("mdlm-bd-denoiser-seed0") / "cell.json"

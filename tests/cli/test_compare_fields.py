@@ -35,6 +35,7 @@ def finished(tmp_path_factory):
         yield folder / "out", results
 
 
+@pytest.mark.slow
 def test_every_algorithm_has_the_samples_in_its_own_state():
     words = ("data=eit", "data.size=16", "data.noise_level=0.1", "data.split=[0.8,0.1,0.1]")
     cells = plan("algos=[mdlm,flow-matching,regression]", *words, "optim.lr=7e-4")
@@ -106,6 +107,7 @@ def test_all_cells_have_the_same_truth(finished):
             assert np.array_equal(arrays["dtn"], held_out.conditions["dtn"][:2].numpy())
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_images_that_were_drawn(finished):
     out, results = finished
     errors = []

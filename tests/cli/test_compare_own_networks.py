@@ -160,6 +160,7 @@ def test_two_of_ones_own_in_one_comparison():
     assert abs(third[1] / first[1] - 1) <= 0.05
 
 
+@pytest.mark.slow
 def test_sizes_that_a_network_refuses_are_passed_over():
     def build(config, vocab_size):
         layer = nn.TransformerEncoderLayer(config.model.width, nhead=12)  # asserts that 12 divides

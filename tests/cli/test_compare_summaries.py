@@ -180,6 +180,7 @@ def test_without_the_extra_the_refusal_names_it(monkeypatch, refusal):
     assert INSTALL in error
 
 
+@pytest.mark.slow
 def test_all_cells_are_measured_on_the_same_pairs(finished, cells):
     assert cells[0]["rows"] == cells[1]["rows"]
     for cell, name in zip(cells, NAMES, strict=True):

@@ -54,6 +54,7 @@ def spoil(path) -> None:
         file.write(json.dumps(NINE.to_json()) + "\n")
 
 
+@pytest.mark.slow
 def test_reading_says_how_far_it_is(monkeypatch, capsys):
     told = partial(shown, first=0.0, every=0.001)
     monkeypatch.setattr(sys.modules["discrete_diffusion.cli.main"], "shown", told)

@@ -86,6 +86,7 @@ def metrics(folder: str = "evaluation") -> dict:
     return json.loads(Path(folder, "metrics.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
     main(["evaluate", f"checkpoint={plans_model}", *QUICK, "out=mine", "seed=4"])
     names = {path.name for path in Path("mine").iterdir()}

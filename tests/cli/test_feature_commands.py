@@ -137,6 +137,7 @@ def test_windows_that_are_filled_when_a_signal_comes_are_kept(model, monkeypatch
     assert len(arrays("rest")["filled"]) == read("rest")["completions"] == 1  # 4 of 2 x 3 fillings
 
 
+@pytest.mark.slow
 def test_settings_of_the_sampler(model, capsys):
     words = ["steps=1", "sampling.temperature=1", "batch_size=5", "picture=maps.svg"]
     main(["sample", model, "num_samples=50", "threads=1", *words])
@@ -366,6 +367,7 @@ def test_output_that_is_not_finite_is_not_written(words, refused):
     assert not Path("samples").exists()
 
 
+@pytest.mark.slow
 def test_one_filling_of_one_window(model, capsys):
     np.savez("one.npz", rows=windows()[1])
     main(["sample", model, "given=one.npz", "threads=1", "steps=1"])
@@ -513,6 +515,7 @@ def test_evaluate_a_few_windows_of_another_split(model):
     }
 
 
+@pytest.mark.slow
 def test_a_model_whose_objective_is_ddpm(tmp_path, capsys):
     """It draws by default; its bound is of another quantity. The data is not what it names."""
     model = untrained(tmp_path / "ddpm.ckpt", "algo.objective=ddpm")
@@ -530,6 +533,7 @@ def test_a_model_whose_objective_is_ddpm(tmp_path, capsys):
     assert f"(fingerprint {fingerprint}, then {'f' * 16})" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_checkpoint_whose_data_is_gone_fills_what_it_is_given(tmp_path, refused, capsys):
     config = deepcopy(composed())
     config.data.path = "gone.npz"

@@ -41,6 +41,7 @@ def run(name: str, *overrides: str) -> Path:
     return Path(name) / "checkpoints" / "last.ckpt"
 
 
+@pytest.mark.slow
 def test_regression_is_measured_like_any_model_of_images():
     metrics = run_training(
         TrainRequest(compose("train", ["algo=regression", *EIT, *UNET, *SAMPLED]), Path("run"))
@@ -170,6 +171,7 @@ def test_a_student_takes_after_its_teacher(caplog):
     assert torch.equal(load(again).plan, plan)
 
 
+@pytest.mark.slow
 def test_a_student_with_another_network_is_told_how_it_differs():
     teacher = run("teacher", *PAIR, *QUICK)
     words = ["algo=distill", f"init.checkpoint={teacher}", "model=bd_pair_tiny", *QUICK]

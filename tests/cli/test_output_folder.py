@@ -65,6 +65,7 @@ def test_overwrite_puts_the_earlier_run_aside(run, capsys):
     assert "seed: 1" in (run.with_name("run.replaced-2") / "config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_at_once_takes_no_place(run, failure):
     before = content(run)
     failure(*SHORT, "hydra.run.dir=run", "overwrite=true", "data.split=[0,0,1]")
@@ -317,6 +318,7 @@ def test_a_full_disk_leaves_nothing_half_written(run, failure, disk_of):
     assert [path.name for path in Path("some").iterdir()] == ["samples.partial.jsonl"]
 
 
+@pytest.mark.slow
 def test_samples_on_a_full_disk_say_which_files_are_complete(run, failure, disk_of):
     words = ["sample", f"checkpoint={LAST}", "num_samples=2", "out=drawn", "threads=1"]
     main(words)

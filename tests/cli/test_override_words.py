@@ -133,6 +133,7 @@ SHORT += ["eval.num_samples=2", "logger=none"]
 NASTY = "it's ä=1 (2), [3]"
 
 
+@pytest.mark.slow
 def test_sample_evaluate_and_convert_take_such_names(untrained, capsys):
     model, plans, out = f"{NASTY}.ckpt", f"{NASTY}.jsonl", f"out {NASTY}"
     shutil.copy(untrained, model)

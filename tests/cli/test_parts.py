@@ -123,6 +123,7 @@ class TestChosenByName:
         config = compose("train", words, user_config_dir=tmp_path)
         assert (config.noise.name, config.forward_process.name) == ("my-noise", "my-process")
 
+    @pytest.mark.slow
     def test_those_of_other_packages_are_looked_up_when_they_are_named(self, site, tmp_path):
         group = {"any": "their_parts"}
         fake_install(site, "their_parts", CODE, "discrete_diffusion.forward_processes", group)
@@ -178,6 +179,7 @@ SHORT = [
 LAST = "run/checkpoints/last.ckpt"
 
 
+@pytest.mark.slow
 def test_an_unknown_sampler_is_named_with_the_modules_that_the_checkpoint_remembers(
     module, failure, tmp_path
 ):

@@ -62,6 +62,7 @@ TRAIN = ["train", *WORDS, "+model.width=8", *FEW, "hydra.run.dir=run"]
 LAST = "run/checkpoints/last.ckpt"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_read_with_the_modules_that_the_command_names(
     forget, tmp_path, failure, capsys
 ):

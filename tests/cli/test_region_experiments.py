@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from discrete_diffusion.algorithms import build_algorithm
@@ -32,6 +33,7 @@ def test_the_published_network_is_whole():
     assert sum(p.numel() for p in algorithm.parameters()) == 128_767_003
 
 
+@pytest.mark.slow
 def test_a_step_of_the_published_recipe_at_reduced_size(tmp_path):
     metrics = run_training(
         TrainRequest(compose("train", ["experiment=get_region_literal", *SMALL]), tmp_path)

@@ -78,6 +78,7 @@ def test_a_finished_run_has_both_kinds_of_file(finished):
     assert found["checkpoint"] == str(kept / "best.ckpt")
 
 
+@pytest.mark.slow
 def test_a_finished_run_resumed_is_evaluated_again(finished, tmp_path, capsys):
     """As after a kill between the last step and ``metrics.json``; here in another folder."""
     main(["train", *SHORT, f"resume={finished}", "hydra.run.dir=again"])
@@ -131,6 +132,7 @@ def test_a_diverged_run_leaves_metrics_that_are_json(tmp_path, capsys, monkeypat
     assert "not finite, so null in metrics.json: valid\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_changes_the_numbers_is_said(finished, capsys):
     other_run(finished)
     longer = ["trainer.max_steps=5", "optim.warmup_steps=2", "resume=other.ckpt"]

@@ -108,6 +108,7 @@ def test_what_cannot_be_written_is_refused_before_the_checkpoint_is_read(tmp_pat
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_an_earlier_trajectory_does_not_stay_beside_other_samples(model, tmp_path, capsys):
     sample(model, "trajectory=2")
     said = capsys.readouterr().out
@@ -126,6 +127,7 @@ def test_an_earlier_trajectory_does_not_stay_beside_other_samples(model, tmp_pat
     assert "removed" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch, capsys):
     """Rooms of 2 and 4: 3 and 10 tokens, drawn side by side in 10 rounds; of the first, 3 count."""
     strips = []

@@ -240,6 +240,7 @@ def judge(text_run):
     return f"{text_run}/judge"
 
 
+@pytest.mark.slow
 def test_samples_are_judged(text_run, judge, capsys):
     """A perplexity never stands without the numbers that a text repeated over and over fails."""
     run, words = f"checkpoint={text_run}/run", [f"judge={judge}", "num_samples=3"]

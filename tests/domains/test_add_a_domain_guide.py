@@ -83,6 +83,7 @@ def molecules_in(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_training_and_loading(folder):
     metrics = json.loads((folder / "run" / "metrics.json").read_text())
     assert 0 <= metrics["connected"] <= 1

@@ -6,6 +6,7 @@ legal is the backbone's concatenated-vocabulary head alone.
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
@@ -41,6 +42,7 @@ def plain_sample(backbone, shape, steps, generator):
     return x
 
 
+@pytest.mark.slow
 def test_it_trains_and_samples_legal_ids_from_the_start():
     torch.manual_seed(0)
     vocab = VocabConfig(n_max=8)

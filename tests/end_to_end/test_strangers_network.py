@@ -80,6 +80,7 @@ WORDS = ["algo.backbone=their-dit", "model=bd_tiny", "model.d_model=16", "data.n
 QUICK = ["trainer.max_steps=2", "logger=none", "callbacks.num_samples=0", "eval.num_samples=2"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("clean_registry")
 def test_it_trains_and_samples(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

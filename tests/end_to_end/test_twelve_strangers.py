@@ -70,6 +70,7 @@ def test_refused_before_the_first_step(name, words, says, train, tmp_path, capsy
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words", "says"),
     [
@@ -96,6 +97,7 @@ def test_trained_and_sampled(name, words, says, train, tmp_path, capsys):
     assert says in "".join(warned)
 
 
+@pytest.mark.slow
 def test_the_trial_can_be_left_out_and_a_trained_network_is_trusted(train, tmp_path):
     train("BothWays", *AR, "check_backbone=false")
     assert load(tmp_path / "run").sample(num=1, num_rooms=4)

@@ -35,6 +35,7 @@ def data() -> DiagramDataset:
     return DiagramDataset(splits, VOCAB, node_order="canonical")
 
 
+@pytest.mark.slow
 def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(data):
     algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
     batches = SplitBatches(data, "val", batch_size=16, seed=0)  # mixed batches among them

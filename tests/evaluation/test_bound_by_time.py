@@ -50,6 +50,7 @@ def test_with_the_exact_denoiser_it_integrates_to_the_entropy(real):
         assert (by_time.cross_entropy < by_time.uniform).all()
 
 
+@pytest.mark.slow
 def test_other_processes_integrate_to_the_entropy_too():
     layout = toy_layout()
     world, process = ToyWorld.make(), uniform_process(layout, all_schedules(layout)["cosine"])

@@ -76,6 +76,7 @@ def relabellings() -> list[tuple[torch.Tensor, torch.Tensor]]:
     return parts
 
 
+@pytest.mark.slow
 def test_relabellings_enter_the_mean_and_it_falls_to_the_sum_over_all_of_them():
     exact, data = -float(log_p_of_graphs().mean()), dataset("random")
     found = measure_orders(model(), data, "test", 128, seed=0)

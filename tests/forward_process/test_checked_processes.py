@@ -75,6 +75,7 @@ class Favourites(InterpolatingProcess):
         return weight / weight.sum(dim=1, keepdim=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", [Carousel, Favourites])
 def test_a_strangers_process_passes(process):
     check_process(process(toy_layout(), LogLinear()))

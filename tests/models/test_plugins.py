@@ -38,6 +38,7 @@ def build_plain(config, vocab_size):
 """
 
 
+@pytest.mark.slow
 def test_a_really_installed_plugin_works(tmp_path, site, make_config):
     project = tmp_path / "project"
     (project / "src" / "tiny_plugin").mkdir(parents=True)

@@ -56,6 +56,7 @@ def test_views_are_recognised_and_others_are_kept():
         torch.testing.assert_close(one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [False, True])
 def test_what_a_perceptron_can_have_again_is_not_alive(monkeypatch, keep):
     """Of its two hidden tensors, that of GELU is gone before the backward pass, which makes it
@@ -91,6 +92,7 @@ def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are()
     assert torch.autograd.gradcheck(double, (x.detach().double().requires_grad_(), c.double()))
 
 
+@pytest.mark.slow
 def test_no_graph_is_left_behind_and_function_transforms_work():
     block = tuned.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))
     x, c = torch.randn(3, 5, 16), torch.randn(3, 8)

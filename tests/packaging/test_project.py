@@ -51,6 +51,7 @@ def test_files_and_folders_the_documents_name_exist():
                 assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
+@pytest.mark.slow
 def test_commands_of_the_documents_compose():
     """Every ``discrete-diffusion COMMAND key=value ...`` line is a config that composes."""
     pages = [README, *(page.read_text() for page in (ROOT / "docs").glob("*.md"))]
@@ -84,6 +85,7 @@ def test_the_demo_ends_with_commands_that_can_be_typed():
             assert read_partials(ROOT / file)
 
 
+@pytest.mark.slow
 def test_settings_that_troubleshooting_names_exist():
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
     settings = re.findall(r"`([a-z_]+\.[a-z_.]+=[^` ]+)`", page)

@@ -88,7 +88,7 @@ def log_metrics(path: Path) -> None:
 
 
 def whole_plan(path: Path) -> FloorPlan:
-    return FloorPlan.of(PLANS[0], "metres")
+    return FloorPlan.of(PLANS[0], "pixels")
 
 
 def numbered(write: Callable[[Path, Any], object]) -> Callable[[Path], object]:

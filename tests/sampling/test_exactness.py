@@ -76,6 +76,7 @@ def test_any_order_chosen_from_what_is_visible_is_exact(score):
     torch.testing.assert_close(law, world.prob, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["log_linear", "per_group"])
 def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(schedule):
     """A wrong, time-dependent D: the sampler's own law, not the data's, must come out."""
@@ -86,6 +87,7 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(sche
     assert total_variation(share, limit) < noise_floor(limit, MANY) + 2e-3
 
 
+@pytest.mark.slow
 def test_the_process_decides_order_and_time():
     """With schedules per group neither a uniform order nor t = the masked share is the process's:
     for a denoiser that depends on t both show."""

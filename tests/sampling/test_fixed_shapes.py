@@ -251,6 +251,7 @@ def test_a_sampler_on_a_gpu_waits_for_nothing(name):
     assert not bool((draft.masked & draft.free).any())
 
 
+@pytest.mark.slow
 def test_entropy_bounded_reads_once_a_call_whether_it_was_the_last(monkeypatch):
     draft = on_meta(("algo=mdlm",), monkeypatch)
     begun, calls = draft.begin_call, []

@@ -76,6 +76,7 @@ def test_laws_near_the_data_as_steps_grow(noise, case):
     assert found[-1] < BOUNDS[case]
 
 
+@pytest.mark.slow
 def test_distances_of_ancestral_sampling():
     """At 16 and 64 steps on this world; the grid that ``auto`` takes is the better one for each
     noise."""

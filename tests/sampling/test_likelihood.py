@@ -200,6 +200,7 @@ def test_every_pass_of_the_network_has_as_many_rows(monkeypatch):
         torch.testing.assert_close(found[: len(world.x0)], world.prob.log(), atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_gradients_flow_along_a_path():
     model, encoded = plan_model(True), encode(generate_plans(3, seed=2))
     sampler = order_sampler(model, "entropy")

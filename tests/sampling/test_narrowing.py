@@ -133,6 +133,7 @@ def test_weights_of_ancestral_sampling_near_the_exact_conditional():
     assert output.log_weights.exp().mean().item() == pytest.approx(float(law.sum()), abs=0.01)
 
 
+@pytest.mark.slow
 def test_weights_of_predictor_corrector_near_the_exact_conditional_unless_noise_is_absorbing():
     """Absorbing noise has every resample multiply another kept mass: more steps leave the weighted
     law, which enumeration gives, where it is, and the mean weight is too small."""

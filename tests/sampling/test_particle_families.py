@@ -69,6 +69,7 @@ def test_resampled_particles_keep_their_size_and_their_times():
     assert (output.x0 != MASK).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resample", [0.0, 1.0])
 def test_they_tend_to_the_conditional_of_a_network_that_is_told_t(resample):
     """Of both sizes at once; their mean weight to the probability."""
@@ -103,6 +104,7 @@ def test_systematic_resampling_draws_each_row_as_often_as_it_weighs_on_average()
     assert ((found - num * weights).abs() < 4.5 * error).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resample", [0.5, 1.0])
 def test_the_variance_of_a_share_is_that_of_so_many_independent_samples(resample):
     """p (1 - p) / n, within a factor of 1.4 over tokens; the weights alone say twice as many."""

@@ -69,6 +69,7 @@ def test_few_particles_estimate_the_probability_without_bias(guess, resample):
             assert abs(float(share.mean() - prob)) < 4.5 * float(share.std()) / runs**0.5 + 1e-4
 
 
+@pytest.mark.slow
 def test_the_error_falls_with_the_number_of_particles():
     """A sample of one particle is one of the proposal, which is tilted; of 16 particles, drawn by
     its weight, it is hardly."""

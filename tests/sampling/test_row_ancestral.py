@@ -89,6 +89,7 @@ def test_draws_of_a_world_whose_rows_are_independent():
     assert torch.allclose(covariance, torch.eye(6), atol=4.5 * 2**0.5 / 20_000**0.5)
 
 
+@pytest.mark.slow
 def test_ddpm_draws_the_conditional_law():
     """Means and covariances of the hidden rows given one window's others, at 200 of 200 steps."""
     num = 3000
@@ -109,6 +110,7 @@ def test_ddpm_draws_the_conditional_law():
     assert relative.abs().max() < 4.5 * (2 / num) ** 0.5 + 0.02  # and the steps' own error
 
 
+@pytest.mark.slow
 def test_fewer_steps_of_ddpm_end_at_the_data_too():
     x0, masked, real = windows(30)
     model = exact_model(WORLD, objective="ddpm")

@@ -167,6 +167,7 @@ def test_weights_of_narrowed_samples_undo_the_tilt_where_it_is_said(case, name):
     assert reasons("first-hitting", name, log_weights=nothing) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d3pm-absorbing", "d3pm-uniform"])
 def test_all_steps_of_a_model_of_discrete_steps_are_exact(name):
     world, algorithm = ToyWorld.make(), exact(name)

@@ -24,6 +24,7 @@ class NoReport:
         pass
 
 
+@pytest.mark.slow
 def test_training_lowers_the_bound(tmp_path):
     module = make_module(lr=1e-2)
     trainer = fit(module, tmp_path, steps=150)

@@ -33,6 +33,7 @@ def trained(folder: str, *words: str) -> Path:
     return Path(folder, "checkpoints", "last.ckpt")
 
 
+@pytest.mark.slow
 def test_a_model_is_tuned_and_resumed_bit_by_bit():
     teacher = trained("teacher", *SMALL)
     words = ["algo=reward", f"init.checkpoint={teacher}", "reward=exactly_one_living_room"]

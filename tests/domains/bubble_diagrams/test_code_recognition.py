@@ -220,6 +220,7 @@ def test_each_file_of_a_folder_is_decided_by_itself(tmp_path, caplog):
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_real_plans_in_codes_are_silent(real_data, tmp_path, caplog):
     """The rendered plans by our codes, without the format that tells theirs."""
     plans = read_diagrams(real_data / "rplan_render_999" / "plans.jsonl")

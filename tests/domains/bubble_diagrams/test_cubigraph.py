@@ -95,6 +95,7 @@ def test_larger_plans_are_counted(tmp_path):
     assert "0 diagrams from 1 plan; 1 invalid left out" in report.counts()
 
 
+@pytest.mark.slow
 def test_the_real_plans(real_data):
     path = real_data / "cubigraph5k" / "data.json.gz"
     if not path.is_file():

@@ -152,6 +152,7 @@ def test_invalid_lines_stop_the_run_or_are_counted(tmp_path, caplog):
     assert "1 invalid left out" in caplog.text
 
 
+@pytest.mark.slow
 def test_real_plans(real_data, caplog):
     """999 rendered plans: 21 flagged duplicates dropped and counted, 943 distinct diagrams."""
     caplog.set_level("INFO")

@@ -29,6 +29,7 @@ def test_counts_by_hand():
     assert "no-edge" not in found.relation_types
 
 
+@pytest.mark.slow
 @given(st.lists(relabelled_diagrams(max_rooms=10), min_size=1, max_size=5))
 def test_what_is_counted_of_diagrams_ignores_the_order_of_rooms(pairs):
     plain = describe([diagram for diagram, _ in pairs])

@@ -14,6 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS
 
 
+@pytest.mark.slow
 @given(diagrams(decorated=True))
 def test_json_round_trip_by_name_and_by_code(diagram):
     for names in (True, False):

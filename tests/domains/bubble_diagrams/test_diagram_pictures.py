@@ -172,6 +172,7 @@ def test_every_room_type_has_its_own_readable_style():
             assert distance > 12, (one.name, other.name)
 
 
+@pytest.mark.slow
 def test_matplotlib_is_left_as_it_was(tmp_path):
     program = (
         "import sys, matplotlib\n"

@@ -105,6 +105,7 @@ def test_arrays_agree_with_diagrams_and_tokens() -> None:
         assert diagram.relations == tuple(listed)
 
 
+@pytest.mark.slow
 def test_room_counts(plans: PlanArrays) -> None:
     shares = np.bincount(plans.num_rooms, minlength=9)[4:] / len(plans)
     error = np.sqrt(np.array(NUM_ROOMS_PROBS) / len(plans))

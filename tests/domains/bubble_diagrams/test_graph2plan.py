@@ -90,6 +90,7 @@ WRONG = [
 """What is changed in a record, the field that is wrong then, and why."""
 
 
+@pytest.mark.slow
 def test_wrong_records_are_named(tmp_path):
     path = tmp_path / "data.mat"
     wrong = [mat_record(PLAN) | change for change, _, _ in WRONG]

@@ -9,6 +9,8 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from discrete_diffusion.domains import bubble_diagrams
 
 FOLDER = Path(bubble_diagrams.__file__).parent
@@ -79,11 +81,13 @@ def test_imports_go_downwards():
     assert not upwards, sorted(upwards)
 
 
+@pytest.mark.slow
 def test_modules_import_from_where_a_name_is_defined():
     """The domain's own names are for users: its modules would go in circles through them."""
     through = [name for name, others in imports().items() if "" in others]
     assert not through, sorted(through)
 
 
+@pytest.mark.slow
 def test_no_circle_of_files():
     list(TopologicalSorter(imports()).static_order())  # CycleError names one

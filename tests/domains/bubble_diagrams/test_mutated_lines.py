@@ -129,6 +129,7 @@ def test_valid_lines_are_valid(tmp_path):
     assert len(report.diagrams) + report.num_duplicates == 72
 
 
+@pytest.mark.slow
 def test_every_mutant_is_accounted_for_and_what_is_accepted_round_trips(tmp_path, mutants):
     path, copy = tmp_path / "plans.jsonl", tmp_path / "copy.jsonl"
     content = b"\n".join(mutants)

@@ -127,6 +127,7 @@ def test_plans_are_no_contradictions_and_round_trip_through_json():
         assert partial.agrees_with(plan)
 
 
+@pytest.mark.slow
 @given(diagrams(decorated=True))
 def test_all_of_a_diagram_is_its_tokens(diagram):
     partial = PartialDiagram.from_diagram(diagram)

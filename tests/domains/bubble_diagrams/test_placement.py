@@ -94,6 +94,7 @@ def test_two_rooms_lie_as_their_relation_says(name):
     assert placement.broken == ()
 
 
+@pytest.mark.slow
 def test_diagrams_of_plans_are_honoured_and_do_not_overlap():
     rng = np.random.default_rng(0)
     diagrams = [

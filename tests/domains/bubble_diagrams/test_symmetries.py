@@ -59,6 +59,7 @@ def test_the_eight_motions_are_a_group():
             assert tuple(a[r] for r in b) in tables
 
 
+@pytest.mark.slow
 @given(st.lists(diagrams(), min_size=1, max_size=4))
 def test_images_keep_rooms_and_transitivity(given_diagrams):
     moved = decode(images(encode(given_diagrams), RPLAN_VOCAB_CONFIG, "square").x0)

@@ -249,6 +249,7 @@ def test_a_diagram_that_never_changes_is_one_held_frame(tmp_path):
         assert gif.info["duration"] == 2000
 
 
+@pytest.mark.slow
 def test_a_trajectory_of_noise_that_changes_tokens_is_drawn(tmp_path):
     generator = np.random.default_rng(0)
     noise = [

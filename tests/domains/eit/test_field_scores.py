@@ -211,6 +211,7 @@ def test_a_report_measures_saves_and_draws(tmp_path):
     assert (tmp_path / "run" / "samples.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_picture_is_of_standardised_maps_and_the_mean_of_draws(tmp_path):
     report, found = ImageReport(DATA), reconstruct(num=1)
     report.plot(found, tmp_path / "a.png")

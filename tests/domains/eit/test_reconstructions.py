@@ -57,6 +57,7 @@ def test_colours_mean_the_same_in_every_line():
     assert labels == ["standard deviations", "conductivity", "standard deviation", "mean − truth"]
 
 
+@pytest.mark.slow
 def test_exact_and_constant_images_are_drawn(tmp_path):
     maps, truth, _, deviation = samples(1)
     for image in (truth, truth * 0 + 1, truth * 0):

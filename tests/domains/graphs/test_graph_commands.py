@@ -32,6 +32,7 @@ def read(path: str | Path) -> dict:
     return json.loads(Path(path).read_text())
 
 
+@pytest.mark.slow
 def test_a_run(run):
     metrics = read(run / "run" / "metrics.json")
     assert {"valid", "valid_unique_novel", "ratio", "mmd_orbit", "nelbo_unordered"} <= set(metrics)
@@ -41,6 +42,7 @@ def test_a_run(run):
     assert (run / "run" / "samples.png").is_file()
 
 
+@pytest.mark.slow
 def test_samples_of_a_size_with_graphml(run):
     words = ["num_samples=3", "nodes_per_graph=6", "graphml=true", "steps=4", "out=mine"]
     main(["sample", f"checkpoint={run}/run", *words])
@@ -100,6 +102,7 @@ def test_completions_that_are_finished_when_a_signal_comes_keep_their_lines(
     assert all([0, 5] in line["edges"] for line in written)
 
 
+@pytest.mark.slow
 def test_what_a_model_cannot_draw_is_refused(run, capsys):
     for words, reason in (
         (["nodes_per_graph=9"], "was trained on graphs of at most 7 nodes; ask for fewer"),
@@ -176,6 +179,7 @@ def test_evaluate_files(run, capsys):
         assert reason in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compare(run):
     words = ["data=graphs", f"data.path={run}/trees.json", "data.kind=tree"]
     words += ["algos=[mdlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]

@@ -179,6 +179,7 @@ def test_floors_are_distances_of_disjoint_sets():
     assert (few.num_samples, few.num_reference) == (10, 11)
 
 
+@pytest.mark.slow
 def test_training_distances_of_the_benchmark(real_data):
     """What every ratio is divided by, to four decimals."""
     from discrete_diffusion.domains.graphs.files.readers import read_graphs

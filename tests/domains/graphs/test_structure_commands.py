@@ -38,6 +38,7 @@ def refused(capsys, *words: str) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["ancestral", "first-hitting", "entropy-bounded"])
 def test_sample(run, sampler, capsys):
     words = ["num_samples=12", "structure=tree", f"sampling={sampler}"]
@@ -88,6 +89,7 @@ def test_evaluate(run):
     assert "structure" not in free
 
 
+@pytest.mark.slow
 def test_completions(run, capsys):
     lines = [{"n": 5, "edges": [[0, 1], [1, 2]], "non_edges": [[3, 4]]}, {"n": 3}]
     Path("some.jsonl").write_text("\n".join(map(json.dumps, lines)))

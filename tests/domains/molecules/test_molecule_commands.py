@@ -50,6 +50,7 @@ def refused(capsys, words: list[str], error: str) -> None:
     assert error in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run(run):
     metrics = read(run / "metrics.json")
     assert {"valid", "valid_relaxed", "unique", "novel", "nelbo_unordered"} <= set(metrics)
@@ -97,6 +98,7 @@ def bonds_of(line: dict) -> dict[frozenset[int], str]:
     return {frozenset((i, j)): kind for i, j, kind in line["bonds"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["run", "run_random"])
 def test_scaffolds_are_completed(which, request):
     """Every atom and bond of them stays, and nothing is attached where it may not."""
@@ -187,6 +189,7 @@ def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
     assert len(read_graphs("evaluation/samples.jsonl")) == 4
 
 
+@pytest.mark.slow
 def test_files_are_evaluated(capsys):
     samples = written(Path("samples.smi"), "CCO", "OCC", "CC(C)(C)(C)C", "C1CC", "CCN", "C.CC")
     reference = written(Path("reference.smi"))
@@ -212,6 +215,7 @@ def evaluated(samples: str, *words: str) -> tuple[dict, str]:
     return read("e/metrics.json"), Path("e/table.md").read_text()
 
 
+@pytest.mark.slow
 def test_every_sample_of_a_file_counts():
     """Blank lines, null and what is no SMILES are samples too."""
     Path("half.smi").write_text("CCO\n\nCCN\n\nc1ccccc1O\n\nCC(=O)N\n\nCCCO\n\n")

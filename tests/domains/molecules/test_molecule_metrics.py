@@ -43,6 +43,7 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_fcd_is_that_of_the_package():
     import fcd
 

@@ -120,6 +120,7 @@ def test_scaffolds_are_completed(run, order, structure, tmp_path_factory):
     assert all("log_weight" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_scaffold_that_cannot_become_one_piece_is_refused(run, capsys):
     Path("some.smi").write_text("CC\n*C.*C\nFF\n")
     words = ["given=some.smi", "structure=connected", "completions=2", "num_atoms=5"]

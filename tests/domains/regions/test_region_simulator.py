@@ -110,6 +110,7 @@ def test_peaks_are_independent_given_their_programme(windows: SimulatedWindows) 
     assert neighbour_z(leaked).min() > 5  # what the test would see if noise were shared
 
 
+@pytest.mark.slow
 def test_programme_means_explain_what_they_were_calibrated_to() -> None:
     """Averaged over motifs, held out: R2 .114 and r .321 on six seeds of the default size."""
     windows = simulate_windows(replace(SETTINGS, num_motifs=32, peak_length=200))

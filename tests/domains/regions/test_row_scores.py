@@ -173,6 +173,7 @@ def test_scores_by_mask_rate_are_those_of_each_rate():
     assert list(without.by_name) == ["model", "neighbour_mean"]
 
 
+@pytest.mark.slow
 def test_a_report_measures_saves_and_draws(tmp_path):
     report = RowReport(DATA, "val", 0.5, seed=3)
     filling = filled(sampler=SpreadSampler())
@@ -213,6 +214,7 @@ def test_a_report_scores_baselines_once_while_the_masks_are_the_same():
         assert {each.times for each in counting.values()} == {times}
 
 
+@pytest.mark.slow
 def test_a_report_without_a_sampler_or_without_windows(tmp_path):
     report = RowReport(DATA, "val", 0.5)
     filling = filled(num=2)

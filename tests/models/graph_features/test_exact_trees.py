@@ -203,6 +203,7 @@ def error(values: Tensor) -> float:
     return float(values.std() / len(values) ** 0.5)
 
 
+@pytest.mark.slow
 def test_first_hitting_samples_the_law_of_a_network_with_features() -> None:
     """Graphs of 4 nodes, network blind to t: p(x) = mean over orders of the product of D."""
     vocab = vocabulary(4)

@@ -23,6 +23,7 @@ def planar_and_one_more(num_nodes: int, rng: random.Random) -> nx.Graph:
     return graph
 
 
+@pytest.mark.slow
 def test_it_agrees_with_networkx():
     answers = []
     for seed in range(300):

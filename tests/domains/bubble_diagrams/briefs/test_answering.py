@@ -87,6 +87,7 @@ def test_both_methods_estimate_the_same_probability(brief, model):
     assert abs(by_rejection["probability"] - by_particles["probability"]) < 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rejection", "particles"])
 @pytest.mark.parametrize("brief", [EASY], indirect=True)
 def test_partial_diagrams_are_completed_so_that_they_meet_it(brief, model, method):
@@ -103,6 +104,7 @@ def test_partial_diagrams_are_completed_so_that_they_meet_it(brief, model, metho
     assert metrics["network_calls_per_sample"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("method", ["rejection", "particles"])
 @pytest.mark.parametrize("brief", [EASY + "buildable: true\n"], indirect=True)
@@ -154,6 +156,7 @@ def test_what_cannot_be_answered_is_refused(brief, words, named, model, capsys):
     assert not Path("samples/samples.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_loaded_model_takes_a_brief_as_an_object(model):
     diagrams = load(model).sample(5, brief={"rooms": {"Balcony": "at most 1"}}, seed=3)
     assert len(diagrams) == 5
@@ -163,6 +166,7 @@ def test_a_loaded_model_takes_a_brief_as_an_object(model):
 WEIGHED = "rooms:\n  Bathroom: 1\n  Kitchen: 1\nrelations:\n  - no Bathroom adjacent Kitchen\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brief", [WEIGHED], indirect=True)
 def test_every_line_keeps_what_is_given_however_uneven_the_weights(brief, model):
     """Lines of as many rooms are drawn together, and their rooms lie in other slots."""

@@ -137,6 +137,7 @@ def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsy
     assert "made holds an earlier" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_without_any_plan_it_says_so_and_writes_nothing(command, capsys):
     with pytest.raises(SystemExit):
         command("num=1", "candidates=1", of=(CIRCLE,))

@@ -40,6 +40,7 @@ def brief(tmp_path, monkeypatch):
     return read_brief("brief.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rejection", "particles"])
 @pytest.mark.parametrize("guidance", [1, 2])
 def test_the_network_is_told_and_every_diagram_meets_the_brief(model, brief, method, guidance):
@@ -66,6 +67,7 @@ def test_evaluate_conditions_the_network_too_and_names_what_the_data_do_not_show
     assert "No diagram shows area, outline: the data are of any." in table
 
 
+@pytest.mark.slow
 def test_what_is_told_decides_what_is_drawn(model, brief):
     """Of a network that reads its condition; the same noise, another area."""
     algorithm = load(model)

@@ -62,6 +62,7 @@ def test_of_three_rooms_every_relation_that_closes_a_circle_is_excluded():
     assert excluded > 100
 
 
+@pytest.mark.slow
 def test_of_more_rooms_too_and_rooms_are_free():
     vocab, rng = VocabConfig(n_max=6), np.random.default_rng(0)
     narrowing, excluded = NoCircles(vocab), 0

@@ -63,6 +63,7 @@ def planned(monkeypatch):
     return jobs
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_the_model_draws_given_that_it_is_habitable(monkeypatch):
     """An exact network on 33 diagrams of two rooms, and answers that any function might give."""
     world = [
@@ -103,6 +104,7 @@ def test_what_is_kept_is_what_the_model_draws_given_that_it_is_habitable(monkeyp
     assert kept.rejected_by == {"width": kept.num_drawn - kept.num_fit}
 
 
+@pytest.mark.slow
 def test_the_answer_and_the_plan_do_not_depend_on_the_numbering(planned):
     other = GOOD.relabelled([2, 0, 1])
     answers = Habitable(STRICT)
@@ -160,6 +162,7 @@ def test_answers_are_kept_by_rules_and_version(monkeypatch, tmp_path):
     assert len(planned) == 6
 
 
+@pytest.mark.slow
 def test_processes_that_share_the_work_have_the_same_answers():
     class Two(Shard):
         def map(self, function, items):
@@ -169,6 +172,7 @@ def test_processes_that_share_the_work_have_the_same_answers():
     assert Habitable(STRICT, Two(0, 2))(diagrams) == Habitable(STRICT)(diagrams)
 
 
+@pytest.mark.slow
 def test_rejected_samples_are_counted_by_rule_and_too_few_end_with_a_sentence(caplog):
     pool = [GOOD, DARK, CIRCLE, DARK] * 3
 
@@ -182,6 +186,7 @@ def test_rejected_samples_are_counted_by_rule_and_too_few_end_with_a_sentence(ca
         keep_habitable(lambda _, num: [DrawnDiagram(DARK, 1)] * num, 2, Habitable(STRICT), tries=3)
 
 
+@pytest.mark.slow
 def test_of_what_meets_a_brief_the_rest_is_not_planned(planned):
     kept, strict = Accepted(9), Habitable(STRICT)
     asked = counting(strict, kept, lambda diagrams: [each is not CIRCLE for each in diagrams])
@@ -191,6 +196,7 @@ def test_of_what_meets_a_brief_the_rest_is_not_planned(planned):
     assert counting(strict, kept, lambda diagrams: [None] * len(diagrams))([GOOD]) == [None]
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_brief(sampled, capsys):
     Path("two.yaml").write_text("num_rooms: 2\nrooms: {Kitchen: 0}\n")
     words = ["num_samples=2", "threads=1", "brief=two.yaml", "habitable=true", "realise=true"]
@@ -205,6 +211,7 @@ def test_the_command_takes_a_brief(sampled, capsys):
     assert [judge(plan, DEFAULT).keeps_all for plan in plans] == [True, True]
 
 
+@pytest.mark.slow
 def test_once_there_are_enough_the_rest_is_not_planned(monkeypatch):
     monkeypatch.setattr(habitable, "_AT_ONCE", 2)
     asked = []

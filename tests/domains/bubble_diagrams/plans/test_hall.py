@@ -61,6 +61,7 @@ def own_relations(plan: FloorPlan, num: int) -> list[set[tuple[int, int, int]]]:
     ]
 
 
+@pytest.mark.slow
 def test_access_that_no_plan_keeps_without_a_hall_is_kept_with_one(found):
     assert found.given_up == ()
     (plan,) = found.plans
@@ -90,6 +91,7 @@ def test_the_relations_of_the_diagrams_own_rooms_are_exact(found):
     assert plan.largest_area_error(AREAS) <= 0.1 + 1e-6
 
 
+@pytest.mark.slow
 def test_a_diagram_that_needs_no_hall_has_none():
     diagram = BubbleDiagram((LIVING, BATH), ((0, 1, LEFT),))
     given = realise(Job(diagram, Demands((20.0, 4.0), rules=DEFAULT), hall=True))

@@ -145,6 +145,7 @@ def drawn(algorithm, num, ahead):
     )
 
 
+@pytest.mark.slow
 def test_threads_share_the_work_and_change_nothing(world):
     one, two = (
         drawn(world[0], 12, LookAhead(VOCAB, rule=RULE, threads=threads)) for threads in (1, 2)

@@ -80,6 +80,7 @@ def test_files_are_written_by_suffix(tmp_path, suffix):
     assert many.read_bytes().startswith(start)
 
 
+@pytest.mark.slow
 def test_the_same_plans_are_the_same_svg(tmp_path):
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"
     for path in (first, second):
@@ -122,6 +123,7 @@ def test_every_room_has_its_name_and_area_on_its_floor():
     assert f"Rooms {sum(HOME.areas):.1f} m²" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"cell": 4.6}, {"cell": 2.5}, {"scale": 60}])
 def test_no_text_leaves_its_room_or_lies_on_another(options):
     plans = [HOME, *DRAWN]
@@ -188,6 +190,7 @@ def test_titles_and_columns():
     assert figure.get_size_inches()[0] > 3 * figure.get_size_inches()[1]
 
 
+@pytest.mark.slow
 def test_a_card_may_be_empty_and_a_long_title_fits_its_card():
     title = "of 1 plan: " + "0 rules broken, " * 8
     figure = plot_plans(
@@ -314,6 +317,7 @@ def test_dead_area_is_hatched_and_the_boundary_drawn_where_there_is_one():
     assert "Dead area" not in words(plot_plan(HOME))
 
 
+@pytest.mark.slow
 def test_dimensions_are_those_of_the_walls_middles():
     assert {"10.40", "9.00"} <= {*words(plot_plan(HOME))}
     assert {"10.40", "9.00"} <= {*words(plot_plans([HOME]))}

@@ -79,6 +79,7 @@ def test_the_block_has_the_name_and_every_area(language):
         drawn.append(ink)
 
 
+@pytest.mark.slow
 def test_files_are_the_same_for_the_same_plan(tmp_path):
     for format in ("pdf", "svg"):
         first, second = tmp_path / f"1.{format}", tmp_path / f"2.{format}"

@@ -146,6 +146,7 @@ def test_a_front_door_that_is_not_where_it_is_wished_is_said():
     assert max(door.start[0], door.end[0]) > 4.5  # as near as it can be
 
 
+@pytest.mark.slow
 def test_a_rule_that_cannot_be_had_is_named_with_its_rooms():
     """The bedroom is beside the kitchen alone."""
     diagram = diagram_of("LivingRoom Kitchen MasterRoom", "0 left-of 1", "1 left-of 2")
@@ -159,6 +160,7 @@ def test_a_rule_that_cannot_be_had_is_named_with_its_rooms():
     assert found.plans[0].honours_diagram
 
 
+@pytest.mark.slow
 def test_small_plans_keep_every_default_rule():
     found = found_for(THREE, (20.0, 6.0, 12.0), DEFAULT)
     assert found.given_up == ()

@@ -76,6 +76,7 @@ def test_every_line_has_its_plan_or_the_reason_why_it_has_none(folder, capsys):
     assert not list(Path("built").glob("*partial*"))
 
 
+@pytest.mark.slow
 def test_given_areas_and_outlines_count_before_drawn_ones(folder):
     corners = [[0, 0], [9, 0], [9, 5], [5, 5], [5, 9], [0, 9]]
     data = SMALL.to_json() | {"areas": [24, None, 4.5], "boundary": corners}
@@ -99,6 +100,7 @@ def test_given_areas_and_outlines_count_before_drawn_ones(folder):
     assert all(plan.outline.buffer(1e-6).covers(box) for box in plan.boxes)
 
 
+@pytest.mark.slow
 def test_areas_of_a_file_and_a_ratio(folder):
     write_diagrams("real.jsonl", generate_plans(5, seed=2))
     words = ["areas=real.jsonl", "ratio=1.5", "picture=floor.png", "seed=3"]
@@ -165,12 +167,14 @@ def test_a_share_of_the_boundary_below_the_given_areas_is_not_tried(folder):
     assert line["target_areas"] == [65, 14.0, 6]
 
 
+@pytest.mark.slow
 def test_a_format_named_twice_is_written_once_with_any_seed(folder):
     write_diagrams("samples.jsonl", [SMALL])
     main(["plans", "realise", "samples.jsonl", "out=built", "formats=wkt,wkt", f"seed={2**40}"])
     assert sorted(path.name for path in Path("built").iterdir() if path.is_dir()) == ["wkt"]
 
 
+@pytest.mark.slow
 def test_threads_where_the_system_does_not_say_which_cores_are_ours(folder, monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     write_diagrams("samples.jsonl", [SMALL])
@@ -205,6 +209,7 @@ def test_earlier_plans_are_replaced_only_if_asked(folder, capsys):
     assert "left as they were, of earlier plans: built/wkt\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_plans_are_not_replaced_by_those_that_are_found_for_them(folder, capsys):
     words = ["plans", "realise", "samples.jsonl", "out=built"]
     write_diagrams("samples.jsonl", [SMALL])
@@ -314,6 +319,7 @@ def test_plans_of_earlier_samples_are_said_to_be_left(sampled, capsys):
 DRAWN = ["num_samples=4", "num_rooms=3", "threads=1", "out=drawn", "realise=true"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_plans_are_found_keeps_these(untrained, folder, monkeypatch, capsys):
     begun = []
 
@@ -340,6 +346,7 @@ def test_ctrl_c_while_samples_are_drawn_begins_no_plan(untrained, folder, monkey
     assert not list(Path("drawn").glob("plans*"))
 
 
+@pytest.mark.slow
 def test_drawings_have_the_language_and_layers_that_are_given(folder):
     ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
     write_diagrams("samples.jsonl", [SMALL])

@@ -57,6 +57,7 @@ def realised():
     return list(zip(jobs, realise_all(jobs), strict=True))
 
 
+@pytest.mark.slow
 def test_plans_have_the_relations_and_areas_that_were_asked_for(realised):
     for one, found in realised:
         (plan,) = found.plans
@@ -94,6 +95,7 @@ def test_the_same_job_gives_the_same_plan_in_any_thread(realised):
     assert [found.plans for found in again] == [found.plans for _, found in realised[:2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1.0, 1.8])
 def test_a_rectangle_of_a_given_ratio(ratio):
     (plan,) = realise(job(PLANS[1], outline=Outline(ratio=ratio))).plans
@@ -113,6 +115,7 @@ def test_a_long_rectangle_has_room_for_all_areas(ratio):
     assert found.plans[0].honours_diagram
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "corners",
     [

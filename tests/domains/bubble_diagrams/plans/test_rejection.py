@@ -133,6 +133,7 @@ def test_a_stop_leaves_what_is_kept(caplog):
         keep_buildable(lambda turn, num: stopped(1, num), 50)
 
 
+@pytest.mark.slow
 def test_the_command_draws_until_there_are_enough(sampled, untrained, capsys):
     words = ["num_samples=12", "num_rooms=3", "threads=1"]
     found, metrics = sampled("built", *words, "buildable=true")

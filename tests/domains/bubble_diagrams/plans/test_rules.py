@@ -425,6 +425,7 @@ def test_a_wrong_key_of_a_plan_is_named_with_its_line(file, capsys):
     assert "line 2, field 'added'" in error
 
 
+@pytest.mark.slow
 def test_an_independent_judge_agrees(tmp_path, real_data):
     """On the plans above, real ones and embedded ones with doors. Of embedded ones, whose outline
     has steps of a few centimetres, corners may be counted differently: they are left out there."""

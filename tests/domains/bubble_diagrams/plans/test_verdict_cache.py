@@ -105,6 +105,7 @@ def keep_many(number: int) -> None:
         keep_verdicts("asked", {bytes([number, k]): k % 2 == 0, bytes([255, k]): None})
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once():
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         list(pool.map(keep_many, range(2)))

@@ -54,6 +54,7 @@ def refused(client, path, **body):
     return asked(client, path, 400, **body)["error"]
 
 
+@pytest.mark.slow
 def test_completions_keep_all_that_is_given(client):
     found = asked(client, "complete", given=GIVEN, completions=3, seed=5)
     assert len(found["diagrams"]) == 3
@@ -398,6 +399,7 @@ def test_the_api_documents_itself(client):
     assert client.get("/").headers["content-security-policy"].startswith("default-src 'self'")
 
 
+@pytest.mark.slow
 def test_a_line_of_the_log_is_an_object(client, caplog):
     from discrete_diffusion.domains.bubble_diagrams.studio.guards import JsonLines
 

@@ -252,6 +252,7 @@ def test_a_wish_that_cannot_be_met_fails_with_the_reason(client):
     assert "Kitchen" in state["error"] or "kitchen" in state["error"]
 
 
+@pytest.mark.slow
 def test_other_jobs_are_not_there(client):
     answer = client.get("/api/jobs/nothing")
     assert answer.status_code == 404

@@ -140,6 +140,8 @@ def events_of(client, job, **headers) -> list[tuple[int, str, dict]]:
         text = "".join(answer.iter_text())
     found = []
     for block in text.strip().split("\n\n"):
+        if block.startswith(":"):  # a comment, that the connection lives
+            continue
         number, name, data = (line.partition(": ")[2] for line in block.split("\n"))
         found.append((int(number), name, json.loads(data)))
     return found
@@ -169,6 +171,7 @@ def test_the_events_of_a_job_end_with_its_answer(client):
     assert later[0][0] > 0
 
 
+@pytest.mark.slow
 def test_the_events_of_a_job_that_fails_or_is_cancelled_say_so(client):
     wrong = {"brief": {"rooms": {"Kitchen": 3}, "num_rooms": 2}}
     job = client.post("/api/plan", json=wrong).json()["job"]

@@ -71,6 +71,7 @@ def test_tasks_are_done_in_other_processes_which_stay(workers, tmp_path):
     assert workers.pids == []
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_but_time_and_no_other_task(workers, tmp_path):
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
