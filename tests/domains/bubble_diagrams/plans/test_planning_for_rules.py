@@ -178,3 +178,70 @@ def test_a_more_important_wish_is_kept_and_a_lesser_one_is_said():
 def test_the_same_job_gives_the_same_plan():
     job = Job(replace(THREE), Demands((20.0, 6.0, 12.0), rules=DEFAULT))
     assert realise(job).plans == realise(job).plans
+
+
+MIDDLE = diagram_of(
+    "LivingRoom MasterRoom SecondRoom Kitchen Bathroom",
+    "0 right-of 1",
+    "0 left-of 2",
+    "0 below 3",
+    "0 above 4",
+)
+"""A living room with rooms on all four sides."""
+AROUND = (16.0, 12.0, 12.0, 6.0, 5.0)
+
+
+def around_the_middle(kitchen: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+    """Boxes of ``MIDDLE``, in decimetres, with the kitchen from where to where along the top."""
+    first, last = kitchen
+    return [
+        (30, 20, 70, 60), (0, 20, 30, 60), (70, 20, 100, 60), (first, 0, last, 20), (40, 60, 60, 85)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kitchen", "names", "is_outside"),
+    [
+        ((42, 62), ("facade", "compact"), True),  # a recess of 1.2 m beside it
+        ((42, 58), ("facade", "compact"), True),
+        ((41, 60), ("facade", "compact"), False),  # 1.1 and 1 m
+        ((42, 62), ("facade",), False),  # recesses are looked for in compact plans
+    ],
+)
+def test_a_wall_in_a_recess_of_the_outline_is_an_outer_wall(kitchen, names, is_outside):
+    model = PlanModel(MIDDLE.rooms, MIDDLE.relations, Demands(AROUND, rules=only(*names)))
+    assert allows(model, around_the_middle(kitchen), model.outer_wall(0, 12)) is is_outside
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hall", [False, True])
+def test_fixed_literals_are_answered_as_assumed_ones(hall):
+    model = PlanModel(MIDDLE.rooms, MIDDLE.relations, Demands(AROUND, rules=DEFAULT), hall=hall)
+    answers = []
+    for rule in ("front", "access", "width"):
+        literals = [wish.literal for wish in model.wishes if wish.rule == rule]
+        fixed, boxes = model.solve(2.0, fixed=literals)
+        assert fixed is not None
+        assert fixed == model.solve(4.0, assumed=literals)[0]
+        assert fixed == model.solve(4.0, fixed=literals, taking_turns=True)[0]
+        if boxes is not None:
+            assert all(model.value(literal) for literal in literals)
+        answers.append(fixed)
+    literals = [wish.literal for wish in model.wishes]
+    none = [literals[0].negated()]
+    assert model.solve(1.0, fixed=[*literals, *none])[0] is False
+    assert model.solve(1.0)[0] is True  # nothing stays fixed
+    assert answers[0]
+
+
+def test_what_meets_all_is_what_the_plan_begins_with(monkeypatch):
+    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((20.0, 5.0), rules=DEFAULT))
+    assert model.meets_all(1.0, 0) is True
+    asked: list[dict[str, Any]] = []
+    solve = model.solve
+    monkeypatch.setattr(model, "solve", lambda *a, **k: (asked.append(k), solve(*a, **k))[1])
+    answer, boxes = model.best(1.0, 0.1, 0)
+    assert answer
+    assert boxes is not None
+    assert all(each.get("hint") is not None for each in asked)  # it is only bettered
+    assert all(model.value(wish.literal) for wish in model.wishes)

@@ -154,8 +154,7 @@ class BoxModel:
         if not literals:
             return self.model
         copy = self.model.clone()
-        for literal in literals:
-            copy.add(copy.get_bool_var_from_proto_index(literal.index) == 1)
+        copy.add_bool_and(literals)
         return copy
 
     def _if(self, *conditions: Any) -> Any:

@@ -51,8 +51,8 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     A door joins two related rooms whose floors share a straight piece of wall of 0.9 m. Rooms are
     reached from the Entrance, or else from the LivingRoom, over living and dining rooms; over a
     kitchen rather than a bedroom or study, and over those rather than a bathroom, balcony, storage
-    or wall-in. A bathroom inside a master room opens to it alone, and so does one beside a master
-    room if the plan has another bathroom.
+    or wall-in. If the plan has another bathroom, one inside or beside a master room opens to it
+    alone.
 
     The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has a wall
     to the outside: through the first of ``outer_walls`` that takes it; with ``front``, of all their
@@ -165,7 +165,7 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
             if pair not in walls or bath in found:
                 continue
             is_inside = plan.boxes[master].covers(plan.boxes[bath])
-            if is_inside or len(baths) > len(found) + 1:
+            if len(baths) > len(found) + 1:
                 ways.append((not is_inside, -longest(walls[pair]), bath))
         if ways:
             found[min(ways)[-1]] = master

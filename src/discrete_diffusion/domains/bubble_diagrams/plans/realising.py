@@ -237,17 +237,18 @@ def _best(
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
-        (others if _is_flawed(plan, demands) else plans).append(plan)
+        (others if _is_flawed(plan, demands, model) else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)
     return answer, tuple([*plans, *others][: job.variants])
 
 
-def _is_flawed(plan: FloorPlan, demands: Demands) -> bool:
-    """True if there may be a better one: a floor is in parts, or its outline is not compact."""
-    broken = {name for name, _ in judge(plan, demands.rules).broken}
-    return bool(rooms_with_split_floors(plan)) or "compact" in broken
+def _is_flawed(plan: FloorPlan, demands: Demands, model: PlanModel) -> bool:
+    """True if there may be a better one: a floor is in parts, or a rule is broken though the solver
+    met all that it wishes for."""
+    broken = not model.misses and judge(plan, demands.rules).broken
+    return bool(rooms_with_split_floors(plan) or broken)
 
 
 def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:

@@ -14,6 +14,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Wish
 class WishModel(OutlineModel):
     """Rooms in their outline, and how the wishes about them are met together."""
 
+    misses: int = 0
+    """Wishes that the boxes that were found last do not meet."""
     _all_met: tuple[tuple[bool | None, Boxes | None], Any] | None = None
 
     def meets_all(self, effort: float, seed: int) -> bool | None:
@@ -48,8 +50,8 @@ class WishModel(OutlineModel):
         aim = rules if _lost(rules, kept) else wishes
         if _lost(aim, kept):
             literals = [wish.literal for wish in aim]
-            answer, found = self.solve(effort, seed=seed + 1, fixed=literals, taking_turns=True)
-            if answer:
+            found = self.solve(1.5 * effort, seed=seed + 1, fixed=literals, taking_turns=True)[1]
+            if found is not None:
                 kept, boxes, value = self._by_layers(wishes, aim, found, effort, seed)
         if boxes is None:
             return self._meet([], effort, seed)
@@ -60,16 +62,15 @@ class WishModel(OutlineModel):
         self, wishes: list[Wish], kept: list[Wish], boxes: Boxes | None, effort: float, seed: int
     ) -> tuple[list[Wish], Boxes | None, Any]:
         """Wishes that are met beside the ``kept`` ones of ``boxes``, added layer by layer, the most
-        important first, each with half of the effort that is left; a layer that is not decided is
-        left out. With boxes that meet them, None if there are none, and the solver's values."""
-        value, left = self.value, effort
+        important first, each with a third of the effort; a layer that is not decided is left out.
+        With boxes that meet them, None if there are none, and the solver's values."""
+        value = self.value
         for layer in Layer:
             new = _lost([wish for wish in wishes if wish.layer == layer], kept)
             if not new:
                 continue
             tried = [*kept, *new]
-            answer, found = self._meet(tried, left / 2, seed, boxes)
-            left -= self.meeting
+            answer, found = self._meet(tried, effort / 3, seed, boxes)
             if answer:
                 kept, boxes, value = tried, found, self.value
         return kept, boxes, value
@@ -78,7 +79,7 @@ class WishModel(OutlineModel):
         self, wishes: list[Wish], effort: float, seed: int, hint: Boxes | None = None
     ) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve`` with these wishes, from which conflicts are taken out: of those that
-        exclude each other one of the lowest layer. ``meeting``: the effort that it took."""
+        exclude each other one of the lowest layer."""
         left = effort
         while True:
             self.model.clear_hints()
@@ -88,7 +89,6 @@ class WishModel(OutlineModel):
             if answer is False and wishes and left > 0:
                 answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
                 left -= self.spent
-            self.meeting = effort - left
             if answer is not False or not wishes:
                 return answer, boxes
             if left <= 0 or not self.conflict:
