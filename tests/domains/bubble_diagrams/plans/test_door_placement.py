@@ -158,16 +158,29 @@ def test_a_bathroom_beside_the_master_room_opens_to_it_if_there_is_another():
     assert pairs(find_doors(floor_plan([LIVING, master, bath, other]))) == {(0, 1), (1, 2), (0, 3)}
 
 
-def test_a_bathroom_inside_the_master_room_opens_to_it():
+def test_a_bathroom_inside_the_master_room_opens_to_it_if_there_is_another():
     rooms = [
         LIVING,
         ("MasterRoom", (0.0, 4.0, 5.0, 8.0)),
         ("Bathroom", (3.0, 4.0, 5.0, 6.0)),  # touches the living room too
+        ("Bathroom", (6.0, 0.0, 8.0, 4.0)),
     ]
-    for order in ([0, 1, 2], [2, 1, 0]):
+    for own, order in (({(0, 2)}, [0, 1, 2]), ({(1, 2), (0, 3)}, [0, 1, 2, 3])):
         plan = find_doors(floor_plan([rooms[k] for k in order]))
-        assert pairs(plan) == ({(0, 1), (1, 2)})
+        assert pairs(plan) == {(0, 1)} | own
         assert unreached(plan) == ()
+        turned = find_doors(floor_plan([rooms[k] for k in order[::-1]]))
+        last = len(order) - 1
+        assert pairs(turned) == {(last - j, last - i) for i, j in pairs(plan)}
+
+
+def test_the_only_bathroom_inside_the_master_room_opens_to_it_where_nothing_else_touches_it():
+    rooms = [
+        LIVING,
+        ("MasterRoom", (0.0, 4.0, 5.0, 8.0)),
+        ("Bathroom", (3.0, 6.0, 5.0, 8.0)),
+    ]
+    assert pairs(find_doors(floor_plan(rooms))) == {(0, 1), (1, 2)}
 
 
 def test_the_front_door_is_the_living_rooms_if_the_entrance_has_no_facade():
