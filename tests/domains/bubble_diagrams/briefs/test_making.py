@@ -66,6 +66,7 @@ BRIEF = {
     "area": 44,
     "outline": [[0, 0], [8, 0], [8, 6], [0, 6]],
     "front_door": [0, 3],
+    "north": 90,
 }
 
 
@@ -75,6 +76,7 @@ def test_the_solver_is_given_what_a_brief_says_of_the_plan():
     assert sum(demands.areas) == pytest.approx(44)
     assert demands.outline.area == pytest.approx(48)
     assert demands.front_door == (0.0, 3.0)
+    assert demands.north == 90
     assert made.plan.boundary == ((0, 0), (8, 0), (8, 6), (0, 6))
     (door,) = [door for door in made.plan.doors if door.is_front]
     assert door.start[0] == door.end[0] == 0
@@ -83,7 +85,11 @@ def test_the_solver_is_given_what_a_brief_says_of_the_plan():
 
 @pytest.mark.parametrize(
     ("request_", "named"),
-    [(FREE_OF_RULES, "total_area=60"), (PlanRequest(outline=Outline(ratio=1.4)), "ratio")],
+    [
+        (FREE_OF_RULES, "total_area=60"),
+        (PlanRequest(outline=Outline(ratio=1.4)), "ratio"),
+        (PlanRequest(north=0), "north"),
+    ],
 )
 def test_what_a_brief_says_too_is_refused(request_, named):
     with pytest.raises(ValueError, match=named):
@@ -93,6 +99,11 @@ def test_what_a_brief_says_too_is_refused(request_, named):
 def test_a_front_door_without_a_boundary_is_refused():
     with pytest.raises(ValueError, match=r"front_door=\[0, 3\].*boundary"):
         PlanRequest(front_door=(0, 3))
+
+
+def test_a_north_of_no_direction_is_refused():
+    with pytest.raises(ValueError, match="north=nan"):
+        PlanRequest(north=float("nan"))
 
 
 @pytest.mark.parametrize(("options", "said"), [({"num": 0}, "num=0"), ({"candidates": 2}, "=2")])

@@ -245,3 +245,13 @@ def test_what_meets_all_is_what_the_plan_begins_with(monkeypatch):
     assert boxes is not None
     assert all(each.get("hint") is not None for each in asked)  # it is only bettered
     assert all(model.value(wish.literal) for wish in model.wishes)
+
+
+@pytest.mark.parametrize(
+    ("north", "axis", "sign"), [(0, 1, 1), (90, 0, -1), (180, 1, -1), (270, 0, 1), (-90, 0, 1)]
+)
+def test_living_rooms_lie_to_the_south_of_a_plot_that_leaves_a_choice(north, axis, sign):
+    demands = Demands((16.0, 5.0), outline=PLOT, north=float(north))
+    (plan,) = realise(Job(FLAT, demands)).plans
+    living, middle = plan.boxes[0].centroid.coords[0], plan.outline.centroid.coords[0]
+    assert sign * (living[axis] - middle[axis]) > 0.3

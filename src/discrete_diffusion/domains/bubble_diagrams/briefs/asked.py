@@ -12,7 +12,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
 from discrete_diffusion.domains.bubble_diagrams.briefs.checking import verdict
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import feasibility
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
-from discrete_diffusion.domains.bubble_diagrams.conditions.facts import Facts
+from discrete_diffusion.domains.bubble_diagrams.conditions.facts import OF_PLANS, Facts
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import EFFORT, Buildable
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.runtime.given_objects import GivenObjects
@@ -85,10 +85,14 @@ def stated_condition(
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
     if unknown := [name for name in brief.plan_facts.names if name not in known]:
+        learned = [*known, *(name for name in unknown if name in OF_PLANS)]
         logger.warning(
             "%s: %s was not trained on it, so the diagrams are drawn as without it; plans make "
-            "brief= gives it to the solver, data.condition=[%s] in training to a model",
-            *(", ".join(unknown), trained.path, ", ".join([*known, *unknown])),
+            "brief= gives it to the solver%s",
+            *(", ".join(unknown), trained.path),
+            f", data.condition=[{', '.join(learned)}] in training to a model"
+            if len(learned) > len(known)
+            else "",
         )
     if facts is None:
         return {}, []

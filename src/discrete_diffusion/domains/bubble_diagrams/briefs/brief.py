@@ -144,12 +144,14 @@ class PlanFacts:
     """Facts that a brief states of the plan and no diagram shows, for a model conditioned on plans.
 
     In metres, y downwards: ``area`` of the floor in square metres, the corners of the ``outline``
-    in order, the middle of the ``front_door``; None where nothing is stated.
+    in order, the middle of the ``front_door``; ``north`` in degrees clockwise from up, for the
+    solver alone. None where nothing is stated.
     """
 
     area: float | None = None
     outline: tuple[Point, ...] | None = None
     front_door: Point | None = None
+    north: float | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def make_plans(
         num: plans to keep at most.
         candidates: diagrams to sample; None: twice ``num``. A diagram that comes twice counts once.
         brief: what every diagram must have: a file, or what it would hold. The solver is given its
-            ``area``, ``outline`` and ``front_door``.
+            ``area``, ``outline``, ``front_door`` and ``north``.
         num_rooms: of every diagram; None: as in the training data.
         threads: that share the search for plans.
 
@@ -84,7 +84,7 @@ def make_plans(
 
 
 def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
-    """The request with the area, outline and front door that a brief states.
+    """The request with the area, outline, front door and north that a brief states.
 
     Raises ``ValueError`` for a brief that is wrong, and where both state one of these.
     """
@@ -102,7 +102,14 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
         if request.outline != FREE:
             raise ValueError("boundary or ratio: the brief states an outline; leave one out")
         request = replace(request, outline=Outline(boundary=facts.outline))
-    return replace(request, front_door=facts.front_door or request.front_door)
+    for name in ("front_door", "north"):
+        stated = getattr(facts, name)
+        if stated is None:
+            continue
+        if getattr(request, name) is not None:
+            raise ValueError(f"{name}: the brief states it; leave one out")
+        request = replace(request, **{name: stated})
+    return request
 
 
 def wished_diagrams(

@@ -18,6 +18,14 @@ def area_of(node: Node) -> float:
     return area
 
 
+def degrees_of(node: Node) -> float:
+    """``BriefError`` for what is no number."""
+    degrees = _number(node)
+    if degrees is None:
+        raise node.error(f"expected degrees clockwise from up, such as 30, got {node.shown}")
+    return degrees
+
+
 def point_of(node: Node) -> Point:
     """``BriefError`` for what is not [x, y]."""
     ends = node.value if isinstance(node.value, tuple) else ()

@@ -21,7 +21,12 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     RelationRule,
     Source,
 )
-from discrete_diffusion.domains.bubble_diagrams.briefs.measures import area_of, outline_of, point_of
+from discrete_diffusion.domains.bubble_diagrams.briefs.measures import (
+    area_of,
+    degrees_of,
+    outline_of,
+    point_of,
+)
 from discrete_diffusion.domains.bubble_diagrams.briefs.oas import brief_of_program, is_program
 from discrete_diffusion.domains.bubble_diagrams.briefs.relations import relation_rule
 from discrete_diffusion.domains.bubble_diagrams.briefs.words import (
@@ -181,6 +186,9 @@ class _Reading:
             raise node.error("a front door has its place in an outline; give outline: too")
         self.plan_facts = replace(self.plan_facts, front_door=point_of(node))
 
+    def read_north(self, node: Node) -> None:
+        self.plan_facts = replace(self.plan_facts, north=degrees_of(node))
+
     def _check_new(self, node: Node, name: str) -> None:
         """``BriefError`` for the name of a group or a room that is taken, or is no single word."""
         if not re.fullmatch(r"[^\W\d][\w'-]*", name):
@@ -207,6 +215,7 @@ _READERS: dict[str, Callable[[_Reading, Node], None]] = {
     "area": _Reading.read_area,
     "outline": _Reading.read_outline,
     "front_door": _Reading.read_front_door,
+    "north": _Reading.read_north,
 }
 """The keys of a brief, in the order in which they are read."""
 

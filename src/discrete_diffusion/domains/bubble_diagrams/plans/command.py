@@ -92,6 +92,17 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         'such a list; a line\'s own "boundary" counts first',
     )
     parser.add_argument(
+        "--front-door",
+        metavar="XY",
+        help="its place on the boundary, in metres: [5.5,9]",
+    )
+    parser.add_argument(
+        "--north",
+        type=float,
+        metavar="DEG",
+        help="degrees clockwise from up; living rooms lie to the south if they can",
+    )
+    parser.add_argument(
         "--rules",
         default="default",
         metavar="R",

@@ -41,6 +41,9 @@ FRONT_WALL = 12
 _CUT = 100
 """Square decimetres that a cut in the corner of a free outline costs."""
 
+_SHADE = 4
+"""Square decimetres that half a decimetre costs by which a living room lies further north."""
+
 _JOG, _NEARLY = 100, 8
 """Square decimetres that a wall out of line costs, and decimetres that make it so."""
 
@@ -60,6 +63,8 @@ class PlanModel(WishModel):
         super().__init__(rooms, relations, demands, hall=hall)
         self._cost = 2 * self.dead + sum(self._deviations())
         self._cost += _CUT * sum(cut.is_used for cut in self.cuts)
+        if demands.north is not None:
+            self._cost += sum(self._shade(demands.north))
         if self.hall is not None:
             self._cost += 2 * self.floors[self.hall]
         self._cost += sum(self._add_doors(relations))
@@ -115,6 +120,16 @@ class PlanModel(WishModel):
             moved.append(moves := self.model.new_bool_var(""))
             self.model.add_bool_or(ways).only_enforce_if(moves)
         self.model.add(sum(moved) >= (len(moved) + 1) // 2)
+
+    def _shade(self, north: float) -> Iterable[Any]:
+        """What it costs that living rooms lie north of the plan's middle; less than nothing where
+        they lie south of it."""
+        turned = math.radians(north)
+        way = round(_SHADE * math.sin(turned)), -round(_SHADE * math.cos(turned))
+        for i, room in enumerate(self.rooms):
+            if room == _LIVING:
+                for a in AXES:
+                    yield way[a] * (self.low[a][i] + self.high[a][i] - self.size[a])
 
     def _deviations(self) -> Iterable[Any]:
         own = self.floors[: len(self.demands.areas)]

@@ -99,6 +99,8 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
         seed=options.seed,
         rules=read_rules(options.rules),
         hall=options.hall,
+        front_door=_front_door(options.front_door),
+        north=options.north,
     )
 
 
@@ -148,6 +150,19 @@ def _outline(options: argparse.Namespace) -> Outline:
             f"boundary={options.boundary}: not JSON ({error}); expected [[x, y], ...] in metres"
         ) from error
     return Outline(boundary=corners, ratio=options.ratio)
+
+
+def _front_door(text: str | None) -> tuple[float, float] | None:
+    """``[5.5,9]`` as a point; ``ValueError`` for anything else."""
+    if text is None:
+        return None
+    try:
+        x, y = json.loads(text)
+        return float(x), float(y)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"front_door={text}: expected its place [x,y] on the boundary, in metres"
+        ) from error
 
 
 def _near(file: str, read: Callable[[str], ReadReport], num: int) -> list[FloorPlan | None]:

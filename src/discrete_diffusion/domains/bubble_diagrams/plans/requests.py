@@ -52,6 +52,7 @@ class PlanRequest:
         rules: of living, which the plans are to keep, see ``read_rules``.
         hall: "auto": where these rules ask for access, a hall may be added; "never".
         front_door: its place on the boundary of the outline, in metres.
+        north: degrees clockwise from up; living rooms lie to the south if they can. None: anywhere.
 
     Raises:
         ValueError: a number is out of its range.
@@ -66,6 +67,7 @@ class PlanRequest:
     rules: RuleSet = NO_RULES
     hall: str = AUTO
     front_door: Point | None = None
+    north: float | None = None
 
     def __post_init__(self) -> None:
         if self.total_area is not None and not (
@@ -80,6 +82,8 @@ class PlanRequest:
             raise ValueError(
                 f"front_door={list(self.front_door)}: its place is on a boundary; give boundary too"
             )
+        if self.north is not None and not math.isfinite(self.north):
+            raise ValueError(f"north={self.north}: expected degrees, clockwise from up")
         if self.variants < 1:
             raise ValueError(f"variants={self.variants}: expected at least 1")
         if self.total_area is not None and self.outline.boundary is not None:
@@ -149,7 +153,9 @@ class PlanRequest:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
         bare = replace(diagram, metadata=metadata)
         front_door = None if outline.boundary is None else self.front_door
-        demands = Demands(areas, self.tolerance, outline, self.rules, front_door)
+        demands = Demands(
+            areas, self.tolerance, outline, self.rules, front_door=front_door, north=self.north
+        )
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
         return Job(bare, demands, self.variants, self.seed, tuple(others), hall)
 

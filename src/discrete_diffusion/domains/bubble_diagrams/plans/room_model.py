@@ -59,7 +59,8 @@ class Demands:
     ``areas``: square metres of every room's floor, kept within ``tolerance`` (a share), and their
     sum within half of it. ``rules``: of living, which the plan is to keep. Beside these rooms have
     the least widths and the shapes that are usual for their types, and doors lead to all of them.
-    ``front_door``: where it is to be, on the boundary of the outline, metres.
+    ``front_door``: where it is to be, on the boundary of the outline, metres. ``north``: degrees
+    clockwise from up, so that living rooms lie to the south, as far as all else leaves a choice.
     """
 
     areas: tuple[float, ...]
@@ -67,6 +68,7 @@ class Demands:
     outline: Outline = FREE
     rules: RuleSet = NO_RULES
     front_door: Point | None = None
+    north: float | None = None
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,8 @@ def asked_plans(body: PlanBody | RealiseBody) -> PlanRequest:
         outline=Outline(boundary=corners, ratio=body.ratio),
         seed=body.seed,
         rules=read_rules(body.rules),
+        front_door=body.front_door,
+        north=body.north,
     )
 
 

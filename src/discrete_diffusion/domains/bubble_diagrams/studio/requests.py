@@ -33,6 +33,16 @@ _Boundary = Annotated[
     list[tuple[float, float]] | None,
     Field(min_length=3, max_length=MOST_ROOMS, description="the plot, corners in metres"),
 ]
+_FrontDoor = Annotated[
+    tuple[float, float] | None, Field(description="its place on the boundary, in metres")
+]
+_North = Annotated[
+    float | None,
+    Field(
+        allow_inf_nan=False,
+        description="degrees clockwise from up; living rooms lie to the south if they can",
+    ),
+]
 _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]
 
 
@@ -178,6 +188,8 @@ class RealiseBody(_Body):
     diagram: Drawing | None = Field(default=None, description="null: that of near")
     near: NearBody | None = None
     boundary: _Boundary = None
+    front_door: _FrontDoor = None
+    north: _North = None
     rules: _Rules = "none"
     total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
     ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
@@ -198,6 +210,8 @@ class PlanBody(_Body):
     )
     num_rooms: int | None = Field(default=None, ge=1, le=MOST_ROOMS)
     boundary: _Boundary = None
+    front_door: _FrontDoor = None
+    north: _North = None
     ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
     total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
     rules: _Rules = "default"

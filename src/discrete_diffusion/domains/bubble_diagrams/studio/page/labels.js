@@ -17,7 +17,7 @@ const EN = {
   "plot-open": "Click more corners; the first one again closes the outline.", "plot-crosses": "Sides of the plot cross; move a corner.",
   "plot-not-closed": "the outline of the plot is not closed; click its first corner, or take No plot",
   "plot-area": "{area} m². Drag corners, type lengths, click a side for the entrance.", "plot-read": "A plot of {area} m² was read.",
-  "plot-help": "Plans fill the plot. The entrance and north rank them: the search itself does not know them.",
+  "plot-help": "Plans fill the plot, with the front door at the entrance and living rooms to the south if they can.",
   "plot-board": "The plot. Arrow keys move a corner, Delete takes it out.",
   "geojson-unread": "The file is no GeoJSON.", "geojson-none": "The file has no polygon.", "geojson-corners": "The polygon has more than 64 corners.",
 
@@ -115,7 +115,7 @@ const DE = {
   "plot-open": "Weitere Ecken klicken; die erste noch einmal schließt den Umriss.", "plot-crosses": "Seiten des Grundstücks kreuzen sich; eine Ecke verschieben.",
   "plot-not-closed": "Der Umriss des Grundstücks ist offen; die erste Ecke anklicken oder „Kein Grundstück“ wählen",
   "plot-area": "{area} m². Ecken ziehen, Längen tippen, für den Eingang eine Seite anklicken.", "plot-read": "Ein Grundstück von {area} m² wurde gelesen.",
-  "plot-help": "Pläne füllen das Grundstück. Eingang und Norden ordnen sie: Die Suche selbst kennt sie nicht.",
+  "plot-help": "Pläne füllen das Grundstück, mit der Haustür am Eingang und dem Wohnen im Süden, wenn es geht.",
   "plot-board": "Das Grundstück. Pfeiltasten verschieben eine Ecke, Entf entfernt sie.",
   "geojson-unread": "Die Datei ist kein GeoJSON.", "geojson-none": "Die Datei hat kein Polygon.", "geojson-corners": "Das Polygon hat mehr als 64 Ecken.",
 

@@ -278,8 +278,9 @@ export class PlotPanel {
 
 /** Corners for a request, or {ratio}, or nothing; throws an error where the plot is none. */
 export function outlineAsked(plot) {
-  if (!plot.corners.length) return plot.ratio ? { ratio: plot.ratio } : {};
+  const sun = plot.north === null ? {} : { north: plot.north }, door = entranceOf(plot);
+  if (!plot.corners.length) return { ...sun, ...(plot.ratio ? { ratio: plot.ratio } : {}) };
   const boundary = boundaryOf(plot);
   if (!boundary) throw new Error(t(plot.closed ? "plot-crosses" : "plot-not-closed"));
-  return { boundary };
+  return { boundary, ...sun, ...(door ? { front_door: door } : {}) };
 }
