@@ -19,13 +19,19 @@ class WishModel(OutlineModel):
     _all_met: tuple[tuple[bool | None, Boxes | None], Any] | None = None
 
     def meets_all(self, effort: float, seed: int) -> bool | None:
-        """True if some plan meets all wishes, False if none does, None if the effort does not do.
-        To be asked before ``best``, which begins with what was found."""
+        """True if some plan meets all wishes, False if none does, None if the effort does not do:
+        one without cuts is looked for first. To be asked before ``best``, which begins with what
+        was found."""
         self.model.clear_objective()
         self.model.clear_hints()
         literals = [wish.literal for wish in self.wishes]
-        found = self.solve(2 / 3 * effort, seed=seed, fixed=literals, taking_turns=True)
-        self._all_met = (found, self.value)
+        uncut = [cut.is_used.negated() for cut in self.cuts]
+        tries = ([*literals, *uncut], effort / 3), (literals, 2 / 3 * effort)
+        for fixed, share in tries if uncut else tries[1:]:
+            found = self.solve(share, seed=seed, fixed=fixed, taking_turns=True)
+            self._all_met = (found, self.value)
+            if found[0]:
+                break
         return found[0]
 
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
