@@ -44,8 +44,9 @@ HALL_TYPE = ROOM_TYPES.index("Entrance")
 NARROWEST, LONGEST = 5, 12
 """Decimetres, and times the width: sides of rooms where the usual ones are not requested."""
 
-_ROUGHLY = 0.5
-"""Tolerance of areas that comes before a filled outline: no room of twice its area."""
+_ROUGHLY, _AT_MOST = 0.5, 1.0
+"""Tolerances of areas that come before a filled outline, and before walls: no room of more than
+twice its area."""
 
 _ROOMY = 2.2
 """The grid's side / the side of a square as large as all rooms, of outlines up to twice as long as
@@ -214,7 +215,11 @@ class RoomModel(BoxModel):
         sizes = [(floor, area, tolerance) for floor, area in zip(own, targets, strict=True)]
         sizes.append((sum(own), sum(targets), tolerance / 2))
         for floor, area, share in sizes:
-            for layer, off in ((Layer.AREAS, share), (Layer.ROUGH_AREAS, max(share, _ROUGHLY))):
+            for layer, off in (
+                (Layer.AREAS, share),
+                (Layer.ROUGH_AREAS, max(share, _ROUGHLY)),
+                (Layer.SIZES, max(share, _AT_MOST)),
+            ):
                 least, most = within(area, off)
                 self._wish(layer, floor >= least, floor <= most)
 

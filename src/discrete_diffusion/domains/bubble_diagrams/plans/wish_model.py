@@ -60,7 +60,7 @@ class WishModel(OutlineModel):
             if found is not None:
                 kept, boxes, value = self._by_layers(wishes, aim, found, effort, seed)
         if boxes is None:
-            return self._meet([], effort, seed)
+            return self.solve(2 * effort, seed=seed, taking_turns=True)
         self.value = value
         return True, boxes
 
