@@ -195,37 +195,37 @@ class Seen:
 
 
 def one_client(
-    seen: Seen, address: str, bodies: list[dict[str, Any]], number: int, end: float
+    seen: Seen, client: httpx.Client, bodies: list[dict[str, Any]], number: int, end: float
 ) -> None:
     """Ask for one after the other until the time is over."""
     turn = number
-    with httpx.Client(base_url=address, timeout=120) as client:
-        while time.perf_counter() < end:
-            body = bodies[turn % len(bodies)]
-            for name in (*STEPS[number % 3 :], *STEPS[: number % 3]):
-                if time.perf_counter() >= end:
-                    return
-                seen.ask(client, "check", "POST", "/api/check", {"diagram": body["given"]})
-                if name == "complete":
-                    seen.ask(client, name, "POST", "/api/complete", body)
-                elif name == "brief":
-                    asked = {"brief": BRIEF, "num": 1, "seed": turn, "job": True}
-                    seen.job(client, name, asked, end)
-                else:
-                    wish = {"brief": BRIEF, "boundary": PLOT, "num": 1, "candidates": 2}
-                    seen.job(client, name, wish | {"seed": turn}, end)
-            turn += CLIENTS_APART
+    while time.perf_counter() < end:
+        body = bodies[turn % len(bodies)]
+        for name in (*STEPS[number % 3 :], *STEPS[: number % 3]):
+            if time.perf_counter() >= end:
+                return
+            seen.ask(client, "check", "POST", "/api/check", {"diagram": body["given"]})
+            if name == "complete":
+                seen.ask(client, name, "POST", "/api/complete", body)
+            elif name == "brief":
+                asked = {"brief": BRIEF, "num": 1, "seed": turn, "job": True}
+                seen.job(client, name, asked, end)
+            else:
+                wish = {"brief": BRIEF, "boundary": PLOT, "num": 1, "candidates": 2}
+                seen.job(client, name, wish | {"seed": turn}, end)
+        turn += CLIENTS_APART
 
 
 def under_load(
     address: str, pid: int, bodies: list[dict[str, Any]], clients: int, seconds: float
 ) -> dict[str, Any]:
     """What all clients saw, the memory, and what came of a process that was killed."""
+    asking = [httpx.Client(base_url=address, timeout=120, verify=False) for _ in range(clients)]
     seen, start = Seen(), time.perf_counter()
     end, killed = start + seconds, None
     threads = [
-        threading.Thread(target=one_client, args=(seen, address, bodies, k, end))
-        for k in range(clients)
+        threading.Thread(target=one_client, args=(seen, client, bodies, k, end))
+        for k, client in enumerate(asking)
     ]
     for thread in threads:
         thread.start()
@@ -238,8 +238,9 @@ def under_load(
                 killed = busy[0]
                 os.kill(killed, signal.SIGKILL)
         time.sleep(2)
-    for thread in threads:
+    for thread, client in zip(threads, asking, strict=True):
         thread.join()
+        client.close()
     took, third = time.perf_counter() - start, max(1, len(memory) // 3)
     return {
         "clients": clients,

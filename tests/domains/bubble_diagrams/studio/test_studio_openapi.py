@@ -27,6 +27,7 @@ PATHS = {
     "/api/jobs/{job}",
     "/api/jobs/{job}/events",
     "/api/export",
+    "/api/plot",
     "/api/model",
     "/healthz",
 }
@@ -111,6 +112,7 @@ def test_the_examples_are_answered_as_the_models_say(client, described):
         "CheckBody": answers.CheckedDiagram,
         "RealiseBody": answers.ShownPlan,
         "PlanBody": answers.Accepted,
+        "PlotBody": answers.PlotAnswer,
         "ExportBody": None,
     }
     tried = set()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ezdxf
 import pytest
 from PIL import Image
 from selenium.webdriver.common.by import By
@@ -162,6 +163,22 @@ def test_a_plot_is_read_from_geojson(page, tmp_path, polygon, expected):
     page.find("plot-file").send_keys(str(path))
     page.wait(lambda: page.said == "The file is no GeoJSON.")
     assert lengths(page) == pytest.approx(expected, abs=0.02)
+
+
+def test_a_plot_is_read_from_dxf(page, tmp_path):
+    page.open()
+    page.find("tab-plot").click()
+    path, document = tmp_path / "plot.DXF", ezdxf.new(units=ezdxf.units.MM)
+    corners = [(1000, 1000), (12_000, 1000), (12_000, 10_000), (1000, 10_000)]
+    document.modelspace().add_lwpolyline(corners, close=True)
+    document.saveas(path)
+    page.find("plot-file").send_keys(str(path))
+    page.wait(lambda: page.all("#sides li"))
+    assert lengths(page) == pytest.approx([11, 9, 11, 9])
+    path.write_text("no DXF")
+    page.find("plot-file").send_keys(str(path))
+    page.wait(lambda: "not a DXF drawing" in page.said)
+    assert lengths(page) == pytest.approx([11, 9, 11, 9])
 
 
 def test_a_picture_is_traced(page, tmp_path):

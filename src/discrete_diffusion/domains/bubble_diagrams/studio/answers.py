@@ -88,6 +88,12 @@ class PlanAnswer(BaseModel):
     added: list[int] = Field(default=[], description="rooms that the diagram has not: a hall")
 
 
+class PlotAnswer(BaseModel):
+    """A plot: its corners in metres, y downwards, from 0, 0 on."""
+
+    corners: list[Point]
+
+
 class ScoresAnswer(BaseModel):
     """Scores of a plan, shares from 0 to 1 but for the number of broken rules."""
 

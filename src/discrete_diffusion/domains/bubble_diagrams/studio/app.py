@@ -18,6 +18,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_reading import plot_of_dxf
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL
 from discrete_diffusion.domains.bubble_diagrams.studio.answers import (
@@ -28,6 +29,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.answers import (
     Health,
     ModelFacts,
     NoPlan,
+    PlotAnswer,
     Refusal,
     ShownPlan,
 )
@@ -63,6 +65,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
     CheckBody,
     CompleteBody,
     ExportBody,
+    PlotBody,
     RealiseBody,
     SampleBody,
 )
@@ -220,6 +223,11 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
             return {"plan": None, "reason": found.reason}
         ((_, shown),) = found.plans
         return shown
+
+    @app.post("/api/plot", summary="The plot of a drawing", response_model=PlotAnswer)
+    async def plot(body: PlotBody) -> dict[str, Any]:
+        work = partial(plot_of_dxf, body.dxf.encode())
+        return {"corners": await answered(studio.exports.submit(work), studio.seconds)}
 
     @app.post(
         "/api/export",

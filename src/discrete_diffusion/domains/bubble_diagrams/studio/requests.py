@@ -26,6 +26,13 @@ MOST_PLANS = 6
 
 _PAIR = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[1, 0, "left-of"]]}
 
+_PLOT_DRAWING = (
+    "0 SECTION 2 HEADER 9 $INSUNITS 70 6 0 ENDSEC 0 SECTION 2 ENTITIES "
+    "0 POLYLINE 8 PLOT 66 1 70 1 0 VERTEX 8 PLOT 10 0 20 0 "
+    "0 VERTEX 8 PLOT 10 8 20 0 0 VERTEX 8 PLOT 10 8 20 6 0 SEQEND 0 ENDSEC 0 EOF"
+).replace(" ", "\n")
+"""A triangle of 8 x 6 m."""
+
 _Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives the same answer")]
 _Room = Annotated[int, Field(ge=0, description="number of a room, from 0 on")]
 _Rules = Literal["default", "irc", "none"]
@@ -220,6 +227,15 @@ class PlanBody(_Body):
         default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
     )
     seed: _Seed = 0
+
+
+class PlotBody(_Body):
+    """A drawing with the outline of a plot: its largest closed polyline, that of a layer BOUNDARY
+    first."""
+
+    model_config = _example(dxf=_PLOT_DRAWING)
+
+    dxf: str = Field(min_length=1, description="the text of the file; its header states the unit")
 
 
 class ExportBody(_Body):

@@ -13,10 +13,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import LAYERS, dxf_of
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_reading import plot_of_dxf
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import write_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
@@ -347,3 +349,43 @@ def test_a_drawing_saved_again_is_the_same_plan(tmp_path):
     document = drawn(tmp_path, plan)
     document.saveas(tmp_path / "again.dxf")  # as CAD programs do
     assert_same(FloorPlan.of(read_report(tmp_path / "again.dxf").diagrams[0]), plan)
+
+
+def plot_drawing(*polylines: tuple[str, list[tuple[float, float]], bool], unit: int = 6) -> bytes:
+    document = ezdxf.new(units=unit)
+    for layer, corners, close in polylines:
+        attributes = {"layer": layer}
+        document.modelspace().add_lwpolyline(corners, close=close, dxfattribs=attributes)
+    text = io.StringIO()
+    document.write(text)
+    return text.getvalue().encode()
+
+
+SMALL, LARGE = [(5, 5), (8, 5), (8, 7)], [(0, 0), (12, 0), (12, 8), (0, 8)]
+
+
+def test_a_plot_is_the_largest_closed_polyline_from_0_on_y_downwards():
+    open_line = ("0", [(0, 0), (99, 99), (0, 99)], False)
+    content = plot_drawing(("0", SMALL, True), ("WALLS", LARGE, True), open_line)
+    assert set(plot_of_dxf(content)) == {(0, 0), (12, 0), (12, 8), (0, 8)}
+    content = plot_drawing(("BOUNDARY", SMALL, True), ("WALLS", LARGE, True))
+    assert set(plot_of_dxf(content)) == {(0, 2), (3, 2), (3, 0)}
+
+
+def test_a_plot_is_in_metres_whatever_it_is_drawn_in():
+    in_millimetres = [(1000 * x, 1000 * y) for x, y in LARGE]
+    content = plot_drawing(("0", in_millimetres, True), unit=4)
+    assert set(plot_of_dxf(content)) == {(0, 0), (12, 0), (12, 8), (0, 8)}
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"no DXF", "not a DXF drawing"),
+        (plot_drawing(("0", LARGE, True), unit=0), r"\$INSUNITS"),
+        (plot_drawing(("0", LARGE, False)), "closed polyline"),
+    ],
+)
+def test_a_drawing_without_a_plot_is_refused(content, named):
+    with pytest.raises(DiagramError, match=named):
+        plot_of_dxf(content)

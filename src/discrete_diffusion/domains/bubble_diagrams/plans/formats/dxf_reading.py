@@ -11,6 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.json_text import load_json
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
 from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import (
     DrawnDoor,
     DrawnRoom,
@@ -92,6 +93,28 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
         tuple(left_out),
         drawn=drawn,
     )
+
+
+def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
+    """Corners of a plot, metres, y downwards, from 0, 0 on, to a centimetre: the largest closed
+    polyline on the layer of outlines, or else on any.
+
+    Raises ``DiagramError`` for what is no DXF, has no unit or no closed polyline.
+    """
+    check_installed()
+    document = _document(content)
+    scale = _drawn_in(document, UNITS[0]).metres
+    layers: dict[bool, list[Any]] = {True: [], False: []}
+    for each in document.modelspace():
+        if (ring := _ring(each)) is not None:
+            layers[each.dxf.layer.upper() == BOUNDARY].append(ring)
+    rings = layers[True] or layers[False]
+    if not rings:
+        raise DiagramError("", "no closed polyline, as the outline of a plot is")
+    outline = flipped(_scaled(max(rings, key=lambda ring: ring.area), scale))
+    left, top, *_ = outline.bounds
+    corners = corners_of(outline)
+    return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
 
 
 def _document(content: bytes) -> Document:

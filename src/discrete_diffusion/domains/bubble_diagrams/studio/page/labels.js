@@ -6,7 +6,7 @@ const EN = {
   share: "Copy link", export: "Export", language: "Language", "export-diagram": "Diagram, {format}", "export-plan": "Plan, {format}",
   side: "What is asked", "tab-plot": "Plot", "tab-brief": "Brief", "tab-drawing": "Drawing", work: "The diagram",
 
-  preset: "Take a plot …", "plot-file": "Read a GeoJSON file …", trace: "Trace a picture …",
+  preset: "Take a plot …", "plot-file": "Read a DXF or GeoJSON file …", trace: "Trace a picture …",
   "trace-width": "The picture is as wide as", "end-trace": "Take it away", "trace-none": "{name} is no picture that this browser shows.",
   outline: "Outline", "any-outline": "any", square: "square",
   sides: "Sides", north: "North, clockwise from up", unknown: "unknown", snap: "Grid", "close-plot": "Close the outline",
@@ -19,7 +19,7 @@ const EN = {
   "plot-area": "{area} m². Drag corners, type lengths, click a side for the entrance.", "plot-read": "A plot of {area} m² was read.",
   "plot-help": "Plans fill the plot, with the front door at the entrance and living rooms to the south if they can.",
   "plot-board": "The plot. Arrow keys move a corner, Delete takes it out.",
-  "geojson-unread": "The file is no GeoJSON.", "geojson-none": "The file has no polygon.", "geojson-corners": "The polygon has more than 64 corners.",
+  "geojson-unread": "The file is no GeoJSON.", "geojson-none": "The file has no polygon.", "too-many-corners": "The polygon has more than 64 corners.",
 
   "number-of-rooms": "Number of rooms", "at-least": "At least", "at-most": "At most", to: "to", rooms: "Rooms", relations: "Relations",
   "ask-for": "Ask for", "a-room": "a room …", "add-rule": "Add a rule", connected: "every room can be reached",
@@ -104,7 +104,7 @@ const DE = {
   share: "Link kopieren", export: "Export", language: "Sprache", "export-diagram": "Diagramm, {format}", "export-plan": "Plan, {format}",
   side: "Was gewünscht ist", "tab-plot": "Grundstück", "tab-brief": "Programm", "tab-drawing": "Zeichnung", work: "Das Diagramm",
 
-  preset: "Grundstück wählen …", "plot-file": "GeoJSON-Datei lesen …", trace: "Ein Bild nachzeichnen …",
+  preset: "Grundstück wählen …", "plot-file": "DXF- oder GeoJSON-Datei lesen …", trace: "Ein Bild nachzeichnen …",
   "trace-width": "Das Bild ist so breit wie", "end-trace": "Bild entfernen", "trace-none": "{name} ist kein Bild, das dieser Browser zeigt.",
   outline: "Umriss", "any-outline": "beliebig", square: "Quadrat",
   sides: "Seiten", north: "Norden, im Uhrzeigersinn von oben", unknown: "unbekannt", snap: "Raster", "close-plot": "Umriss schließen",
@@ -117,7 +117,7 @@ const DE = {
   "plot-area": "{area} m². Ecken ziehen, Längen tippen, für den Eingang eine Seite anklicken.", "plot-read": "Ein Grundstück von {area} m² wurde gelesen.",
   "plot-help": "Pläne füllen das Grundstück, mit der Haustür am Eingang und dem Wohnen im Süden, wenn es geht.",
   "plot-board": "Das Grundstück. Pfeiltasten verschieben eine Ecke, Entf entfernt sie.",
-  "geojson-unread": "Die Datei ist kein GeoJSON.", "geojson-none": "Die Datei hat kein Polygon.", "geojson-corners": "Das Polygon hat mehr als 64 Ecken.",
+  "geojson-unread": "Die Datei ist kein GeoJSON.", "geojson-none": "Die Datei hat kein Polygon.", "too-many-corners": "Das Polygon hat mehr als 64 Ecken.",
 
   "number-of-rooms": "Zahl der Räume", "at-least": "Mindestens", "at-most": "Höchstens", to: "bis", rooms: "Räume", relations: "Beziehungen",
   "ask-for": "Gewünscht", "a-room": "ein Raum …", "add-rule": "Regel hinzufügen", connected: "jeder Raum ist erreichbar",

@@ -84,7 +84,12 @@ export function fromGeoJson(text) {
   const low = [0, 1].map((axis) => Math.min(...points.map((point) => point[axis])));
   points = points.map((point) => point.map((value, axis) => rounded(value - low[axis])));
   points = points.filter((point, k) => between(point, points[(k + 1) % points.length]) > 0);
-  if (points.length > MOST_CORNERS) throw new Error("geojson-corners");
+  return fitting(points);
+}
+
+/** The corners, if plans can have them; else throws an error named as a label. */
+export function fitting(points) {
+  if (points.length > MOST_CORNERS) throw new Error("too-many-corners");
   if (crosses(points)) throw new Error("plot-crosses");
   return points;
 }

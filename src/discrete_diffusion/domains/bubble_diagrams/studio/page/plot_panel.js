@@ -1,9 +1,10 @@
 // The plot: drawn on a grid, and its sides in a list.
 
+import { ask } from "./api.js";
 import { $, made, refill, remover, svg } from "./elements.js";
 import { t } from "./labels.js";
 import {
-  areaOf, between, boundaryOf, crosses, entranceOf, fromGeoJson, nearestSide, noPlot, PRESETS, rounded, sidesOf,
+  areaOf, between, boundaryOf, crosses, entranceOf, fitting, fromGeoJson, nearestSide, noPlot, PRESETS, rounded, sidesOf,
   withLength,
 } from "./plot.js";
 
@@ -56,7 +57,8 @@ export class PlotPanel {
     input.value = "";
     if (!file) return;
     try {
-      const corners = fromGeoJson(await file.text());
+      const text = await file.text();
+      const corners = /\.dxf$/i.test(file.name) ? fitting((await ask("plot", { dxf: text })).corners) : fromGeoJson(text);
       this.#take(corners);
       this.say(t("plot-read", { area: areaOf(corners).toFixed(1) }));
     } catch (error) { this.say(t(error.message), true); }
