@@ -62,7 +62,7 @@ def make_options(parser: argparse.ArgumentParser) -> None:
         "--candidates",
         type=int,
         metavar="N",
-        help="diagrams that a plan is looked for of, 1 to 10 s each (default: twice --num)",
+        help="diagrams that a plan is looked for of, 1 to 30 s each (default: twice --num)",
     )
     _plan_options(parser)
 

@@ -54,8 +54,8 @@ Broken = tuple[str, ...]
 _AT_ONCE = 16
 """Diagrams that are planned before what is kept of them is written."""
 
-_SECONDS = 4
-"""CPU-seconds for a diagram, the solver's, about the mean: few take more than 10."""
+_SECONDS = 8
+"""CPU-seconds for a diagram, the solver's, about the mean: half take 3 or less, few more than 30."""
 
 
 class Habitable(DecidedOnce[Broken]):
