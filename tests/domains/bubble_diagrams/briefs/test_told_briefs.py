@@ -133,6 +133,7 @@ def test_a_wrong_config_names_the_remedy(words, named, tmp_path, capsys):
         ("outline: [[0, 0], [10, 8]]", ["line 2", "outline"]),
         ("outline: [[0, 0], [10, x], [10, 0]]", ["line 2", "outline[1]", "[x, y]"]),
         ("front_door: [1, 2]", ["line 2", "front_door", "outline"]),
+        ("north: up", ["line 2", "north", "degrees"]),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_named(line, named, tmp_path):

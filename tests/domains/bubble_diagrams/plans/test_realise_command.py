@@ -138,6 +138,10 @@ def test_areas_of_a_file_and_a_ratio(folder):
         (["out=built", "picture=plans.pdf"], "picture=plans.pdf"),
         (["out=built", "boundary=[[0,0],[1,1]]"], "boundary"),
         (["out=built", "boundary=[[0,0]"], "boundary=[[0,0]"),
+        (["out=built", "front_door=[1,2]"], "front_door=[1.0, 2.0]"),
+        (["out=built", "front_door=door"], "front_door=door: expected its place [x,y]"),
+        (["out=built", "front_door=[1]"], "front_door=[1]: expected its place [x,y]"),
+        (["out=built", "north=nan"], "north=nan: expected degrees"),
         (["out=built", "boundary=nowhere.json"], "boundary=nowhere.json: no such file"),
         (["out=built", "boundary=[[0,0],[12000,0],[12000,8000],[0,8000]]"], "12000 x 8000"),
         (["out=built", "boundary=[[0,0],[9,0],[9,9],[0,9]]", "total_area=500"], "81.0 m2"),
@@ -390,3 +394,14 @@ def test_sheets_are_written_beside_other_formats(folder):
     main(["plans", "realise", "samples.jsonl", "out=built", "formats=[pdf,svg]", "language=de"])
     assert Path("built/pdf/1.pdf").read_bytes().startswith(b"%PDF")
     assert "Maßstab 1 : " in Path("built/svg/1.svg").read_text()
+
+
+def test_a_front_door_and_north_are_given_to_the_solver(folder):
+    write_diagrams("small.jsonl", [SMALL])
+    plot = ["boundary=[[0,0],[9,0],[9,7],[0,7]]", "rules=none", "total_area=45", "out=built"]
+    main(["plans", "realise", "small.jsonl", *plot, "front_door=[0,3]", "north=90"])
+    (line,) = lines("built/plans.jsonl")
+    (door,) = [each for each in line["doors"] if "outside" in each["rooms"]]
+    assert door["from"][0] == door["to"][0] == 0
+    assert door["from"][1] <= 3 <= door["to"][1]
+    assert line["boxes"][0][0] == 0  # the living room, at the west side
