@@ -124,7 +124,10 @@ def measure_rules(
         "num": len(jobs),
         "found": len(plans),
         "proved": sum(any(each.proved for each in what) for what in given_up),
-        "areas_met": sum(all(each.demand != "areas" for each in what) for what in given_up),
+        "areas_met": sum(
+            bool(found.plans) and all(each.demand != "areas" for each in found.given_up)
+            for found, _ in outcomes
+        ),
         "kept": {name: [share.num_kept, share.num_judged] for name, share in kept.items()},
         "honours": sum(plan.honours_diagram for plan in plans),
         "largest_overlap": max(plan.overlap for plan in plans),

@@ -98,7 +98,19 @@ def test_what_a_brief_says_too_is_refused(request_, named):
 
 def test_a_front_door_without_a_boundary_is_refused():
     with pytest.raises(ValueError, match=r"front_door=\[0, 3\].*boundary"):
-        PlanRequest(front_door=(0, 3))
+        PlanRequest(front_door=(0, 3)).jobs([PAIR])
+
+
+def test_a_front_door_of_no_place_is_refused():
+    with pytest.raises(ValueError, match=r"front_door=.*nan"):
+        PlanRequest(front_door=(0, float("nan")))
+
+
+def test_a_front_door_goes_with_the_outline_of_a_brief():
+    brief = {key: value for key, value in BRIEF.items() if key != "front_door"}
+    request = PlanRequest(front_door=(8, 3))
+    (made,) = make_plans(model_of(PAIR), request, num=1, candidates=1, brief=brief)
+    assert made.job.demands.front_door == (8, 3)
 
 
 def test_a_north_of_no_direction_is_refused():

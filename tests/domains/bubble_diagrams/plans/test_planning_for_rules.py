@@ -61,7 +61,6 @@ THREE = diagram_of("LivingRoom Kitchen MasterRoom", "0 left-of 1", "0 left-above
 STRICTER = {
     "width": {"least": {"Bathroom": 1.6}},
     "area": {"least": {"Bathroom": 2.7}},
-    "facade": {"rooms": ("Bathroom",), "length": 5.5},
 }
 
 
@@ -197,6 +196,14 @@ def around_the_middle(kitchen: tuple[int, int]) -> list[tuple[int, int, int, int
     return [
         (30, 20, 70, 60), (0, 20, 30, 60), (70, 20, 100, 60), (first, 0, last, 20), (40, 60, 60, 85)
     ]  # fmt: skip
+
+
+def test_a_room_in_the_middle_has_the_outer_wall_that_a_rule_wants():
+    rules = only("facade", facade={"rooms": ("LivingRoom",), "length": 4.0})
+    without, found = (found_for(MIDDLE, AROUND, each) for each in (NO_RULES, rules))
+    assert judge(without.plans[0], rules).kept["facade"] is False
+    assert judge(found.plans[0], rules).kept["facade"] is True
+    assert found.plans[0].honours_diagram
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,12 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     A door joins two related rooms whose floors share a straight piece of wall of 0.9 m. Rooms are
     reached from the Entrance, or else from the LivingRoom, over living and dining rooms; over a
     kitchen rather than a bedroom or study, and over those rather than a bathroom, balcony, storage
-    or wall-in. If the plan has another bathroom, one inside or beside a master room opens to it
-    alone.
+    or wall-in. One inside or beside a master room opens to it alone, if another bathroom can
+    open to an entrance, living or dining room.
 
     The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has a wall
     to the outside: through the first of ``outer_walls`` that takes it; with ``front``, of all their
-    walls the place nearest to that point.
+    walls the place nearest to that point, of a kitchen's only where no other takes it.
 
     A door stands near a corner, the one closer to the door that one comes from; elsewhere where
     the door of another pair would have no place beside it. What has no place has no door: see
@@ -157,6 +157,7 @@ def _cost(plan: FloorPlan, before: int, room: int, suites: dict[int, int]) -> in
 def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
     """The bathrooms that open to a master room alone, one for each, and that room."""
     baths = _of_type(plan, "Bathroom")
+    common = set(_of_type(plan, "Entrance", "LivingRoom", "DiningRoom"))
     found: dict[int, int] = {}
     for master in _of_type(plan, "MasterRoom"):
         ways = []
@@ -165,7 +166,8 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
             if pair not in walls or bath in found:
                 continue
             is_inside = plan.boxes[master].covers(plan.boxes[bath])
-            if len(baths) > len(found) + 1:
+            others = {each for each in baths if each != bath and each not in found}
+            if any(others & {*pair} and common & {*pair} for pair in walls):
                 ways.append((not is_inside, -longest(walls[pair]), bath))
         if ways:
             found[min(ways)[-1]] = master
@@ -184,8 +186,14 @@ def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> 
                 if near is None:
                     return door
                 found.append(door)
+    kitchens = _of_type(plan, "Kitchen")
     return min(
-        found, key=lambda door: round(math.dist(_middle(door), near or middle), 6), default=None
+        found,
+        key=lambda door: (
+            door.rooms[0] in kitchens,
+            round(math.dist(_middle(door), near or middle), 6),
+        ),
+        default=None,
     )
 
 

@@ -53,7 +53,8 @@ class PlanModel(WishModel):
 
     Wishes are met by their layers. Among plans that meet as many it minimises 2 x (area of the
     outline - area of all floors) + sum of |floor - target|, and costs of slits between related
-    rooms and of ways through private ones. Boxes meet in the middle of walls.
+    rooms, of ways through private ones, of recesses, and of living rooms in the north. Boxes meet
+    in the middle of walls.
     """
 
     def __init__(

@@ -157,7 +157,10 @@ def _front_door(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     try:
-        x, y = json.loads(text)
+        point = json.loads(text)
+        if not isinstance(point, list):
+            raise TypeError
+        x, y = point
         return float(x), float(y)
     except (TypeError, ValueError) as error:
         raise ValueError(

@@ -36,7 +36,7 @@ _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
 
 _OTHERS = 2
-"""Plans that are looked for in the place of those with a floor in several parts."""
+"""Plans that are looked for in the place of those that are flawed though all wishes were met."""
 
 PROVABLE = ("front", "access", "bath", "width", "area")
 """Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
@@ -50,7 +50,7 @@ _EFFORT_WHY = 0.3
 class Job:
     """A plan to find: of ``diagram``, as ``demands`` say, ``variants`` different ones.
 
-    ``other_areas``: targets that will do as well, where those of the demands leave no plan.
+    ``other_areas``: targets that will do as well, where those of the demands or a rule are not met.
     ``hall``: a hall may be added where front door and access need one. ``near``: the plan is to
     keep what is locked of an earlier one, and to be as near to it as can be.
     """
@@ -94,9 +94,9 @@ def realise(job: Job) -> Realised:
     two rooms overlap unless a relation says that one is inside the other.
 
     Wishes are met by their layers (``Layer``), as many as are found together. Where areas are given
-    up, other ones are tried, and of all plans the one that gives up least is kept. The outline is
-    never given up; nor are relations. A diagram that is "buildable" has a plan at least in a free
-    outline: at worst the boxes of ``find_boxes``, in sizes that nobody requested.
+    up or rules broken, other areas are tried, and of all plans the one that gives up least is kept.
+    The outline is never given up; nor are relations. A diagram that is "buildable" has a plan at
+    least in a free outline: at worst the boxes of ``find_boxes``, in sizes that nobody requested.
 
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
@@ -222,15 +222,16 @@ def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
 def _best(
     job: Job, demands: Demands, model: PlanModel
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with a
-    floor in several parts is kept only where a few others have one too."""
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. A flawed one that meets all wishes
+    is kept only where a few others are flawed too, or it is near an earlier plan."""
     answer: bool | None = None
     polish = _POLISH if job.near is None else _LEAST_CHANGE
     plans: list[FloorPlan] = []
     others: list[FloorPlan] = []
-    for turn in range(job.variants + _OTHERS):
+    spare = _OTHERS if job.near is None else 0
+    for turn in range(job.variants + spare):
         seed, wanted = job.seed + turn, turn < job.variants
-        if not wanted and model.meets_all(_EFFORT, seed) is not True:
+        if not wanted and (model.misses or not model.meets_all(_EFFORT, seed)):
             break
         found, boxes = model.best(_EFFORT, polish, seed)
         answer = found if turn == 0 else answer

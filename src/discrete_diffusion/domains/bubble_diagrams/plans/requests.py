@@ -52,7 +52,7 @@ class PlanRequest:
         rules: of living, which the plans are to keep, see ``read_rules``.
         hall: "auto": where these rules ask for access, a hall may be added; "never".
         front_door: its place on the boundary of the outline, in metres.
-        north: degrees clockwise from up; living rooms lie to the south if they can. None: anywhere.
+        north: degrees clockwise from up; plans whose living rooms lie further south cost less.
 
     Raises:
         ValueError: a number is out of its range.
@@ -78,10 +78,8 @@ class PlanRequest:
             raise ValueError(f"tolerance={self.tolerance}: expected a share between 0 and 1")
         if self.hall not in HALLS:
             raise ValueError(f"hall={self.hall}: expected {' or '.join(HALLS)}")
-        if self.front_door is not None and self.outline.boundary is None:
-            raise ValueError(
-                f"front_door={list(self.front_door)}: its place is on a boundary; give boundary too"
-            )
+        if self.front_door is not None and not all(map(math.isfinite, self.front_door)):
+            raise ValueError(f"front_door={list(self.front_door)}: expected [x, y] in metres")
         if self.north is not None and not math.isfinite(self.north):
             raise ValueError(f"north={self.north}: expected degrees, clockwise from up")
         if self.variants < 1:
@@ -152,9 +150,13 @@ class PlanRequest:
         if sum(areas) > MOST_AREA:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
         bare = replace(diagram, metadata=metadata)
-        front_door = None if outline.boundary is None else self.front_door
+        if self.front_door is not None and outline.boundary is None:
+            raise DiagramError(
+                "",
+                f"front_door={list(self.front_door)}: its place is on a boundary; give boundary",
+            )
         demands = Demands(
-            areas, self.tolerance, outline, self.rules, front_door=front_door, north=self.north
+            areas, self.tolerance, outline, self.rules, front_door=self.front_door, north=self.north
         )
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
         return Job(bare, demands, self.variants, self.seed, tuple(others), hall)

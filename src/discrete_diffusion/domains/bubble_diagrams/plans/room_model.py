@@ -61,7 +61,7 @@ class Demands:
     sum within half of it. ``rules``: of living, which the plan is to keep. Beside these rooms have
     the least widths and the shapes that are usual for their types, and doors lead to all of them.
     ``front_door``: where it is to be, on the boundary of the outline, metres. ``north``: degrees
-    clockwise from up, so that living rooms lie to the south, as far as all else leaves a choice.
+    clockwise from up: plans whose living rooms lie further south cost less.
     """
 
     areas: tuple[float, ...]

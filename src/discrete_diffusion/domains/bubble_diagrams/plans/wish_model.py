@@ -37,9 +37,9 @@ class WishModel(OutlineModel):
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
 
-        All are tried at once, without those that exclude others. Where a third of the effort does
-        not tell, they are added layer by layer; what that loses is looked for by several searches
-        that take turns: all wishes if only areas are lost, all but areas if more is.
+        All are tried at once, without those that exclude others, unless that was undecided before.
+        Where it does not tell, they are added layer by layer; what that loses is looked for by
+        several searches that take turns: all wishes if only areas are lost, all but areas if more.
         """
         self.model.clear_objective()
         earlier, self._all_met = self._all_met, None
@@ -87,20 +87,22 @@ class WishModel(OutlineModel):
         """Answer of ``solve`` with these wishes, from which conflicts are taken out: of those that
         exclude each other one of the lowest layer."""
         left = effort
-        while True:
+        while left > 0:
             self.model.clear_hints()
             literals = [wish.literal for wish in wishes]
             answer, boxes = self.solve(left, seed=seed, hint=hint, fixed=literals)
             left -= self.spent
-            if answer is False and wishes and left > 0:
-                answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
-                left -= self.spent
             if answer is not False or not wishes:
                 return answer, boxes
-            if left <= 0 or not self.conflict:
-                return None, None
+            if left <= 0:
+                break
+            answer, boxes = self.solve(left, seed=seed, hint=hint, assumed=literals)
+            left -= self.spent
+            if answer is not False or not self.conflict:
+                return answer, boxes
             conflict = {literal.index for literal in self.conflict}
             del wishes[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
+        return None, None
 
     def keeps(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
         """True if some plan meets all wishes of these rules beside what plans always do, False if

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES = 256 * 1024
-"""Most bytes of a body."""
+MOST_BYTES, MOST_OF_A_DRAWING = 256 * 1024, 4 * 1024 * 1024
+"""Most bytes of a body, and of one with a drawing."""
 
 BODY_SECONDS = 10.0
 """In which it has to come."""
@@ -103,14 +103,15 @@ class BodyLimit:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
+        most = MOST_OF_A_DRAWING if scope["path"] == "/api/plot" else MOST_BYTES
         try:
-            body = await asyncio.wait_for(_read(receive), BODY_SECONDS)
+            body = await asyncio.wait_for(_read(receive, most), BODY_SECONDS)
         except TimeoutError:
             sentence = f"the body took longer than {BODY_SECONDS:g} s to arrive; send it at once"
             await refusal(408, sentence)(scope, receive, send)
             return
         if body is None:
-            sentence = f"the body is larger than {MOST_BYTES // 1024} KiB; send a smaller one"
+            sentence = f"the body is larger than {most // 1024} KiB; send a smaller one"
             await refusal(413, sentence, Connection="close")(scope, receive, send)
             return
         first = [{"type": "http.request", "body": body, "more_body": False}]
@@ -121,13 +122,13 @@ class BodyLimit:
         await self.app(scope, replayed, send)
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def _read(receive: Receive, most: int) -> bytes | None:
     """All of a body; None if it is too large."""
     body = b""
     while True:
         message = await receive()
         body += message.get("body", b"")
-        if len(body) > MOST_BYTES:
+        if len(body) > most:
             return None
         if not message.get("more_body"):
             return body

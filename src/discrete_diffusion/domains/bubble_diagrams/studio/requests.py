@@ -41,13 +41,17 @@ _Boundary = Annotated[
     Field(min_length=3, max_length=MOST_ROOMS, description="the plot, corners in metres"),
 ]
 _FrontDoor = Annotated[
-    tuple[float, float] | None, Field(description="its place on the boundary, in metres")
+    tuple[
+        Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]
+    ]
+    | None,
+    Field(description="its place on the boundary, in metres"),
 ]
 _North = Annotated[
     float | None,
     Field(
         allow_inf_nan=False,
-        description="degrees clockwise from up; living rooms lie to the south if they can",
+        description="degrees clockwise from up; plans with living rooms further south cost less",
     ),
 ]
 _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]

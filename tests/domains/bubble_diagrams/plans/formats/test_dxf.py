@@ -372,6 +372,20 @@ def test_a_plot_is_the_largest_closed_polyline_from_0_on_y_downwards():
     assert set(plot_of_dxf(content)) == {(0, 2), (3, 2), (3, 0)}
 
 
+def test_what_is_no_plot_in_a_drawing_is_passed_over():
+    document = ezdxf.new(units=6)
+    space = document.modelspace()
+    space.add_lwpolyline([(0, 0), (50, 50), (50, 0), (0, 50)], close=True)  # crosses itself
+    space.add_polymesh((2, 2))
+    space.add_circle((0, 0), 99)
+    twice = [LARGE[0], *LARGE, (0.001, 7.999)]
+    space.add_lwpolyline(twice, close=True, dxfattribs={"layer": LAYERS["BOUNDARY"][1]})
+    text = io.StringIO()
+    document.write(text)
+    corners = plot_of_dxf(text.getvalue().encode())
+    assert sorted(corners) == sorted([(0, 0), (12, 0), (12, 8), (0, 8)])
+
+
 def test_a_plot_is_in_metres_whatever_it_is_drawn_in():
     in_millimetres = [(1000 * x, 1000 * y) for x, y in LARGE]
     content = plot_drawing(("0", in_millimetres, True), unit=4)

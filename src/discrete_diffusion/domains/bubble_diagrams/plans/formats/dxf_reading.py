@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
@@ -44,6 +45,8 @@ _UNREADABLE = (
     *(StopIteration, TypeError, ValueError),
 )
 """Exceptions that ezdxf raises for a damaged drawing, beside its own."""
+
+_CENTIMETRE = 0.01
 
 LINES = "lines that close no room"
 
@@ -97,7 +100,7 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
 
 def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     """Corners of a plot, metres, y downwards, from 0, 0 on, to a centimetre: the largest closed
-    polyline on the layer of outlines, or else on any.
+    polyline that does not cross itself, on the layer of outlines, or else on any.
 
     Raises ``DiagramError`` for what is no DXF, has no unit or no closed polyline.
     """
@@ -106,12 +109,15 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     scale = _drawn_in(document, UNITS[0]).metres
     layers: dict[bool, list[Any]] = {True: [], False: []}
     for each in document.modelspace():
-        if (ring := _ring(each)) is not None:
-            layers[each.dxf.layer.upper() == BOUNDARY].append(ring)
+        with suppress(DiagramError, TypeError):  # what crosses itself, and meshes, are no plot
+            if (ring := _ring(each)) is not None:
+                layer = each.dxf.layer.upper()
+                layers[PLAIN_LAYERS.get(layer, layer) == BOUNDARY].append(ring)
     rings = layers[True] or layers[False]
     if not rings:
         raise DiagramError("", "no closed polyline, as the outline of a plot is")
-    outline = flipped(_scaled(max(rings, key=lambda ring: ring.area), scale))
+    largest = max(rings, key=lambda ring: ring.area)
+    outline = flipped(_scaled(largest, scale)).simplify(_CENTIMETRE)
     left, top, *_ = outline.bounds
     corners = corners_of(outline)
     return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
