@@ -198,6 +198,7 @@ def around_the_middle(kitchen: tuple[int, int]) -> list[tuple[int, int, int, int
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_room_in_the_middle_has_the_outer_wall_that_a_rule_wants():
     rules = only("facade", facade={"rooms": ("LivingRoom",), "length": 4.0})
     without, found = (found_for(MIDDLE, AROUND, each) for each in (NO_RULES, rules))
