@@ -69,6 +69,7 @@ def test_the_command_takes_the_same_sampler(untrained, model, tmp_path):
     assert model.sample(num=3, steps=4, sampling=settings) == written(untrained, tmp_path, *words)
 
 
+@pytest.mark.slow
 def test_the_command_completes_the_same_plans(untrained, model, tmp_path):
     file = tmp_path / "partial.jsonl"
     file.write_text(json.dumps(PARTIAL) + "\n")
@@ -81,6 +82,7 @@ def test_the_command_completes_the_same_plans(untrained, model, tmp_path):
         assert [diagram.metadata for diagram in completed] == [{"given": 1}] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["../README.md", "samplers.md", "completion.md"])
 def test_what_the_pages_say(untrained, tmp_path, monkeypatch, page):
     """Their Python runs, beside a untrained of a plan model."""

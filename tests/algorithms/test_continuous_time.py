@@ -47,6 +47,7 @@ def test_posterior_logits_become_the_ratios_of_the_textbook():
     torch.testing.assert_close(ratio[other], expected[other])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "marginal", "hybrid"])
 def test_the_ordinary_posterior_in_the_place_of_d_is_looser(name):
     world = ToyWorld.make()

@@ -189,6 +189,7 @@ def test_the_stop_latent_may_be_fixed():
     assert algorithm.backbone.stop_latent.value.abs().max() == 0
 
 
+@pytest.mark.slow
 def test_it_learns_to_say_what_the_source_says():
     """The text of one id and EOS, of a source of one id."""
     torch.manual_seed(0)

@@ -279,6 +279,7 @@ def test_a_network_that_cannot_be_told_is_refused():
         MaskedFeatures(Deaf(), process(6), num_features=3, objective="ddpm")
 
 
+@pytest.mark.slow
 def test_the_elbo_of_ddpm_is_minimised_by_important_steps():
     """Drawn uniformly, one of a thousand steps would carry nearly all of the loss."""
     batch = batch_of(WORLD, 64)

@@ -159,6 +159,7 @@ def test_small_batches_are_unbiased_and_a_single_sample_works():
     assert left_out_mean(x0, torch.tensor([1, 2, 4])).tolist() == [2.0, 3.0, 6.0]
 
 
+@pytest.mark.slow
 def test_the_weight_alone_and_the_heuristic_are_not_the_gradient():
     """Where the gradient is 0, with the exact denoiser."""
     world, algorithm = ToyWorld.make(), make_meld("equal")
@@ -173,6 +174,7 @@ def test_the_weight_alone_and_the_heuristic_are_not_the_gradient():
     assert found.mean(dim=0)[2] < -4.5 * error[2]
 
 
+@pytest.mark.slow
 def test_the_baseline_lowers_the_variance(monkeypatch):
     world, algorithm = ToyWorld.make(), make_meld("equal", "forgetful")
     with_it = drawn_gradients(algorithm, world, batches=200, num=64).var(dim=0)

@@ -32,6 +32,7 @@ def draw(rows=ROWS, path=None):
     return draw_tradeoff(rows, PANELS, path, reference=REFERENCE, few_calls=12)
 
 
+@pytest.mark.slow
 def test_curves_reference_and_the_line_of_few_calls(tmp_path):
     figure = draw(path=tmp_path / "tradeoff.png")
     assert (tmp_path / "tradeoff.png").stat().st_size > 0

@@ -56,6 +56,7 @@ def test_it_draws_valid_diagrams(measured):
     assert valid >= 95
 
 
+@pytest.mark.slow
 def test_the_command_takes_it_by_itself(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     main(["sample", "num_samples=3", "num_rooms=5", "out=drawn"])

@@ -143,6 +143,7 @@ def test_no_number_of_a_format_switches_the_digest_off(config, tmp_path, kind, n
     assert "is not a checkpoint of discrete_diffusion" in sentence(written(path, state))
 
 
+@pytest.mark.slow
 def test_what_every_checkpoint_says_must_be_there_and_have_keys(config, tmp_path):
     path, settings = tmp_path / "x.ckpt", training_state(config)[INFO_KEY]["config"]
     for key in ("data", "algo", "model", "noise", "forward_process"):

@@ -74,6 +74,7 @@ def test_its_package_is_named(site, tmp_path):
     assert type(load(path).backbone).__name__ == "Mine"
 
 
+@pytest.mark.slow
 def test_a_domain_too_which_is_needed_first(site, tmp_path):
     path = tmp_path / "model.ckpt"
     fake_install(site, "houses", DOMAIN, "discrete_diffusion.domains", {"houses": "houses"})
@@ -94,6 +95,7 @@ def test_a_module_that_no_package_holds_is_named_with_its_key(site, tmp_path):
     assert type(load(path, plugins=["loose"]).backbone).__name__ == "Mine"
 
 
+@pytest.mark.slow
 def test_a_name_of_ours_does_not_stand_in_for_theirs(site, tmp_path):
     """A network of another module, called as one of ours, which is another function."""
     path = tmp_path / "model.ckpt"

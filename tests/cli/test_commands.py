@@ -77,6 +77,7 @@ def test_checkpoints_load_ready_to_sample(finished_run):
     assert type(raw) is type(algorithm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral"])
 def test_sample(finished_run, sampler, tmp_path):
     main(

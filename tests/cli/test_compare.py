@@ -123,6 +123,7 @@ def copy(finished, tmp_path):
     return tmp_path / "copy" / "cells" / "mdlm-dit-seed0"
 
 
+@pytest.mark.slow
 def test_cells_are_all_combinations_and_differ_in_nothing_else():
     cells = plan("algos=[mdlm,udlm]", "backbones=[bd-denoiser,dit]", "seeds=[3,5]", "optim.lr=7e-4")
     assert compose("train", cells[3].overrides) == cells[3].config
@@ -151,6 +152,7 @@ def test_a_backbone_that_an_algorithm_cannot_use_is_replaced_by_dit_of_its_size(
     assert [(c.name, c.instead_of) for c in alone] == [("ar-dit-seed0", "bd-denoiser")]
 
 
+@pytest.mark.slow
 def test_the_default_backbone_is_one_that_is_made_for_the_data():
     cells = plan("algos=[mdlm,ar]", "data=text")
     assert [(c.backbone, c.model, c.instead_of) for c in cells] == [("dit", "dit_small", None)] * 2
@@ -462,6 +464,7 @@ def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, failure)
     assert earlier["steps"] == 2
 
 
+@pytest.mark.slow
 def test_threads_and_logger_make_no_other_run(copy):
     again(copy, f"threads={torch.get_num_threads()}", "logger=csv")
 

@@ -141,6 +141,7 @@ def models(*words: str, **folder) -> list[tuple[str, int]]:
     return [(cell.model, cell.parameters) for cell in plan(*words, **folder)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [2, 64, 3000])
 def test_a_network_of_another_size_is_made_equal(width):
     register("mine", {"width": width, "scales_with": "width"})
@@ -200,6 +201,7 @@ class Forwarding:
         return stack
 
 
+@pytest.mark.slow
 def test_a_network_that_cannot_be_made_equal_is_refused_with_the_ways_out(refusal):
     register("fixed", {"width": 64})
     register("deaf", {"width": 64, "scales_with": "width"}, lambda c, v: Stack(v, 10))
@@ -220,6 +222,7 @@ def test_a_backbone_without_sizes_is_told_where_to_state_them(refusal):
     assert "register_backbone('mine', default_model={'width': ...})" in error
 
 
+@pytest.mark.slow
 def test_the_size_that_a_command_gives_stays(refusal):
     register("mine", {"width": 64, "scales_with": "width"})
     words = ("backbones=[bd-denoiser,mine]", "model=bd_tiny")

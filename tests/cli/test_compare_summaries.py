@@ -96,6 +96,7 @@ def test_a_setting_of_a_model_goes_to_the_cells_whose_preset_has_it(words, caplo
     assert "model.dropout" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_setting_of_a_model_needs_no_preset():
     (cell,) = plan("data=dialogue", "algos=[latent-seq2seq]", "model.num_layers=3")
     assert (cell.model, cell.config.model.num_layers) == ("latent_tiny", 3)

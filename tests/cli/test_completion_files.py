@@ -141,6 +141,7 @@ def test_other_noise_is_said_to_be_approximate(tmp_path, capsys):
         assert partial.agrees_with(diagram)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["ar", "bd3lm"])
 def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure):
     path = checkpoint(tmp_path, f"algo={algo}", "algo.backbone=dit")

@@ -195,6 +195,7 @@ def test_bfloat16_is_for_the_network():
         assert (a @ a).dtype == torch.float32
 
 
+@pytest.mark.slow
 def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
     kinds: set[torch.dtype] = set()

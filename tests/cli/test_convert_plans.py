@@ -113,6 +113,7 @@ def test_options_that_contradict_each_other(failure, tmp_path, words, sentence):
     assert not list(tmp_path.glob("out*"))
 
 
+@pytest.mark.slow
 def test_nothing_is_replaced_unasked(capsys, failure, tmp_path):
     (tmp_path / "out.dxf").write_text("mine")
     assert "--overwrite" in failure("data", "convert", "plans.jsonl", "out.dxf")

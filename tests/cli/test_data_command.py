@@ -186,6 +186,7 @@ def test_codes_node_links_and_single_graphs(capsys, folder):
     assert read_diagrams("one.graphml") == PLANS[:1]
 
 
+@pytest.mark.slow
 def test_pictures(capsys, failure, folder):
     output(capsys, "convert", "plans.jsonl", "new/grid.svg")
     assert (folder / "new" / "grid.svg").read_text().startswith("<?xml")

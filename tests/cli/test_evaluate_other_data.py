@@ -174,6 +174,7 @@ def bound_of(found: dict) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TRAINED)
 def test_a_model_on_another_file(kind, trained, capsys):
     """All of the file is the test set; the file says which, and that nothing of it was trained on
@@ -201,6 +202,7 @@ def test_one_sample(kind, trained):
     assert math.isfinite(bound_of(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plans", "graphs", "molecules", "text"])
 def test_the_training_file_itself(kind, trained, capsys):
     """All of it is measured, and what was trained on is counted."""

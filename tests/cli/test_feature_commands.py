@@ -158,6 +158,7 @@ def windows(num: int = 3, rows: int = ROWS) -> np.ndarray:
     return x
 
 
+@pytest.mark.slow
 def test_given_windows_are_filled(model, refused):
     x = windows()
     np.savez("given.npz", rows=x, feature_names=NAMES)
@@ -376,6 +377,7 @@ def test_one_filling_of_one_window(model, capsys):
     assert "1 window of the test split filled in" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_samples_of_a_table_know_where_they_lie(tmp_path):
     rng = np.random.default_rng(0)
     names = tuple(f"chr1:{1000 * k + 100}-{1000 * k + 600}" for k in range(80))

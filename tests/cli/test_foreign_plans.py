@@ -114,6 +114,7 @@ def test_checkpoints_from_before_these_keys_read_their_plans():
     assert build_data(before).fingerprint() == expected
 
 
+@pytest.mark.slow
 def test_given_codes_are_named_alike(failure, tmp_path):
     config = complete_data(compose("train", ["model=bd_tiny", "model.d_model=16"]))
     torch.save(training_state(config), tmp_path / "model.ckpt")

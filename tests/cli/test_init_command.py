@@ -78,6 +78,7 @@ def test_an_encoder_is_trained_on_images_and_goes_into_a_flow(caplog):
         torch.testing.assert_close(found[name], value, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_fine_tuning_a_model_of_tokens():
     tiny = [
         *("model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "model.n_heads=2"),
@@ -123,6 +124,7 @@ def test_weights_of_another_alphabet_and_the_advice(caplog):
     assert "data.characters" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_file_that_is_missing(failure):
     assert "no checkpoint at" in failure("train", *FLOW, "init.checkpoint=gone.ckpt")
 

@@ -75,6 +75,7 @@ def test_what_is_refused_at_once(untrained, tmp_path, monkeypatch, capsys, words
     assert not (tmp_path / "none" / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_files_of_samples_have_none(untrained, tmp_path, capsys):
     file = tmp_path / "samples.jsonl"
     main(["sample", f"checkpoint={untrained}", "num_samples=2", f"out={tmp_path}"])

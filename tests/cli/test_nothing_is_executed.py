@@ -173,6 +173,7 @@ def test_nor_does_a_name_of_the_hub(ran, tmp_path, monkeypatch, capsys):
     assert not ran.exists()
 
 
+@pytest.mark.slow
 def test_a_package_that_registered_itself_is_enough(ran, tmp_path, site):
     path = checkpoint(tmp_path / "model.ckpt", theirs=True)
     entry = {"their-net": "package:build"}

@@ -57,6 +57,7 @@ def test_without_data_or_file_the_command_says_what_to_give(failure):
     assert not Path("drawn").exists()
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_it_and_is_written_as_theirs():
     words = ["debug=default", "logger=none", "trainer.max_steps=1", f"data.length={L}"]
     start = "init.checkpoint=mdlm:theirs.ckpt"

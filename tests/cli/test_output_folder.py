@@ -225,6 +225,7 @@ with locked(Path(".")):
 """
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_void_on_a_disk_without_flock(tmp_path):
     for _ in range(2):
         assert subprocess.run([sys.executable, "-c", WITHOUT_FLOCK], cwd=tmp_path).returncode == 9
@@ -342,6 +343,7 @@ def test_a_model_on_a_full_disk_is_the_old_one(run, disk_of):
         assert content(folder) == before
 
 
+@pytest.mark.slow
 def test_a_checkpoint_on_a_full_disk_is_named(run, failure, disk_of):
     before = (run / "checkpoints" / "last.ckpt").read_bytes()
     disk_of(len(before) // 2)

@@ -181,6 +181,7 @@ def test_realise_takes_such_names(capsys):
     assert Path(f"built {NASTY}", "plans.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_compare_passes_them_on(tmp_path):
     name = "it's ä (1), a=b"
     write_diagrams(f"{name}.jsonl", generate_plans(60, seed=1))
@@ -193,6 +194,7 @@ def test_compare_passes_them_on(tmp_path):
     assert Path(name, "results.json").exists()
 
 
+@pytest.mark.slow
 def test_a_sweep_passes_them_on(untrained, tmp_path):
     names = ["a=1 (x).ckpt", "ä.ckpt"]
     for name in names:

@@ -83,6 +83,7 @@ def test_a_misspelt_key_is_refused(failure):
     assert "did you mean 'draw'?" in failure("train", *words)
 
 
+@pytest.mark.slow
 def test_positions_that_are_not_needed(failure):
     """``length`` is how many positions the network has; fewer than the data has are refused."""
     network = build_algorithm(complete_data(of("my_algo"))).backbone

@@ -104,6 +104,7 @@ class TestChosenByName:
             config = compose(command, [PLUGIN, "sampling=my-sampler", "sampling.share=0.1"])
             assert (config.sampling.name, config.sampling.share) == ("my-sampler", 0.1)
 
+    @pytest.mark.slow
     def test_a_yaml_of_that_name_comes_first(self, tmp_path):
         folder = tmp_path / "configs" / "forward_process"
         folder.mkdir(parents=True)
@@ -113,6 +114,7 @@ class TestChosenByName:
         config = compose("train", words, user_config_dir=tmp_path / "configs")
         assert config.forward_process.width == 7
 
+    @pytest.mark.slow
     def test_an_experiment_names_the_module_and_the_parts(self, tmp_path):
         (tmp_path / "experiment").mkdir()
         yaml = (

@@ -121,6 +121,7 @@ def test_a_key_that_the_preset_lacks_is_told_in_a_sentence(forget, failure):
     assert "register_backbone('my-backbone', default_model={'width': ...})" in error
 
 
+@pytest.mark.slow
 def test_they_are_imported_before_names_are_checked(forget, tmp_path, failure, capsys):
     assert "unknown backbone 'my-backbone'" in failure("train", *WORDS[1:])
     (tmp_path / "experiment").mkdir()

@@ -143,6 +143,7 @@ def test_commands_refuse_before_anything_is_read(failure, tmp_path, words):
     assert not (tmp_path / "cache").exists()  # nor is data made
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_units")
 def test_float32_needs_no_units(tmp_path):
     words = ["model=bd_tiny", "debug=default", "data.num_plans=60", "trainer.max_steps=1"]
@@ -151,6 +152,7 @@ def test_float32_needs_no_units(tmp_path):
     assert (tmp_path / "run" / "metrics.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_units")
 def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     """A launcher may start the cells on processors that have what this one lacks."""

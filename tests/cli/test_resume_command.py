@@ -98,6 +98,7 @@ def test_a_shorter_run_than_was_made_is_refused(finished, capsys):
     assert "step 4, past trainer.max_steps=3" in line
 
 
+@pytest.mark.slow
 def test_other_settings_or_data_are_refused_by_name(finished, capsys):
     last = finished / "checkpoints" / "last.ckpt"
     status, line = stopped(capsys, *SHORT, "seed=3", "optim.lr=0.5", f"resume={last}")
@@ -122,6 +123,7 @@ def test_no_limit_of_steps_is_no_shorter_run(finished, tmp_path, capsys):
     assert f"the run was to take 4 steps and is to take {steps}: the cosine" in said
 
 
+@pytest.mark.slow
 def test_a_diverged_run_leaves_metrics_that_are_json(tmp_path, capsys, monkeypatch):
     measure = DiagramReport.measure
     monkeypatch.setattr(DiagramReport, "measure", lambda *a: {**measure(*a), "valid": float("nan")})

@@ -49,6 +49,7 @@ def sample(model, *words):
     main(["sample", f"checkpoint={model}", "num_samples=3", "num_rooms=3", "threads=1", *words])
 
 
+@pytest.mark.slow
 def test_several_numbers_of_rooms_are_drawn_as_often_as_in_the_data(model, tmp_path, capsys):
     def sizes(num_rooms):
         words = ["num_samples=40", f"num_rooms={num_rooms}", "steps=2", "sampling=ancestral"]
@@ -145,6 +146,7 @@ def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch,
         assert film.n_frames == 11
 
 
+@pytest.mark.slow
 def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, failure):
     config = compose("sample", [f"checkpoint={model}", "sampling.tokens_per_call=3"])
     source = opened(config)
@@ -271,6 +273,7 @@ def test_samples_stand_in_a_file_of_their_own_while_others_are_drawn(model, monk
     assert not Path("out/samples.partial.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_completions_that_are_finished_are_kept(model, monkeypatch, capsys):
     lines = ['{"rooms": [null, "Kitchen"]}', '{"rooms": ["LivingRoom", null, null]}']
     Path("two.jsonl").write_text("\n".join(lines))

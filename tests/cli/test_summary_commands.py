@@ -91,6 +91,7 @@ def lines(folder: str | Path) -> list[dict]:
     return [json.loads(line) for line in Path(folder, "samples.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_run(trained, kind):
     run = trained(kind)
     found, written = numbers(run), lines(run)
@@ -111,6 +112,7 @@ def test_a_run(trained, kind):
     assert text.count("generated: ") == 2
 
 
+@pytest.mark.slow
 def test_a_run_goes_on(trained, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     checkpoint = trained("latents") / "checkpoints" / "last.ckpt"
@@ -122,6 +124,7 @@ def test_a_run_goes_on(trained, tmp_path, caplog):
     assert "  reference: " + PAIRS[VAL][0].summary in caplog.text
 
 
+@pytest.mark.slow
 def test_summaries_that_are_finished_when_a_signal_comes_are_kept(
     trained, kind, monkeypatch, capsys
 ):
@@ -136,6 +139,7 @@ def test_summaries_that_are_finished_when_a_signal_comes_are_kept(
     assert numbers("cut")["num_samples"] == 2
 
 
+@pytest.mark.slow
 def test_evaluate_quickly(trained, kind):
     words = ["quick=true", "num_samples=2", "num_held_out=2", "pictures=false", "threads=1"]
     main(["evaluate", f"checkpoint={trained(kind)}/checkpoints/best.ckpt", *words])
@@ -145,6 +149,7 @@ def test_evaluate_quickly(trained, kind):
     assert "2 of 3 held-out samples" in Path("evaluation/table.md").read_text()
 
 
+@pytest.mark.slow
 def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(trained, command, kind):
     """Or as objects, from Python."""
     command("sample", kind, "num_samples=3", "seed=4", "out=own")
@@ -255,6 +260,7 @@ def test_settings_of_generate(trained, name, sampler):
     assert top_k == 5
 
 
+@pytest.mark.slow
 def test_a_run_draws_from_all_tokens(tmp_path):
     words = ["sampling.top_k=null", "sampling.stop_cosine=null", "eval.num_samples=1"]
     found = run_training(TrainRequest(compose("train", [*LATENTS, *words]), tmp_path / "all"))

@@ -32,6 +32,7 @@ def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_a_run_on_text(text_run):
     run = text_run / "run"
     metrics = read(run / "metrics.json")
@@ -146,6 +147,7 @@ def test_samples_of_more_tokens_than_a_window(text_run):
     assert len(model.sample(num=2, num_tokens=33)) == 2
 
 
+@pytest.mark.slow
 def test_evaluate_measures_the_model_of_text(text_run):
     words = ["bound_draws=1", "time_bins=2", "pictures=false", "num_samples=2", "num_held_out=3"]
     words += ["likelihood=left-to-right", "orders=2"]
@@ -182,6 +184,7 @@ def test_evaluate_quickly(text_run):
     assert "quick=true: 3 of " in Path("evaluation/table.md").read_text()
 
 
+@pytest.mark.slow
 def test_texts_that_are_finished_when_a_signal_comes_are_kept(text_run, monkeypatch, capsys):
     checkpoint = f"checkpoint={text_run}/run/checkpoints/best.ckpt"
     words = ["sample", checkpoint, "num_samples=60", "batch_size=30", "threads=1"]
@@ -208,6 +211,7 @@ def test_completions_that_are_finished_keep_the_lines_that_they_complete(
         assert sample.partition("-\n")[2].startswith(f"{line - 1:02}")
 
 
+@pytest.mark.slow
 def test_the_embedded_text_is_labelled(tmp_path):
     short = [
         "trainer.max_steps=1",

@@ -115,6 +115,7 @@ def test_what_was_interrupted_goes_on(name, files, folder, tmp_path, monkeypatch
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "unit"), [("characters", "characters"), ("text8", "characters")])
 def test_tokens_without_a_file_of_a_tokenizer(name, unit, files, tmp_path):
     out = tmp_path / "ids"
@@ -180,6 +181,7 @@ def run(folder, tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_a_run_on_tokens_needs_its_checkpoint_alone(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("alone.ckpt").write_bytes((run / "checkpoints" / "best.ckpt").read_bytes())
@@ -222,6 +224,7 @@ def test_a_run_goes_on_where_it_ended(folder, tmp_path):
     assert all(torch.equal(whole[name], rest[name]) for name in whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["mdlm", "ar", "bd3lm", "sedd"])
 def test_documents_in_one_row_train_without_seeing_each_other(algo, folder, tmp_path):
     words = [f"data.path={folder}", "data.length=16", "data.document_mask=true", f"algo={algo}"]

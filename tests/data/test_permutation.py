@@ -29,6 +29,7 @@ def test_far_places_of_a_large_one():
     assert 0 <= int(found.min()) <= int(found.max()) < num
 
 
+@pytest.mark.slow
 def test_it_shuffles():
     """Of 400 seeds each of 8 places gets each of 8 values about 50 times, and neighbours part."""
     table = torch.stack([Permutation(8, seed)(torch.arange(8)) for seed in range(400)])

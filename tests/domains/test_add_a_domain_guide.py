@@ -97,6 +97,7 @@ def test_training_and_loading(folder):
     assert info["vocabulary"]["edge_types"] == ["single", "double", "none"]
 
 
+@pytest.mark.slow
 def test_sampling(folder):
     main(words_of("sample"))
     assert len(molecules_in(folder / "samples" / "samples.jsonl")) == 8
@@ -168,6 +169,7 @@ def test_comparing_takes_the_backbone_of_graphs(folder):
     assert "valence kept" in (folder / "compared" / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_it_is_listed_and_its_command_runs(folder, capsys):
     main(words_of("list"))
     assert re.search(r"toy_molecules +Small molecules: atoms", capsys.readouterr().out)

@@ -41,6 +41,7 @@ def sample_and_check(algorithm: TokenAlgorithm, real, sampler: str, generator, *
         assert support.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)[free].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "process"), PROCESSES_OF)
 @settings(max_examples=12)
 @given(

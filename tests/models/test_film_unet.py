@@ -111,6 +111,7 @@ def test_dropped_conditions_are_no_conditions(randomise):
     torch.testing.assert_close(unet(x, t, cond, keep=torch.zeros_like(keep)), without)
 
 
+@pytest.mark.slow
 def test_cross_attention_starts_as_nothing_and_reads_tokens_of_samples_that_keep_them(randomise):
     x, t, cond = inputs()
     tokens = torch.randn(3, 5, 10)

@@ -79,6 +79,7 @@ def test_what_a_perceptron_can_have_again_is_not_alive(monkeypatch, keep):
     assert len(made) == (1 if keep else 2)
 
 
+@pytest.mark.slow
 def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are():
     torch.manual_seed(0)
     block = tuned.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))

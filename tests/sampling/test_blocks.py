@@ -43,6 +43,7 @@ def test_first_hitting_reproduces_the_joint_block_by_block(blocks, real):
             assert filled[begun][:, (algorithm.blocks < block) & real].all()
 
 
+@pytest.mark.slow
 def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser():
     """A wrong denoiser that is told t: sigma must be the function of t it was trained with."""
     world, algorithm = ToyWorld.make(), bd3lm("per_group", tilt=3.0)

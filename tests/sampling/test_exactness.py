@@ -100,6 +100,7 @@ def test_the_process_decides_order_and_time():
     assert min(apart.values()) > 0.03
 
 
+@pytest.mark.slow
 def test_ancestral_follows_its_law_as_steps_grow():
     world, algorithm = ToyWorld.make(), exact("mdlm", "cosine")
     laws = {

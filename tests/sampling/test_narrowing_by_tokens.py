@@ -130,6 +130,7 @@ def test_weights_of_an_absent_position_are_one():
     assert (output.log_weights == 0).all()
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_drawn_as_if_it_had_been_excluded():
     world = ToyWorld.make()
     shares = [

@@ -48,6 +48,7 @@ def test_images_have_the_law_of_their_condition(options, slack):
         assert relative.abs().max() < 4.5 * (2 / len(here)) ** 0.5 + slack
 
 
+@pytest.mark.slow
 def test_heun_converges_faster_than_euler():
     def apart(solver: str, steps: int) -> float:
         fine, _, _ = drawn(64, solver="heun", steps=200)

@@ -51,6 +51,7 @@ def test_any_look_ahead_tends_to_the_conditional(name, guess, resample):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resample", [0.0, 1.0])
 @pytest.mark.parametrize("guess", ["factorised", "possible"])
 def test_few_particles_estimate_the_probability_without_bias(guess, resample):

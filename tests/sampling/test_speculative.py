@@ -128,6 +128,7 @@ def test_a_network_that_is_told_t_is_told_that_of_the_masked_share(k):
     assert total_variation(by_time, law) > 2 * noise_floor(law, MANY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"temperature": 0.6}, {"temperature": 1.7, "top_p": 0.8}])
 def test_a_shaped_d_is_followed_too(options):
     world, algorithm = ToyWorld.make(), wrong()

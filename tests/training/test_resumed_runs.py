@@ -206,6 +206,7 @@ def test_a_new_folder_takes_last_and_best_with_it(whole, tmp_path):
     assert {p.name: p.read_bytes() for p in (old / "checkpoints").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_killed_between_last_and_best_the_copy_is_made_up_for(whole, tmp_path):
     run(tmp_path)
     folder = tmp_path / "checkpoints"

@@ -67,6 +67,7 @@ def test_what_waits_for_a_device_raises_on_meta(wait):
     WAITS["cpu"](torch.zeros(3))  # the host's own values are free to read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -85,6 +85,7 @@ def test_a_set_is_at_distance_0_from_itself(diagrams):
     assert scores["mode_coverage"] == scores["mode_coverage_weighted"] == 1.0
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(diagram_sets(), diagram_sets(), st.integers(0, 2**32 - 1))
 def test_metrics_do_not_depend_on_the_order_of_rooms(samples, reference, seed):
@@ -113,6 +114,7 @@ def test_metrics_of_a_batch_do_not_depend_on_the_order_of_rooms():
         assert expected[name] > 0, name
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(diagram_sets(), diagram_sets())
 def test_every_metric_is_a_number_in_its_range(samples, reference):

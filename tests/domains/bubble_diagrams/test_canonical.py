@@ -79,6 +79,7 @@ def test_entropy_of_randomly_ordered_graphs():
     assert math.isclose(entropy_ordered, expected, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 @given(
     diagrams(max_rooms=5, num_types=2, edge_codes=(10, 10, 4, 5))
     | diagrams(max_rooms=5, num_types=1, edge_codes=(10, 10, 2, 7))
@@ -159,6 +160,7 @@ def test_related_rooms_are_no_twins_unless_the_relation_is_symmetric():
     assert canonical_orders(x0, torch.tensor([2]), bonded).log_num_orders[0] == 0
 
 
+@pytest.mark.slow
 @given(st.lists(diagrams(max_rooms=6, num_types=2, edge_codes=(10, 2, 7)), min_size=1, max_size=4))
 def test_hash_collisions_cost_only_time(some):
     """With a hash that collides always, order and count are still exact."""

@@ -68,6 +68,7 @@ def test_boxes_are_no_part_of_a_diagram():
     assert diversity([placed, LIVING_KITCHEN]) == 0.5
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(diagram_sets())
 def test_keys_agree_with_the_diagrams_own(diagrams):

@@ -91,6 +91,7 @@ def test_the_page_shows_every_room_and_one_legend():
     assert words(plot_diagram(PLAN)) == [ROOM_STYLES[code].label for code in PLAN.rooms]
 
 
+@pytest.mark.slow
 def test_columns_shape_the_grid():
     def aspect(**columns: int) -> float:
         width, height = plot_grid([PLAN] * 4, legend=False, **columns).get_size_inches()

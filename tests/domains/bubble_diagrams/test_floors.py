@@ -94,6 +94,7 @@ def test_a_floor_needs_two_diagrams():
         floors_of([SOUND], num_samples=1, num_reference=1)
 
 
+@pytest.mark.slow
 def test_floors_of_real_plans_are_the_published_ones(real_data):
     """754 against 189 of the plans that differ up to relabelling (largest bedroom: master)."""
     plans = DiagramSet(read_diagrams(real_data / "rplan_render_999" / "plans.jsonl"))

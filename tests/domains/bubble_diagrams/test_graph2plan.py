@@ -34,6 +34,7 @@ def test_mat_files_round_trip(tmp_path_factory, some, dtype, compress):
     assert (report.num_records, report.unit, report.left_out) == (len(some), "records", {})
 
 
+@pytest.mark.slow
 def test_boxes_and_names_are_kept_where_they_fit(tmp_path):
     path = tmp_path / "data.mat"
     boxes = np.array([[0, 0, 9, 9], [9, 0, 20, 9], [0, 9, 20, 300]], dtype=np.uint16)

@@ -22,6 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import Rea
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
 
 
+@pytest.mark.slow
 @given(diagrams(decorated=True))
 def test_networkx_round_trip(diagram):
     back = from_networkx(to_networkx(diagram))
@@ -29,6 +30,7 @@ def test_networkx_round_trip(diagram):
     assert back.metadata == diagram.metadata
 
 
+@pytest.mark.slow
 @given(diagrams(decorated=True))
 def test_graphml_round_trip(diagram):
     back = from_graphml(to_graphml(diagram))
@@ -105,6 +107,7 @@ def test_nothing_of_a_graphml_file_is_dropped_silently():
             from_graphml(changed)
 
 
+@pytest.mark.slow
 def test_mutated_graphml_is_read_or_refused(tmp_path):
     path, rng = tmp_path / "plan.graphml", random.Random(0)
     parts = re.split(r'([<>"= ])', to_graphml(PLAN))

@@ -71,6 +71,7 @@ def test_every_module_stands_on_one_floor():
     assert sorted(tops) == sorted(room for rooms in FLOORS for room in rooms)
 
 
+@pytest.mark.slow
 def test_imports_go_downwards():
     upwards = [
         f"{name} imports {other}"

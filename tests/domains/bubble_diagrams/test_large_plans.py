@@ -39,6 +39,7 @@ def plans():
     return sample_plans(1500, 3, (9, 20))
 
 
+@pytest.mark.slow
 def test_large_plans_are_sound_and_plausible(plans):
     structure = structure_metrics(plans.to_diagrams())
     sound = ("valid", "exactly_one_living_room", "transitive", "inside_valid")
@@ -81,6 +82,7 @@ def test_a_seed_fixes_the_plans(plans):
     assert hashlib.sha256(text).hexdigest()[:12] == "a4eb40c3e561"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [4, 33])
 def test_the_least_and_the_most(n):
     for plan in generate_plans(4, 0, (n, n)):

@@ -83,6 +83,7 @@ def test_a_file_on_which_scipy_crashes_is_refused(tmp_path, refused):
     assert "damaged, or cut short" in refused(shorter)
 
 
+@pytest.mark.slow
 def test_sizes_that_no_file_could_hold_are_refused_at_once(tmp_path, refused):
     path = tmp_path / "data.mat"
     write_mat(path, [mat_record(PLAN)])

@@ -18,6 +18,7 @@ def as_networkx(diagram):
     return joined
 
 
+@pytest.mark.slow
 @given(diagram_sets())
 def test_descriptors_agree_with_networkx(diagrams):
     measured = DiagramSet(diagrams)

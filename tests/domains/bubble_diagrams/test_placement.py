@@ -115,6 +115,7 @@ def test_diagrams_of_plans_are_honoured_and_do_not_overlap():
     assert kept >= 0.98 * total
 
 
+@pytest.mark.slow
 def test_inner_rooms_lie_within_outer_ones_and_others_outside():
     rng = np.random.default_rng(1)
     for _ in range(25):
@@ -175,6 +176,7 @@ def test_rooms_inside_each_other_in_a_circle_are_drawn_side_by_side():
     assert all(overlap(placement, i, j) < 0 for i in range(3) for j in range(i))
 
 
+@pytest.mark.slow
 def test_arbitrary_relations_give_finite_pictures_without_stray_overlaps():
     rng = np.random.default_rng(5)
     for _ in range(30):

@@ -84,6 +84,7 @@ keys = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(keys, json_values))
 def test_no_json_raises_anything_but_a_value_error(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "values.jsonl"
@@ -259,6 +260,7 @@ def test_arguments_reach_the_lines(write):
     assert read_diagrams(write(apart), threshold=19)[0].relations == ((0, 1, 2),)
 
 
+@pytest.mark.slow
 def test_the_rendered_plans(real_data):
     report = read_report(real_data / "rplan_render_999" / "plans.jsonl")
     assert (report.num_records, report.num_duplicates, len(report.diagrams)) == (999, 21, 978)

@@ -255,6 +255,7 @@ def test_plans_without_directions_unfold():
     assert clear[np.triu_indices(20, k=1)].min() > 0
 
 
+@pytest.mark.slow
 def test_pictures_tell_walls_from_doors(tmp_path):
     picture = tmp_path / "plans.svg"
     plot_grid([FLAT, *random_plans(2, least=20, most=33)], picture)

@@ -33,6 +33,7 @@ def assert_read_back(path, expected, **options):
     assert [d.metadata for d in back] == [d.metadata for d in expected]
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(some_diagrams, st.booleans())
 def test_json_files_round_trip(tmp_path_factory, some, names):
@@ -47,6 +48,7 @@ def test_json_files_round_trip(tmp_path_factory, some, names):
     assert type(first["rooms"][0]) is (str if names else int)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(some_diagrams)
 def test_graphml_folders_round_trip(tmp_path_factory, some):

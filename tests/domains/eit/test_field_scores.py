@@ -197,6 +197,7 @@ def test_the_table_says_who_and_what():
     assert next(row for row in flat.rows if row.name == "spread_ratio").value == "0.0000"
 
 
+@pytest.mark.slow
 def test_a_report_measures_saves_and_draws(tmp_path):
     report, found = ImageReport(DATA), reconstruct(num=2)
     assert report.measure(found) == score_reconstructions(found, FITTED)

@@ -58,6 +58,7 @@ def test_shapes_stay_inside_and_apart(name: str) -> None:
                 assert away >= phantom.radius[i] + phantom.radius[j] + GAP - 1e-12
 
 
+@pytest.mark.slow
 def test_sizes_span_their_ranges() -> None:
     discs, tubes = drawn("discs"), drawn("tubes")
     assert all((s.ends[:, 0] == s.ends[:, 1]).all() for s in discs)

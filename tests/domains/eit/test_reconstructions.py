@@ -79,6 +79,7 @@ def test_shapes_that_do_not_belong_together_are_refused():
             plot_reconstructions(*bad, draws=2)
 
 
+@pytest.mark.slow
 def test_models_stand_beside_the_truth_on_one_scale(tmp_path):
     _, truth, mean, _ = samples()
     models = {"mdlm": mean, "udlm": truth}

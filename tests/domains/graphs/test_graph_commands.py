@@ -79,6 +79,7 @@ def test_given_edges_and_missing_edges_are_kept(run):
     assert Path("done/page.svg").read_text().count("line 1") == 3
 
 
+@pytest.mark.slow
 def test_one_token_per_call_is_exact(run):
     Path("partial.jsonl").write_text('{"n": 3, "edges": [[0, 1]]}\n')
     words = ["given=partial.jsonl", "completions=2", "sampling=first-hitting"]
@@ -156,6 +157,7 @@ def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
     assert len(read_graphs("evaluation/samples.jsonl").graphs) == 6
 
 
+@pytest.mark.slow
 def test_evaluate_files(run, capsys):
     words = [f"samples={run}/samples.jsonl", "domain=graphs", "floor_draws=0"]
     main(["evaluate", *words, f"reference={run}/trees.json", "kind=tree", "out=one"])

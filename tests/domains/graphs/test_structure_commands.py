@@ -110,6 +110,7 @@ def test_completions(run, capsys):
         load(run).sample(given=given, completions=2, structure="forest")
 
 
+@pytest.mark.slow
 def test_what_is_refused(run, capsys):
     for words, named in (
         (["structure=tre"], ("'tree'", "connected, forest, planar, tree")),

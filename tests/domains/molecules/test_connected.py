@@ -80,6 +80,7 @@ def test_weighted_samples_follow_the_model_given_both(num_atoms):
     check_law(output, rows, prob, whole(rows, PAIRS))
 
 
+@pytest.mark.slow
 def test_of_a_network_that_is_no_joint_distribution():
     rows, model = every_graph(THREE, 3), model_of(Scattered(THREE), THREE)
     prob = law_of_any_order(model, rows, torch.ones(THREE.length).bool())

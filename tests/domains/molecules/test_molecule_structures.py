@@ -163,6 +163,7 @@ def test_evaluate(run):
     assert "says nothing about the model" in table
 
 
+@pytest.mark.slow
 def test_from_python_and_an_unknown_one(run):
     assert len(load(run).sample(3, structure="valence", num_atoms=5)) == 3
     assert len(load(run).sample(3, structure="connected", num_atoms=5)) == 3

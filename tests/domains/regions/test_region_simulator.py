@@ -31,6 +31,7 @@ def arrays_of(windows: SimulatedWindows) -> list[np.ndarray]:
     return [getattr(windows, f.name) for f in fields(windows)]
 
 
+@pytest.mark.slow
 def test_shapes_and_kinds(windows: SimulatedWindows) -> None:
     assert windows.scores.shape == (320, 64, 16)
     assert windows.accessibility.shape == windows.programmes.shape == (320, 64)

@@ -46,6 +46,7 @@ def chains(rho: float, num: int = 500, rows: int = 6) -> RegionDataset:
     return RegionDataset(splits, feature_names=("a", "b"), source="toy")
 
 
+@pytest.mark.slow
 def test_the_exact_model_explains_what_can_be_explained():
     """Rows of a Gaussian chain: the expected explained share is that of the conditional variances,
     no baseline is better, and a draw has twice the error of an expectation."""

@@ -73,6 +73,7 @@ def frequencies(rows: Tensor) -> Tensor:
     return torch.bincount(code, minlength=2 ** rows.shape[1]).double() / len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num", "context"), [(4, 1), (5, 1), (5, 2), (6, 2)])
 def test_longer_samples_have_the_law_of_their_windows(num, context):
     every = [*itertools.product(range(2), repeat=num)]

@@ -112,6 +112,7 @@ def test_resistance_is_the_posterior_of_uniform_trees(n: int) -> None:
         assert (found * open_).sum().item() / 2 == pytest.approx(parts - 1, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_resistance_is_that_of_the_contracted_graph_where_open_pairs_fall_apart() -> None:
     ids = noisy(20, 9, edge=0.15, masked=0.25, seed=3)
     found, within = effective_resistance(revealed(ids))

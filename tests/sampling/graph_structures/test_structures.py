@@ -187,6 +187,7 @@ def drawing_sampler():
     return build_sampler({"name": "ancestral", "steps": 4})
 
 
+@pytest.mark.slow
 def test_larger_graphs_have_the_structure_too():
     """Of 12 nodes, where circles are long and edges cross."""
     vocab = VocabConfig(n_max=12, node_types=("node",), edge_types=("edge", "none"))

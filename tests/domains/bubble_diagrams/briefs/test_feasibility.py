@@ -40,6 +40,7 @@ def only(brief: Brief, kept: set[str]) -> Brief:
     return without(brief, [Source(key) for key in parts(brief) - kept])
 
 
+@pytest.mark.slow
 @needs_solver
 def test_it_is_decided_as_by_looking_at_all_diagrams():
     rng = np.random.default_rng(0)

@@ -114,6 +114,7 @@ PARTIALS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partial", PARTIALS.values(), ids=PARTIALS.keys())
 def test_completions_have_the_models_conditional_distribution(partial):
     symmetries = automorphisms(partial)

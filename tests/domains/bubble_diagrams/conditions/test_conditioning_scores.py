@@ -60,6 +60,7 @@ def measured(*names: str):
     return measure_conditioning(model, data, "test", seed=0)
 
 
+@pytest.mark.slow
 def test_right_facts_say_which_plan_it_is_and_wrong_ones_cost():
     found = measured("num_rooms", "counts", "area", "outline")
     assert found.num == len(PLANS)

@@ -174,6 +174,7 @@ def test_what_excludes_itself_is_refused(options, named):
         Change(THREE, **options)
 
 
+@pytest.mark.slow
 def test_a_hall_that_was_added_stays():
     boxes = {
         "LivingRoom": (3.9, 0.0, 9.0, 5.2),

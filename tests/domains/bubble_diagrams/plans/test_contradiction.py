@@ -95,6 +95,7 @@ def test_unknown_pairs_may_have_any_relation():
         assert model.solve(1.0)[0] == possible
 
 
+@pytest.mark.slow
 def test_a_circle_of_four_and_what_else_the_diagram_says():
     around = [(0, 1, REL["left-of"]), (1, 2, REL["left-of"]), (2, 3, REL["left-of"])]
     diagram = BubbleDiagram(

@@ -60,6 +60,7 @@ def test_codes_of_boxes_are_those_that_a_diagram_with_such_boxes_may_have():
     assert len(seen) == 11
 
 
+@pytest.mark.slow
 def test_a_relation_is_refused_if_and_only_if_no_completion_has_a_plan():
     """Random relations of three rooms, one after the other; those that are refused are replaced."""
     possible, rng = triples_of_all_boxes(RULE, buildable=True), np.random.default_rng(0)
@@ -197,6 +198,7 @@ def test_narrowing_rejects_the_rest(sampled):
     assert "mean_weight" not in plain
 
 
+@pytest.mark.slow
 def test_completions_look_ahead(sampled):
     given = {"rooms": ["LivingRoom", None, None, "Kitchen"], "relations": [[1, 0, "left-of"]]}
     Path("p.jsonl").write_text(json.dumps(given) + "\n")

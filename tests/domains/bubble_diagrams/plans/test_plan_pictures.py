@@ -70,6 +70,7 @@ def text_boxes(figure: Figure) -> list[tuple[str, shapely.Polygon]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])
 def test_files_are_written_by_suffix(tmp_path, suffix):
     one, many = tmp_path / f"one{suffix}", tmp_path / f"many{suffix}"
@@ -171,6 +172,7 @@ def test_floors_have_the_hue_of_their_bubbles():
         assert fills[f"plan-0-room-{room}"] == pytest.approx(1 - 0.6 * (1 - colour), abs=0.003)
 
 
+@pytest.mark.slow
 def test_bubbles_stand_beside_their_plan_unless_nobody_wants_them():
     def circles(figure: Figure) -> int:
         return sum(isinstance(patch, Circle) for patch in figure.axes[0].patches)
@@ -202,6 +204,7 @@ def test_a_card_may_be_empty_and_a_long_title_fits_its_card():
     assert {name.split("-")[1] for name in names(figure)} == {"0", "2", "3"}
 
 
+@pytest.mark.slow
 def test_all_plans_of_a_sheet_have_the_scale_that_it_says():
     figure = plot_plans(DRAWN, beside=False)
     (scale,) = [int(word[4:]) for word in words(figure) if word.startswith("1 : ")]
@@ -302,6 +305,7 @@ def test_balconies_have_railings_where_they_are_open():
     assert shapes.railings.intersection(shapes.walls).area == pytest.approx(0)
 
 
+@pytest.mark.slow
 def test_dead_area_is_hatched_and_the_boundary_drawn_where_there_is_one():
     def hatched(plan: FloorPlan) -> float:
         lines = hatching(PlanShapes(plan).dead, 0.1)

@@ -159,6 +159,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(folder, capsys, words, na
     assert not Path("built").exists()
 
 
+@pytest.mark.slow
 def test_a_share_of_the_boundary_below_the_given_areas_is_not_tried(folder):
     """Of 100 m2 rooms fill 85 % first, and less only where the given areas leave something."""
     data = SMALL.to_json() | {

@@ -104,6 +104,7 @@ def test_a_rectangle_of_a_given_ratio(ratio):
     assert plan.honours_diagram
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [8.0, 1 / 8])
 def test_a_long_rectangle_has_room_for_all_areas(ratio):
     """The solver's grid is as long as the outline."""
@@ -206,6 +207,7 @@ def test_areas_that_no_plan_has_are_given_up_and_said():
     assert any(each.demand == "areas" for each in found.given_up)
 
 
+@pytest.mark.slow
 def test_why_there_is_no_plan():
     circle = diagram_of("LivingRoom Kitchen Bathroom", (0, 1, 2), (1, 2, 2), (0, 2, 7))
     reason = realise(job(circle, areas=(30.0, 8.0, 5.0))).reason

@@ -53,6 +53,7 @@ def test_the_first_ones_that_have_a_plan_are_kept_in_their_order():
     assert kept.num_undecided == 0
 
 
+@pytest.mark.slow
 def test_they_are_distributed_as_what_is_drawn_given_a_plan(monkeypatch):
     monkeypatch.setattr(rejection, "_MOST_AT_ONCE", 700)
     kept = keep_buildable(drawing(seed=3)[0], 6000).samples

@@ -35,6 +35,7 @@ def test_every_triple_is_decided_as_by_all_boxes_of_a_grid(level):
     assert 0 < len(possible) < len(triples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_triples_are_decided_as_by_all_boxes_of_a_smaller_grid(level):
     rule = BoxRule(grid=4, threshold=0, min_side=1, max_aspect=2)

@@ -100,6 +100,7 @@ def test_samples_have_the_asked_number_of_rooms(client):
     assert len(asked(client, "sample", num=2)["diagrams"]) == 2
 
 
+@pytest.mark.slow
 def test_an_answer_does_not_depend_on_what_is_drawn_beside_it(app):
     model = app.state.studio.model
     asks = [
@@ -112,6 +113,7 @@ def test_an_answer_does_not_depend_on_what_is_drawn_beside_it(app):
         assert model.draw([ask])[0].diagrams == answer.diagrams
 
 
+@pytest.mark.slow
 def test_requests_that_wait_are_answered_together(app, client, monkeypatch):
     studio = app.state.studio
     alone = {seed: asked(client, "complete", given=GIVEN, seed=seed) for seed in range(5)}
@@ -161,6 +163,7 @@ def test_a_full_queue_sends_away(studio_run):
         assert first.result()["diagrams"] == second.result()["diagrams"]
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_given_up(studio_run):
     app = create_app(load(studio_run), seconds=0.3)
     begun, go = threading.Event(), threading.Event()
@@ -352,6 +355,7 @@ def test_a_plan_is_realised_and_exported(client):
         assert answer.headers["content-disposition"] == f'attachment; filename="plan.{format}"'
 
 
+@pytest.mark.slow
 def test_a_plan_is_exported_as_pdf_and_ifc_in_german(client):
     pytest.importorskip("ifcopenshell")
     plan = asked(client, "realise", diagram=PLAN)["plan"]

@@ -143,6 +143,7 @@ def made(client, **body):
     raise AssertionError(state)
 
 
+@pytest.mark.slow
 def test_plans_of_a_diagram_on_a_plot(client):
     corners = [[0, 0], [8, 0], [8, 6], [0, 6]]
     state = made(client, diagram=PLAN, boundary=corners, rules="none", num=2)

@@ -88,6 +88,7 @@ def test_a_killed_process_loses_nothing_but_time_and_no_other_task(workers, tmp_
     assert [found for _, found in tasks] == [[*again], [other]]
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_process_twice_fails(workers, tmp_path):
     thread, found = in_thread(workers, tmp_path)
     seen: set[int] = set()

@@ -223,7 +223,7 @@ def _best(
     job: Job, demands: Demands, model: PlanModel
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
     """Answer of ``BoxModel.solve``, and up to ``job.variants``. A flawed one that meets all wishes
-    is kept only where a few others are flawed too, or it is near an earlier plan."""
+    is kept only where a few others are flawed too; near an earlier plan the nearest is first."""
     answer: bool | None = None
     polish = _POLISH if job.near is None else _LEAST_CHANGE
     plans: list[FloorPlan] = []
@@ -238,7 +238,8 @@ def _best(
         if boxes is None:
             break
         plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
-        (others if _is_flawed(plan, demands, model) else plans).append(plan)
+        is_flawed = job.near is None and _is_flawed(plan, demands, model)
+        (others if is_flawed else plans).append(plan)
         if len(plans) == job.variants:
             break
         model.differ_from(boxes)

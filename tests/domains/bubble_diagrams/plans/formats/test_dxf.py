@@ -129,6 +129,7 @@ def test_dimensions_state_what_is_between_the_walls(tmp_path, plan):
         assert sum(of_axis) == pytest.approx(whole * (1 if len(of_axis) == 1 else 2))
 
 
+@pytest.mark.slow
 def test_layers_have_the_names_of_the_aia_and_rooms_those_of_a_language(tmp_path):
     plan, path = by_hand(), tmp_path / "plan.dxf"
     write_plan(path, plan, "dxf", DrawingStyle(language="de", layers="aia"))
@@ -147,6 +148,7 @@ def test_layers_have_the_names_of_the_aia_and_rooms_those_of_a_language(tmp_path
     assert read_report(path).diagrams[0].room_names == plan.diagram.room_names
 
 
+@pytest.mark.slow
 def test_the_drawing_addon_draws_it(tmp_path):
     backend = pytest.importorskip("ezdxf.addons.drawing.matplotlib", reason="it draws drawings")
     figure = Figure(figsize=(4, 4))

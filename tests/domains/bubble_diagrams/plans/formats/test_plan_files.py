@@ -103,6 +103,7 @@ def test_the_command_line_knows_every_format():
     assert {f".{each}" for each in endings if "." not in each} <= set(SUFFIXES)
 
 
+@pytest.mark.slow
 def test_json_lines_hold_doors_and_boundary(tmp_path, real_data):
     plans = [by_hand(), *embedded(5), *real(real_data, every=10)]
     (tmp_path / "plans.jsonl").write_text("".join(json.dumps(p.to_json()) + "\n" for p in plans))
