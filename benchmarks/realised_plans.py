@@ -117,13 +117,12 @@ def measure_rules(
     )
     outcomes = list(pool.map(planned, jobs))
     plans = [found.plans[0] for found, _ in outcomes if found.plans]
-    given_up = [found.given_up for found, _ in outcomes]
     seconds = sorted(each for _, each in outcomes)
     kept = shares([judge(plan, rules) for plan in plans], rules)
     return {
         "num": len(jobs),
         "found": len(plans),
-        "proved": sum(any(each.proved for each in what) for what in given_up),
+        "proved": sum(any(each.proved for each in found.given_up) for found, _ in outcomes),
         "areas_met": sum(
             bool(found.plans) and all(each.demand != "areas" for each in found.given_up)
             for found, _ in outcomes

@@ -100,7 +100,7 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         "--north",
         type=float,
         metavar="DEG",
-        help="degrees clockwise from up; living rooms lie to the south if they can",
+        help="degrees clockwise from up; plans with living rooms further south cost less",
     )
     parser.add_argument(
         "--rules",

@@ -51,8 +51,8 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     A door joins two related rooms whose floors share a straight piece of wall of 0.9 m. Rooms are
     reached from the Entrance, or else from the LivingRoom, over living and dining rooms; over a
     kitchen rather than a bedroom or study, and over those rather than a bathroom, balcony, storage
-    or wall-in. One inside or beside a master room opens to it alone, if another bathroom can
-    open to an entrance, living or dining room.
+    or wall-in. A bathroom inside or beside a master room opens to it alone, if another one can open
+    to an entrance, living or dining room.
 
     The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has a wall
     to the outside: through the first of ``outer_walls`` that takes it; with ``front``, of all their
@@ -158,6 +158,7 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
     """The bathrooms that open to a master room alone, one for each, and that room."""
     baths = _of_type(plan, "Bathroom")
     common = set(_of_type(plan, "Entrance", "LivingRoom", "DiningRoom"))
+    for_all = {bath for bath in baths if any(bath in pair and common & {*pair} for pair in walls)}
     found: dict[int, int] = {}
     for master in _of_type(plan, "MasterRoom"):
         ways = []
@@ -166,8 +167,7 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
             if pair not in walls or bath in found:
                 continue
             is_inside = plan.boxes[master].covers(plan.boxes[bath])
-            others = {each for each in baths if each != bath and each not in found}
-            if any(others & {*pair} and common & {*pair} for pair in walls):
+            if for_all - {bath, *found}:
                 ways.append((not is_inside, -longest(walls[pair]), bath))
         if ways:
             found[min(ways)[-1]] = master

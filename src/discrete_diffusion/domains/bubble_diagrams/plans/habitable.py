@@ -55,7 +55,7 @@ _AT_ONCE = 16
 """Diagrams that are planned before what is kept of them is written."""
 
 _SECONDS = 8
-"""CPU-seconds for a diagram, the solver's, the mean; half take 3 or less, few over 30."""
+"""CPU-seconds for a diagram, the solver's, about the mean: few take more than 30."""
 
 
 class Habitable(DecidedOnce[Broken]):

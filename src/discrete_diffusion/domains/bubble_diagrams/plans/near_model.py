@@ -110,8 +110,7 @@ class NearModel(PlanModel):
         for literal in literals:
             self.model.add(literal == 1)
         boxes = self._meet_wishes(effort, seed)[1] or boxes
-        for wish in [wish for wish in self.wishes if self.value(wish.literal)]:
-            self.model.add(wish.literal == 1)
+        self._keep_met()
         self.model.minimize(self._change)
         return True, self._moved(self.solve(polish, seed=seed, hint=boxes)[1] or boxes, 1)
 

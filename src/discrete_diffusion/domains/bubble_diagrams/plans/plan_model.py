@@ -77,10 +77,7 @@ class PlanModel(WishModel):
         answer, boxes = self._meet_wishes(effort, seed)
         if boxes is None:
             return answer, None
-        met = [wish for wish in self.wishes if self.value(wish.literal)]
-        for wish in met:
-            self.model.add(wish.literal == 1)
-        self.misses = len(self.wishes) - len(met)
+        self._keep_met()
         self.model.clear_hints()
         self.model.minimize(self._cost)
         boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes
@@ -11,12 +12,21 @@ from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import Outli
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Wish
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """Of ``solve``, with the solver's values of that time."""
+
+    answer: bool | None
+    boxes: Boxes | None
+    value: Any
+
+
 class WishModel(OutlineModel):
     """Rooms in their outline, and how the wishes about them are met together."""
 
     misses: int = 0
-    """Wishes that the boxes that were found last do not meet."""
-    _all_met: tuple[tuple[bool | None, Boxes | None], Any] | None = None
+    """Wishes that the plan does not meet, after ``best``."""
+    _at_once: _Answer | None = None
 
     def meets_all(self, effort: float, seed: int) -> bool | None:
         """True if some plan meets all wishes, False if none does, None if the effort does not do:
@@ -28,11 +38,11 @@ class WishModel(OutlineModel):
         uncut = [cut.is_used.negated() for cut in self.cuts]
         tries = ([*literals, *uncut], effort / 3), (literals, 2 / 3 * effort)
         for fixed, share in tries if uncut else tries[1:]:
-            found = self.solve(share, seed=seed, fixed=fixed, taking_turns=True)
-            self._all_met = (found, self.value)
-            if found[0]:
+            answer, boxes = self.solve(share, seed=seed, fixed=fixed, taking_turns=True)
+            if answer:
                 break
-        return found[0]
+        self._at_once = _Answer(answer, boxes, self.value)
+        return answer
 
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
@@ -42,12 +52,12 @@ class WishModel(OutlineModel):
         several searches that take turns: all wishes if only areas are lost, all but areas if more.
         """
         self.model.clear_objective()
-        earlier, self._all_met = self._all_met, None
-        if earlier is not None and earlier[0][0]:
-            answered, self.value = earlier
-            return answered
+        earlier, self._at_once = self._at_once, None
+        if earlier is not None and earlier.answer:
+            self.value = earlier.value
+            return True, earlier.boxes
         wishes = sorted(self.wishes, key=lambda wish: wish.layer)
-        if earlier is None or earlier[0][0] is False:
+        if earlier is None or earlier.answer is False:
             answer, boxes = self._meet(wishes, effort / 3, seed)
             if answer is not None:
                 return answer, boxes
@@ -63,6 +73,12 @@ class WishModel(OutlineModel):
             return self.solve(2 * effort, seed=seed, taking_turns=True)
         self.value = value
         return True, boxes
+
+    def _keep_met(self) -> None:
+        """The wishes that the boxes found last meet stay met."""
+        met = [wish.literal for wish in self.wishes if self.value(wish.literal)]
+        self.model.add_bool_and(met)
+        self.misses = len(self.wishes) - len(met)
 
     def _by_layers(
         self, wishes: list[Wish], kept: list[Wish], boxes: Boxes | None, effort: float, seed: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
@@ -64,11 +65,7 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     document = _document(content)
     drawn = _drawn_in(document, unit)
     scale = drawn.metres
-    entities = [each for each in document.modelspace() if each.dxf.hasattr("layer")]
-    layers: dict[str, list[Any]] = {}
-    for each in entities:
-        layer = each.dxf.layer.upper()
-        layers.setdefault(PLAIN_LAYERS.get(layer, layer), []).append(each)
+    layers = _by_layer(document)
     left_out: list[str] = []
     floors = _floors(layers.get("ROOMS", []), scale, left_out)
     if not floors:
@@ -107,13 +104,8 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     check_installed()
     document = _document(content)
     scale = _drawn_in(document, UNITS[0]).metres
-    layers: dict[bool, list[Any]] = {True: [], False: []}
-    for each in document.modelspace():
-        with suppress(DiagramError, TypeError):  # what crosses itself, and meshes, are no plot
-            if (ring := _ring(each)) is not None:
-                layer = each.dxf.layer.upper()
-                layers[PLAIN_LAYERS.get(layer, layer) == BOUNDARY].append(ring)
-    rings = layers[True] or layers[False]
+    layers = _by_layer(document)
+    rings = _plots(layers.get(BOUNDARY, [])) or _plots(chain(*layers.values()))
     if not rings:
         raise DiagramError("", "no closed polyline, as the outline of a plot is")
     largest = max(rings, key=lambda ring: ring.area)
@@ -121,6 +113,26 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     left, top, *_ = outline.bounds
     corners = corners_of(outline)
     return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
+
+
+def _by_layer(document: Document) -> dict[str, list[Any]]:
+    """What is drawn, by the plain name of its layer."""
+    layers: dict[str, list[Any]] = {}
+    for each in document.modelspace():
+        if each.dxf.hasattr("layer"):
+            layer = each.dxf.layer.upper()
+            layers.setdefault(PLAIN_LAYERS.get(layer, layer), []).append(each)
+    return layers
+
+
+def _plots(entities: Iterable[Any]) -> list[BaseGeometry]:
+    """The closed polylines; what crosses itself, and meshes, are none."""
+    found = []
+    for each in entities:
+        with suppress(DiagramError, TypeError):
+            if (ring := _ring(each)) is not None:
+                found.append(ring)
+    return found
 
 
 def _document(content: bytes) -> Document:
