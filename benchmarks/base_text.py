@@ -151,7 +151,7 @@ def sections(record: Record) -> Sections:
         f"`{record.command}`: {threads}{record.hardware}.\n\n"
         f"{first['parameters']:,} parameters, {r['batch_size']} samples of {LENGTH:,} positions, "
         f"{'bfloat16' if r['bfloat16'] else 'float32'}; products of square matrices reach "
-        f"{first['product_rate'] / 1e12:.2f} TFLOP/s.\n\n{markdown_table(head, rows)}"
+        f"{first['product_rate'] / 1e9:,.0f} GFLOP/s.\n\n{markdown_table(head, rows)}"
     )
     return {(Page.SPEED, record.name): text}
 

@@ -40,6 +40,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     generate_plans,
     sample_plans,
 )
+from discrete_diffusion.domains.bubble_diagrams.procedural.livable import METRE
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
 from discrete_diffusion.domains.bubble_diagrams.rooms import (
     INSIDE,
@@ -53,6 +54,8 @@ COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
 FINE_OF_COARSE = np.array([0, 7, 2, 3, 9, 11])
 BEDROOM, MASTER_ROOM = 1, ROOM_TYPES.index("MasterRoom")
+MEASURED = [ROOM_TYPES.index(f"{name}Room") for name in ("Living", "Second")]
+MEASURED += [ROOM_TYPES.index(name) for name in ("Kitchen", "Bathroom", "Balcony")]
 
 DISTANCE_ROWS = {
     "node TV": "node_tv",
@@ -62,6 +65,8 @@ DISTANCE_ROWS = {
     "type-conditioned degree TV": "degree_tv",
 }
 """Rows of the table of distances, and the metrics they hold."""
+METRE_OF_REAL = 277 / 18
+"""Pixels of a metre in the renderings, if theirs are of 18 m too."""
 LARGE = (9, 20)
 PICTURED = 36
 
@@ -149,28 +154,53 @@ def seconds(num: int, seed: int) -> dict[str, float]:
     sample_plans(num, seed)
     arrays = time.perf_counter()
     generate_plans(num, seed)
-    return {"arrays": arrays - start, "list of diagrams": time.perf_counter() - arrays}
+    diagrams = time.perf_counter()
+    sample_plans(num, seed, livable=True)
+    return {
+        "arrays": arrays - start,
+        "list of diagrams": diagrams - arrays,
+        "livable, as arrays": time.perf_counter() - diagrams,
+    }
+
+
+def sides(plans: PlanArrays, metre: float = METRE) -> dict[str, list[float]]:
+    """Metres of the shorter side of the boxes of some types: 5, 25 and 50 %; ``metre``: pixels."""
+    shorter = (plans.boxes[..., 2:] - plans.boxes[..., :2]).min(-1) / metre
+    return {
+        ROOM_TYPES[code]: np.quantile(shorter[plans.room_types == code], (0.05, 0.25, 0.5)).tolist()
+        for code in MEASURED
+    }
 
 
 def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str, Any]:
-    plans = sample_plans(num, seed)
+    plans, livable = sample_plans(num, seed), sample_plans(num, seed, livable=True)
     results: dict[str, Any] = {
         "seconds": seconds(num, seed),
         "generator": describe(plans),
+        "livable": describe(livable),
         "rooms per plan": rooms_per_plan(plans),
+        "sides": {"generator": sides(plans), "livable": sides(livable)},
     }
     if real_file is not None:
         rng = np.random.default_rng(seed)
         real = read_real(real_file, grown=True)
         size = len(real) // 2
-        ours, theirs = coarse(plans).prepare(), coarse(real).prepare()
+        theirs = coarse(real).prepare()
         results["real"] = describe(real)
-        results["real, boxes as drawn"] = describe(read_real(real_file, grown=False))
+        as_drawn = read_real(real_file, grown=False)
+        results["real, boxes as drawn"] = describe(as_drawn)
+        results["sides"]["real, boxes as drawn"] = sides(as_drawn, METRE_OF_REAL)
         results["distance"] = {
             "size of each side": size,
             "draws": draws,
-            "generator against real": mean_over_draws(ours, theirs, size, draws, rng),
-            "real against real": mean_over_draws(theirs, theirs, size, draws, rng),
+            **{
+                f"{name} against real": mean_over_draws(each, theirs, size, draws, rng)
+                for name, each in (
+                    ("generator", coarse(plans).prepare()),
+                    ("real", theirs),
+                    ("livable", coarse(livable).prepare()),
+                )
+            },
         }
     return results
 
@@ -251,21 +281,25 @@ def sections(record: Record) -> Sections:
         return _large_sections(record)
     results = record.results
     took = results["seconds"]
-    columns = ("generator", "real", "real, boxes as drawn")
+    columns = ("generator", "livable", "real", "real, boxes as drawn")
     parts = [
         f"`{record.command}`, seed {record.seed}, {record.hardware}: "
         f"{cell(results['generator']['plans'])} plans in {took['arrays']:.1f} s as arrays, "
-        f"{took['list of diagrams']:.1f} s as diagrams.",
+        f"{took['list of diagrams']:.1f} s as diagrams; livable ones in "
+        f"{took['livable, as arrays']:.1f} s as arrays.",
         table({name: results[name] for name in columns if name in results}),
     ]
     if "distance" in results:
         found = results["distance"]
-        sides = {name: found[name] for name in ("generator against real", "real against real")}
+        names = ("generator against real", "livable against real", "real against real")
+        distances = {name: found[name] for name in names}
         parts.append(
             f"Total variation distances, order-free, between {found['size of each side']} plans on "
             f"each side, mean of {found['draws']} draws:"
         )
-        parts.append(table(sides))
+        parts.append(table(distances))
+    parts.append("Shorter side of the boxes, without walls, 5, 25 and 50 % of the rooms, metres:")
+    parts.append(table(results["sides"]))
     parts.append(table({"rooms per generated plan": results["rooms per plan"]}))
     return {(Page.GENERATOR, "statistics"): "\n\n".join(parts)}
 

@@ -7,8 +7,9 @@ plans of the same set, rooms of the same type, once: no other areas are tried. W
 ``benchmarks/results/realised_plans.json`` and its table in the docs.
 
 With ``--rules`` plans are planned for a set of rules and judged by it, as ``plans realise`` does by
-default: diagrams of the generator, of the file and of the model in the box, in a free outline and
-in 12 x 8 m. Writes ``benchmarks/results/plans_for_rules.json`` and its table.
+default: diagrams of the generator, of its livable plans (``data.livable=true``), of the file and
+of the model in the box, in a free outline and in 12 x 8 m. Writes
+``benchmarks/results/plans_for_rules.json`` and its table.
 """
 
 from __future__ import annotations
@@ -139,6 +140,7 @@ def measure_rules(
 def measure_all_rules(options: argparse.Namespace, pool: Any) -> dict[str, Any]:
     sets = {
         "embedded": generate_plans(options.num, seed=SEED),
+        "livable": generate_plans(options.num, seed=SEED, livable=True),
         "real": list(read_diagrams(options.plans))[: options.num],
         "model in the box": list(load("plans-small").sample(num=options.num, seed=SEED)),
     }

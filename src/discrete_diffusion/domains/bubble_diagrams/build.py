@@ -108,10 +108,12 @@ def _generated(
             f"data.n_max={vocab.n_max}: the embedded plans have up to {most} rooms; take "
             f"data.n_max={most} or more"
         )
-    plans = cached_plans(config.num_plans, config.plan_seed, sizes)
+    of_plans = (config.num_plans, config.plan_seed, sizes)
+    livable = config.get("livable", False)
+    plans = cached_plans(*of_plans, livable=livable)
     graphs = plans.encode(vocab)
     if facts is not None and facts.of_plans:
-        path = cache_file(config.num_plans, config.plan_seed, sizes)
+        path = cache_file(*of_plans, livable=livable)
         graphs = replace(graphs, facts=_cached_facts(facts, plans, path))
     return _split(graphs, config, vocab)
 
@@ -202,7 +204,9 @@ def training_areas(config: DictConfig) -> RoomAreas:
     """Areas to sample target areas from: of the plans that ``config``, a ``config.data``, trained
     on; or, where these have no boxes or are gone, typical ones, as the log then says."""
     if config.name != "plans":
-        return RoomAreas(floor_plans(generate_plans(_NUM_WITH_AREAS, config.plan_seed), "pixels"))
+        livable = config.get("livable", False)
+        drawn = generate_plans(_NUM_WITH_AREAS, config.plan_seed, livable=livable)
+        return RoomAreas(floor_plans(drawn, "pixels"))
     path = config.path or config.train_path
     try:
         diagrams = read_plans(path, config, config.n_max).diagrams

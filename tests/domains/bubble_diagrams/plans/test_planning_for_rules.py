@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from plan_examples import floor_plan
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
@@ -253,6 +254,46 @@ def test_what_meets_all_is_what_the_plan_begins_with(monkeypatch):
     assert boxes is not None
     assert all(each.get("hint") is not None for each in asked)  # it is only bettered
     assert all(model.value(wish.literal) for wish in model.wishes)
+
+
+def test_what_keeps_all_rules_is_begun_with_where_areas_exclude_each_other(monkeypatch):
+    """A plot of 48 m2, filled, for rooms of 34 m2."""
+    demands = Demands((28.0, 6.0), outline=PLOT, rules=only("fill", "access", "facade"))
+    model = PlanModel(FLAT.rooms, FLAT.relations, demands)
+    assert model.meets_all(1.0, 0) is False
+    assert model.meets_rules(1.0, 0) is True
+    asked: list[Any] = []
+    ask = model._ask
+    monkeypatch.setattr(model, "_ask", lambda *words: (asked.append(words), ask(*words))[1])
+    assert model.best(1.0, 0.1, 0)[0] is True
+    assert not asked
+    lost = {wish.layer for wish in model.wishes if not model.value(wish.literal)}
+    assert lost == {Layer.AREAS}
+
+
+def test_a_hint_is_of_one_solve():
+    """Two for one variable make a model invalid."""
+    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((20.0, 5.0), rules=DEFAULT))
+    boxes = model.solve(1.0)[1]
+    for _ in range(3):
+        assert model.solve(1.0, hint=boxes)[0] is True
+    variable = model.low[0][0]
+    model.model.add_hint(variable, 1)
+    model.model.add_hint(variable, 2)
+    with pytest.raises(AssertionError, match="duplicate"):
+        model.solve(1.0)
+
+
+@pytest.mark.slow
+def test_a_hall_is_added_where_only_so_a_plot_is_filled():
+    diagram = generate_plans(3, livable=True)[2]
+    plot = Outline(boundary=((0, 0), (12, 0), (12, 8), (0, 8)))
+    bare = BubbleDiagram(diagram.rooms, diagram.relations)
+    for hall, kept in (("never", False), ("auto", True)):
+        (job,) = PlanRequest(outline=plot, rules=DEFAULT, hall=hall).jobs([bare])
+        (plan,) = realise(job).plans
+        assert judge(plan, DEFAULT).kept["fill"] is kept
+        assert (plan.diagram.num_rooms > diagram.num_rooms) is kept
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,8 @@ class BoxModel:
         self.model.clear_assumptions()
         self.model.add_assumptions(assumed)
         status = solver.solve(self._with_fixed(fixed))
+        assert status != self._solver.MODEL_INVALID, self.model.validate()
+        self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent, self.value = solver.response_proto.deterministic_time, solver.value
         if status == self._solver.INFEASIBLE:
             core = set(solver.sufficient_assumptions_for_infeasibility())

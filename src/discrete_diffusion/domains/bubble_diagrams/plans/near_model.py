@@ -123,7 +123,6 @@ class NearModel(PlanModel):
         return tuple((x0 + x, y0 + y, x1 + x, y1 + y) for x0, y0, x1, y1 in boxes)
 
     def solve(self, effort: float, **options: Any) -> tuple[bool | None, Boxes | None]:
-        self.model.clear_hints()
         answer, boxes = super().solve(effort, **options)
         if boxes is not None:
             self.shift = tuple(self.value(shift) for shift in self._shifts)

@@ -78,10 +78,8 @@ class PlanModel(WishModel):
         if boxes is None:
             return answer, None
         self._keep_met()
-        self.model.clear_hints()
         self.model.minimize(self._cost)
         boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes
-        self.model.clear_hints()
         self.model.minimize(self._cost + _JOG * sum(self._jogs(boxes)))
         return True, self.solve(polish / 3, seed=seed, hint=boxes)[1] or boxes
 

@@ -32,6 +32,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 _EFFORT, _POLISH = 0.6, 0.3
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
+_RULES_EFFORT = 0.9
+"""Effort to tell whether all rules can be kept."""
+
 _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
 
@@ -51,7 +54,7 @@ class Job:
     """A plan to find: of ``diagram``, as ``demands`` say, ``variants`` different ones.
 
     ``other_areas``: targets that will do as well, where those of the demands or a rule are not met.
-    ``hall``: a hall may be added where front door and access need one. ``near``: the plan is to
+    ``hall``: a hall may be added where rules are not kept without one. ``near``: the plan is to
     keep what is locked of an earlier one, and to be as near to it as can be.
     """
 
@@ -186,14 +189,20 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _models(job: Job, demands: Demands) -> Iterator[PlanModel]:
-    """What to look for plans in, one after the other: without a hall, with one, or both."""
+    """What to look for plans in, one after the other: without a hall, with one, or both. One in
+    which all rules are kept, whatever the areas, comes alone."""
     plain = _model(job, demands, False)
     if plain.meets_all(_EFFORT, job.seed) or not job.hall:
         yield plain
         return
-    kept = plain.keeps(LED_FROM, _EFFORT, job.seed)
-    halled = None if kept else _model(job, demands, True)
-    if halled is None or not halled.keeps(LED_FROM, _EFFORT, job.seed):
+    halled = None
+    if not plain.meets_rules(_RULES_EFFORT, job.seed):
+        halled = _model(job, demands, True)
+        if halled.meets_rules(_RULES_EFFORT, job.seed):
+            yield halled
+            return
+    kept = True if halled is None else plain.keeps(LED_FROM, _EFFORT, job.seed)
+    if halled is None or kept or not halled.keeps(LED_FROM, _EFFORT, job.seed):
         yield plain
     else:
         yield from (plain, halled) if kept is None else (halled, plain)

@@ -26,49 +26,65 @@ class WishModel(OutlineModel):
 
     misses: int = 0
     """Wishes that the plan does not meet, after ``best``."""
-    _at_once: _Answer | None = None
+    _of_all: _Answer | None = None
+    _of_rules: _Answer | None = None
+    """Answers to ``meets_all`` and ``meets_rules``, until ``best`` begins with what was found."""
+
+    @property
+    def _rules(self) -> list[Wish]:
+        """All wishes but those about areas."""
+        return [wish for wish in self.wishes if wish.layer != Layer.AREAS]
 
     def meets_all(self, effort: float, seed: int) -> bool | None:
-        """True if some plan meets all wishes, False if none does, None if the effort does not do:
-        one without cuts is looked for first. To be asked before ``best``, which begins with what
-        was found."""
+        """True if some plan meets all wishes, False if none does, None if the effort does not do.
+        To be asked before ``best``, which begins with what was found."""
+        self._of_all = self._ask(self.wishes, effort, seed)
+        return self._of_all.answer
+
+    def meets_rules(self, effort: float, seed: int) -> bool | None:
+        """``meets_all`` but for the areas: with rooms that are larger or smaller."""
+        self._of_rules = self._ask(self._rules, effort, seed)
+        return self._of_rules.answer
+
+    def _ask(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Answer:
+        """Do these wishes exclude each other? One plan without cuts is looked for first."""
         self.model.clear_objective()
-        self.model.clear_hints()
-        literals = [wish.literal for wish in self.wishes]
+        literals = [wish.literal for wish in wishes]
         uncut = [cut.is_used.negated() for cut in self.cuts]
         tries = ([*literals, *uncut], effort / 3), (literals, 2 / 3 * effort)
+        answer, boxes = None, None
         for fixed, share in tries if uncut else tries[1:]:
             answer, boxes = self.solve(share, seed=seed, fixed=fixed, taking_turns=True)
             if answer:
                 break
-        self._at_once = _Answer(answer, boxes, self.value)
-        return answer
+        return _Answer(answer, boxes, self.value)
 
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
 
-        All are tried at once, without those that exclude others, unless that was undecided before.
-        Where it does not tell, they are added layer by layer; what that loses is looked for by
-        several searches that take turns: all wishes if only areas are lost, all but areas if more.
+        It begins with what ``meets_all`` or ``meets_rules`` found. Otherwise all wishes are tried
+        at once, without those that exclude others, unless that was undecided before. Where it does
+        not tell, they are added layer by layer; rules that this loses are looked for by several
+        searches that take turns, unless they were before.
         """
+        of_all, of_rules, self._of_all, self._of_rules = self._of_all, self._of_rules, None, None
         self.model.clear_objective()
-        earlier, self._at_once = self._at_once, None
-        if earlier is not None and earlier.answer:
-            self.value = earlier.value
-            return True, earlier.boxes
         wishes = sorted(self.wishes, key=lambda wish: wish.layer)
-        if earlier is None or earlier.answer is False:
+        kept, boxes, value = list[Wish](), None, None
+        for found, met in ((of_rules, self._rules), (of_all, wishes)):
+            if found is not None and found.answer:
+                kept, boxes, value = met, found.boxes, found.value
+        if not kept and (of_all is None or of_all.answer is False):
             answer, boxes = self._meet(wishes, effort / 3, seed)
             if answer is not None:
                 return answer, boxes
-        kept, boxes, value = self._by_layers(wishes, [], None, effort, seed)
-        rules = [wish for wish in wishes if wish.layer != Layer.AREAS]
-        aim = rules if _lost(rules, kept) else wishes
-        if _lost(aim, kept):
-            literals = [wish.literal for wish in aim]
-            found = self.solve(1.5 * effort, seed=seed + 1, fixed=literals, taking_turns=True)[1]
-            if found is not None:
-                kept, boxes, value = self._by_layers(wishes, aim, found, effort, seed)
+        kept, boxes, value = self._by_layers(wishes, kept, boxes, value, effort, seed)
+        if of_rules is None and _lost(self._rules, kept):
+            again = self._ask(self._rules, 1.5 * effort, seed + 1)
+            if again.answer:
+                kept, boxes, value = self._by_layers(
+                    wishes, self._rules, again.boxes, again.value, effort, seed
+                )
         if boxes is None:
             return self.solve(2 * effort, seed=seed, taking_turns=True)
         self.value = value
@@ -81,12 +97,17 @@ class WishModel(OutlineModel):
         self.misses = len(self.wishes) - len(met)
 
     def _by_layers(
-        self, wishes: list[Wish], kept: list[Wish], boxes: Boxes | None, effort: float, seed: int
+        self,
+        wishes: list[Wish],
+        kept: list[Wish],
+        boxes: Boxes | None,
+        value: Any,
+        effort: float,
+        seed: int,
     ) -> tuple[list[Wish], Boxes | None, Any]:
         """Wishes that are met beside the ``kept`` ones of ``boxes``, added layer by layer, the most
         important first, each with a third of the effort; a layer that is not decided is left out.
         With boxes that meet them, None if there are none, and the solver's values."""
-        value = self.value
         for layer in Layer:
             new = _lost([wish for wish in wishes if wish.layer == layer], kept)
             if not new:
@@ -104,7 +125,6 @@ class WishModel(OutlineModel):
         exclude each other one of the lowest layer."""
         left = effort
         while left > 0:
-            self.model.clear_hints()
             literals = [wish.literal for wish in wishes]
             answer, boxes = self.solve(left, seed=seed, hint=hint, fixed=literals)
             left -= self.spent

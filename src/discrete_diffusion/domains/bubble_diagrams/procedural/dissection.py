@@ -207,12 +207,12 @@ def _seat_guests(
 
 def dissect(
     rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator, ring: Ring = RING
-) -> NDArray[np.int64]:
+) -> Array:
     """Sample the boxes of rooms that stand at ``sites`` of the ``ring``.
 
     ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them.
-    Returns Int64[P, n_max, 4] boxes (x0, y0, x1, y1) in pixels, y downwards, the plan's upper left
-    corner at (0, 0); zeros in the slots of rooms that are not there.
+    Returns Float[P, n_max, 4] boxes (x0, y0, x1, y1) in pixels, y downwards, up to the middle of
+    the walls; what the slots of rooms that are not there hold means nothing.
     """
     strips = _measure(rooms, sites, rng)
     extension = _corners(strips, rng)
@@ -228,11 +228,12 @@ def dissect(
     boxes[plans, sites.guests] = _turn(guest, core)
     living = [-reach[:, LEFT], -reach[:, TOP], core[:, 0] + reach[:, RIGHT]]
     boxes[:, 0] = np.stack([*living, core[:, 1] + reach[:, BOTTOM]], axis=1)
-    return _draw_walls(rooms, boxes[:, :n_max])
+    return boxes[:, :n_max]
 
 
-def _draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
-    """Whole pixels, walls taken off, moved to the origin."""
+def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
+    """Int64[P, n_max, 4], boxes of ``dissect`` in whole pixels: walls taken off, the plan's upper
+    left corner at (0, 0), zeros in the slots of rooms that are not there."""
     drawn = np.rint(boxes) + _WALL[rooms][..., None] * np.array([1.0, 1.0, -1.0, -1.0])
     drawn[..., 2:] = np.maximum(drawn[..., 2:], drawn[..., :2])  # a sliver: its walls meet
     there = (rooms != PAD)[..., None]

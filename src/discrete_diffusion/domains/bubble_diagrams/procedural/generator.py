@@ -26,7 +26,8 @@ from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import (
     is_inside_valid,
     neighbours,
 )
-from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dissect
+from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dissect, draw_walls
+from discrete_diffusion.domains.bubble_diagrams.procedural.livable import are_livable
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     N_MAX,
     PAD,
@@ -57,7 +58,7 @@ SIDE_PER_ROOM = 16
 LARGE = (4, 33)
 """The least and the most rooms that ``num_rooms`` may request."""
 
-_MAX_ROUNDS = 200
+_MAX_ROUNDS = 2000
 
 
 @dataclass(frozen=True)
@@ -107,17 +108,27 @@ class PlanArrays:
 
 
 def generate_plans(
-    num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
 ) -> list[BubbleDiagram]:
     """``num`` procedural floor plans with boxes; see ``sample_plans`` for what they are like.
 
     The living room comes first, the other rooms follow by type code. Raises ``ValueError`` as
     ``sample_plans`` does.
     """
-    return sample_plans(num, seed, num_rooms).to_diagrams()
+    return sample_plans(num, seed, num_rooms, livable=livable).to_diagrams()
 
 
-def sample_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
+def sample_plans(
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
+) -> PlanArrays:
     """``num`` procedural floor plans as arrays.
 
     ``num_rooms``: the least and the most rooms of a plan, all numbers between equally often; None
@@ -126,16 +137,23 @@ def sample_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = No
     same plans, and plan k does not depend on ``num``. Global random state is neither read nor
     changed.
 
-    Raises ``ValueError`` for a negative ``num`` or ``seed``, and for ``num_rooms`` that are not in
-    ``LARGE``.
+    ``livable``: only plans that people can live in, see ``are_livable``; of 4 to 8 rooms.
+
+    Raises ``ValueError`` for a negative ``num`` or ``seed``, for ``num_rooms`` that are not in
+    ``LARGE``, and for ``livable`` plans of ``num_rooms``.
     """
     for name, value in (("num", num), ("seed", seed)):
         if value < 0:
             raise ValueError(f"{name}={value}: expected an integer >= 0")
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
+    if livable and num_rooms is not None:
+        raise ValueError(
+            f"data.livable=true with data.num_rooms={list(num_rooms)}: such plans are drawn of 4 "
+            "to 8 rooms alone; leave one of the two out"
+        )
     if num_rooms is None:
-        blocks = [_draw_block(np.random.default_rng([seed, block])) for block in numbers]
+        blocks = [_draw_block(np.random.default_rng([seed, block]), livable) for block in numbers]
     else:
         least, most = checked_range(num_rooms)
         blocks = [
@@ -159,13 +177,26 @@ def checked_range(num_rooms: Sequence[int]) -> tuple[int, int]:
     return given[0], given[1]
 
 
-def cache_file(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> Path:
+def cache_file(
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
+) -> Path:
     """File in which ``cached_plans`` keeps its plans."""
-    sizes = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
-    return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}{sizes}.npz"
+    kind = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
+    kind += "-livable" * livable
+    return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}{kind}.npz"
 
 
-def cached_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None) -> PlanArrays:
+def cached_plans(
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
+) -> PlanArrays:
     """Read from the cache what ``sample_plans`` returns, or sample it.
 
     The plans of a file that cannot be read are sampled and written again, and a folder that cannot
@@ -179,17 +210,17 @@ def cached_plans(num: int, seed: int = 0, num_rooms: tuple[int, int] | None = No
         "relations": (np.int16, (num, width, width)),
     }
     arrays = cached_arrays(
-        cache_file(num, seed, num_rooms),
+        cache_file(num, seed, num_rooms, livable=livable),
         "plans",
         expected,
-        lambda: vars(sample_plans(num, seed, num_rooms)),
+        lambda: vars(sample_plans(num, seed, num_rooms, livable=livable)),
     )
     return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
 
 
-def _draw_block(rng: np.random.Generator) -> PlanArrays:
+def _draw_block(rng: np.random.Generator, livable: bool) -> PlanArrays:
     """``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
-    return _sound_plans(sample_programmes(BLOCK_SIZE, rng), rng)
+    return _sound_plans(sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
 
 
 def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
@@ -216,9 +247,10 @@ def _sound_plans(
     rng: np.random.Generator,
     ring: Ring = RING,
     again: Callable[[Ints], Ints] | None = None,
+    livable: bool = False,
 ) -> PlanArrays:
     """Plans with the programmes ``rooms`` Int[P, N]: sample, check, and sample the unsound ones
-    again.
+    again, and with ``livable`` those that nobody can live in.
 
     ``again``: other programmes for plans Int[K] that were unsound; None keeps theirs.
     """
@@ -230,7 +262,8 @@ def _sound_plans(
         if turn and again is not None:
             rooms[todo] = again(todo)
         pending = rooms[todo]
-        drawn = dissect(pending, choose_sites(pending, rng, ring), rng, ring)
+        dissected = dissect(pending, choose_sites(pending, rng, ring), rng, ring)
+        drawn = draw_walls(pending, dissected)
         real = pending != PAD
         both_real = real[:, :, None] & real[:, None, :]
         related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
@@ -240,6 +273,8 @@ def _sound_plans(
             & is_connected(neighbours(related), real.sum(axis=1))
             & is_inside_valid(pending, related)
         )
+        if livable:
+            sound[sound] = are_livable(pending[sound], dissected[sound], drawn[sound])
         boxes[todo[sound]], relations[todo[sound]] = drawn[sound], related[sound]
         todo = todo[~sound]
         if len(todo) == 0:
