@@ -21,10 +21,11 @@ from runs import evaluate, kept_run, table
 
 NAME = "plans-small"
 BOX = ROOT / "src" / "discrete_diffusion" / "box" / NAME
-RECIPE = ("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", "threads=1", "seed=0")
+RECIPE = ("experiment=bubble_mdlm", "data.livable=true", "trainer.precision=bf16-mixed")
+RECIPE += ("threads=1", "seed=0")
 LIMITS = (
     "Floor-plan bubble diagrams of a procedural generator, not of real homes: room types, numbers "
-    "and neighbours follow its rules (docs/generator.md)."
+    "and neighbours follow its rules, and so does what counts as livable (docs/generator.md)."
 )
 BOUND = ("num_samples=2", "floor_draws=0", "verdicts=0", "pictures=false")
 

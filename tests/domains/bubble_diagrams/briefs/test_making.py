@@ -19,11 +19,15 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.making import make_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from domains.bubble_diagrams.plans.plan_examples import CIRCLE
 
 PAIR = BubbleDiagram((0, 2), [(0, 1, 2)])
 THREE = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])
+BEHIND = BubbleDiagram((0, 3, 1), [(0, 1, 2), (1, 2, 2)])
+"""A bedroom that only the bathroom leads to."""
 FREE_OF_RULES = PlanRequest(total_area=60.0)
+NO_HALL = PlanRequest(rules=read_rules("default"), hall="never")
 
 
 def model_of(*diagrams: BubbleDiagram) -> SimpleNamespace:
@@ -51,6 +55,18 @@ def test_every_different_diagram_is_tried_once_and_the_best_plans_come_first():
     (first,) = make_plans(model, FREE_OF_RULES, num=1, candidates=4)
     assert first.plan == made[0].plan
     assert sum(first.plan.areas) == pytest.approx(60, rel=0.1)
+
+
+@pytest.mark.slow
+def test_habitable_plans_break_no_rule():
+    model = model_of(BEHIND, PAIR)
+    best, other = make_plans(model, NO_HALL, num=2)
+    assert (best.broken, "access" in other.broken) == ((), True)
+    (kept,) = make_plans(model, NO_HALL, num=2, habitable=True)
+    assert kept.plan == best.plan
+    assert make_plans(model_of(BEHIND), NO_HALL, num=1, habitable=True) == []
+    with pytest.raises(ValueError, match="habitable=true.*rules=none"):
+        make_plans(model, FREE_OF_RULES, habitable=True)
 
 
 @pytest.mark.slow
@@ -158,6 +174,18 @@ def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsy
     with pytest.raises(SystemExit):
         command("num=1")
     assert "made holds an earlier" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsys):
+    of = {"of": (BEHIND, PAIR)}
+    command("num=2", "rules=default", "hall=never", "habitable=true", **of)
+    assert len(lines()) == 1
+    assert "the best 1 plans that break no rule of 2 different" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command("num=1", "rules=default", "hall=never", "habitable=true", "out=none", of=(BEHIND,))
+    assert "access by 1" in capsys.readouterr().err
+    assert not Path("none").exists()
 
 
 @pytest.mark.slow

@@ -162,6 +162,22 @@ def test_plans_of_a_diagram_on_a_plot(client):
     assert first["plan"]["boxes"] != second["plan"]["boxes"]
 
 
+@pytest.mark.slow
+def test_plans_that_break_a_rule_are_left_out_where_it_is_asked_for(client):
+    tiny = {"diagram": PLAN, "boundary": [[0, 0], [4, 0], [4, 2], [0, 2]], "num": 1}
+    (shown,) = made(client, **tiny)["answer"]["plans"]
+    assert "area" in shown["broken"]
+    answer = made(client, **tiny, habitable=True)["answer"]
+    assert answer["plans"] == []
+    assert "area by 1" in answer["reason"]
+    whole = {"diagram": PLAN, "num": 1, "rules": "irc", "habitable": True}
+    (shown,) = made(client, **whole)["answer"]["plans"]
+    assert shown["broken"] == []
+    answer = client.post("/api/plan", json={**tiny, "rules": "none", "habitable": True})
+    assert answer.status_code == 400
+    assert "habitable=true" in answer.json()["error"]
+
+
 def plan_of(answer: dict) -> FloorPlan:
     return FloorPlan.of(BubbleDiagram.from_json(answer["plan"]))
 

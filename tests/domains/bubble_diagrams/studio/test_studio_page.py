@@ -157,7 +157,17 @@ def test_a_plan_is_of_what_is_drawn_now(page, downloads):
     assert sorted(drawn.room_names) == ["Balcony", "LivingRoom"]
 
 
-def test_a_plan_that_is_found_after_an_edit_is_not_taken(page):
+def change_a_room(page):
+    page.choose("#rooms li > select", 1, "Bathroom")
+
+
+def turn_the_plot(page):
+    page.find("tab-plot").click()
+    page.fill(page.find("north"), 90)
+
+
+@pytest.mark.parametrize("change", [change_a_room, turn_the_plot])
+def test_a_plan_that_is_found_after_an_edit_is_not_taken(page, change):
     page.open()
     page.add("LivingRoom", "Kitchen")
     page.relate(0, 1, "left-of", 0)
@@ -173,7 +183,7 @@ def test_a_plan_that_is_found_after_an_edit_is_not_taken(page):
     page.driver.execute_script(held)
     page.find("realise").click()
     page.wait(lambda: page.driver.execute_script("return Boolean(window.go)"))
-    page.choose("#rooms li > select", 1, "Bathroom")
+    change(page)
     page.driver.execute_script("window.go()")
     page.wait(lambda: "changed meanwhile" in page.said)
     assert not page.find("plan").is_displayed()

@@ -9,7 +9,9 @@ import time
 from discrete_diffusion.domains.bubble_diagrams.briefs.making import (
     MadePlan,
     best_plans,
+    check_habitable,
     made_plans,
+    none_found,
     wished_diagrams,
     with_brief,
 )
@@ -22,10 +24,11 @@ def run_make(options: argparse.Namespace) -> None:
     """Sample diagrams, find a plan of each, write the best. Ctrl-C ends the search, not the work:
     the best of those found are written.
 
-    Raises ``ValueError`` for options that are wrong, and where no diagram has a plan.
+    Raises ``ValueError`` for options that are wrong, and where no plan is left.
     """
     files, threads = checked_files(options, {"brief": options.brief})
     request, began = with_brief(request_of(options), options.brief), time.perf_counter()
+    check_habitable(options.habitable, request)
     diagrams = wished_diagrams(
         options.load(options.checkpoint),
         request.seed,
@@ -43,15 +46,15 @@ def run_make(options: argparse.Namespace) -> None:
     except KeyboardInterrupt:
         stopped = True
         print("discrete-diffusion: stopped; other diagrams are not tried", file=sys.stderr)
-    if not made:
-        raise ValueError(
-            f"none of {len(jobs)} different diagrams has a plan; raise candidates, or request less"
-        )
-    best = best_plans(made, options.num)
+    best = best_plans(made, options.num, options.habitable)
+    if not best:
+        why = none_found(len(jobs), [each.broken for each in made])
+        raise ValueError(f"{why}; raise candidates, or request less")
     numbers = files.write_found(
         [each.job for each in best], [each.found for each in best], began=began
     )
-    print(f"the best {len(best)} plans of {len(jobs)} different diagrams, best first")
+    kind = "plans that break no rule" if options.habitable else "plans"
+    print(f"the best {len(best)} {kind} of {len(jobs)} different diagrams, best first")
     print(summary(numbers, files))
     if stopped:
         raise SystemExit(130)

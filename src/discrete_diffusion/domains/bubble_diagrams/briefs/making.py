@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +42,11 @@ class MadePlan:
         """Demands and rules that the plan does not meet."""
         return self.found.shortfalls[0]
 
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Rules that the plan breaks, of those that it was made for."""
+        return rules_of(self.given_up)
+
 
 def make_plans(
     model: Any,
@@ -50,6 +56,7 @@ def make_plans(
     candidates: int | None = None,
     brief: Mapping[str, Any] | str | None = None,
     num_rooms: int | None = None,
+    habitable: bool = False,
     threads: int = 1,
 ) -> list[MadePlan]:
     """Make floor plans: sample diagrams, find a plan of each, keep the best.
@@ -63,6 +70,7 @@ def make_plans(
         brief: what every diagram must have: a file, or what it would hold. The solver is given its
             ``area``, ``outline``, ``front_door`` and ``north``.
         num_rooms: of every diagram; None: as in the training data.
+        habitable: only plans that break none of the rules; there may be fewer than ``num``.
         threads: that share the search for plans.
 
     Returns:
@@ -71,16 +79,23 @@ def make_plans(
 
     Raises:
         ValueError: a number is out of its range, the brief is wrong or cannot be met, or OR-Tools
-            is not installed.
+            is not installed; ``habitable`` without rules.
         ImportError: shapely is not installed.
     """
     request = PlanRequest(rules=read_rules("default")) if request is None else request
     request = with_brief(request, brief)
+    check_habitable(habitable, request)
     diagrams = wished_diagrams(
         model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
     )
     jobs = request.jobs(diagrams)
-    return best_plans(made_plans(jobs, realise_all(jobs, threads=threads)), num)
+    return best_plans(made_plans(jobs, realise_all(jobs, threads=threads)), num, habitable)
+
+
+def check_habitable(habitable: bool, request: PlanRequest) -> None:
+    """``ValueError`` for ``habitable`` plans of a request without rules."""
+    if habitable and not request.rules.rules:
+        raise ValueError("habitable=true demands nothing with rules=none; leave one of them out")
 
 
 def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
@@ -141,6 +156,22 @@ def made_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadeP
             yield MadePlan(job, found, scores[0])
 
 
-def best_plans(made: Iterable[MadePlan], num: int) -> list[MadePlan]:
-    """The best ``num``, the best first."""
-    return sorted(made, key=lambda each: place_of(each.given_up, each.scores))[:num]
+def best_plans(made: Iterable[MadePlan], num: int, habitable: bool = False) -> list[MadePlan]:
+    """The best ``num``, the best first; ``habitable``: of those that break no rule."""
+    some = [each for each in made if not (habitable and each.broken)]
+    return sorted(some, key=lambda each: place_of(each.given_up, each.scores))[:num]
+
+
+def rules_of(given_up: Iterable[Shortfall]) -> tuple[str, ...]:
+    """The rules among what is given up, once each."""
+    return tuple(dict.fromkeys(each.rule for each in given_up if each.rule))
+
+
+def none_found(num_diagrams: int, broken: Iterable[Sequence[str]]) -> str:
+    """Why nothing is left: no diagram has a plan, or none that breaks no rule. ``broken``: the
+    rules that each plan breaks."""
+    counts = Counter(rule for rules in broken for rule in rules)
+    if not counts:
+        return f"none of {num_diagrams} different diagrams has a plan"
+    shown = ", ".join(f"{rule} by {num}" for rule, num in counts.most_common())
+    return f"each plan of {num_diagrams} different diagrams breaks a rule ({shown})"

@@ -64,6 +64,11 @@ def make_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="diagrams that a plan is looked for of, 1 to 30 s each (default: twice --num)",
     )
+    parser.add_argument(
+        "--habitable",
+        action="store_true",
+        help="only plans that break none of the rules; there may be fewer than --num",
+    )
     _plan_options(parser)
 
 

@@ -198,7 +198,8 @@ def _are_reached(rooms: Ints, walls: Array) -> Flags:
 
     def beside(those: Flags) -> Flags:
         """Bool[P, N]: has the room wall for a door to one of those Bool[P, N]?"""
-        return ((between >= _DOOR) & those[:, None, :]).any(2)
+        fits: Flags = between >= _DOOR
+        return np.logical_or.reduce(fits & those[:, None, :], axis=2)
 
     private, stores = _PRIVATE[rooms], _STORES[rooms]
     served = (

@@ -115,6 +115,7 @@ class ShownPlan(BaseModel):
     rules: dict[str, bool | None] = Field(
         description="of the set default, if each is kept; null where it does not apply"
     )
+    broken: list[str] = Field(description="rules that it breaks, of those it was planned for")
     given_up: list[str] = Field(description="what it does not meet, in sentences")
 
 

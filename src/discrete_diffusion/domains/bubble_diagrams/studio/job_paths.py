@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from discrete_diffusion.domains.bubble_diagrams.briefs.making import check_habitable
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
@@ -188,4 +189,5 @@ def _wish(body: PlanBody) -> Wish:
         raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
     asked = asked_plans(body)
     job = job_of(body, asked) if is_given else None
-    return Wish(asked, body.num, body.candidates, job, body.brief, body.num_rooms)
+    check_habitable(body.habitable, asked)
+    return Wish(asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.habitable)

@@ -13,7 +13,12 @@ from typing import Any, TypeVar
 
 import torch
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.making import wished_diagrams, with_brief
+from discrete_diffusion.domains.bubble_diagrams.briefs.making import (
+    none_found,
+    rules_of,
+    wished_diagrams,
+    with_brief,
+)
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
@@ -39,7 +44,8 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Wish:
     """Plans to look for: ``num`` of one ``job``, or the best ``num`` of ``candidates`` diagrams
-    that a model samples, which meet the ``brief`` and have ``num_rooms``, if these are given."""
+    that a model samples, which meet the ``brief`` and have ``num_rooms``, if these are given;
+    ``habitable``: of those that break none of the request's rules."""
 
     request: PlanRequest
     num: int = 3
@@ -47,6 +53,7 @@ class Wish:
     job: Job | None = None
     brief: Mapping[str, Any] | None = None
     num_rooms: int | None = None
+    habitable: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,7 @@ def found_of(job: Job) -> Found:
                     "target_areas": [round(area, 2) for area in found.areas],
                     "scores": score.to_json(),
                     "rules": score.kept,
+                    "broken": list(rules_of(shortfalls)),
                     "given_up": [each.sentence() for each in shortfalls],
                 },
             )
@@ -146,12 +154,14 @@ def plans_of(
     if wish.job is not None:
         report(0, 1)
         found = workers.run(found_of, replace(wish.job, variants=wish.num), report.is_cancelled)
-        plans = [shown for _, shown in found.plans]
-        return {"plans": plans, "num_diagrams": 1, "reason": found.reason}
-    jobs = sampled(workers, _jobs_of, (model, wish), model, report.is_cancelled)
-    every = list(_found(workers, jobs, report))
-    best = [shown for _, shown in sorted(every, key=lambda each: each[0])[: wish.num]]
-    reason = "" if best else f"none of {len(jobs)} different diagrams has a plan"
+        jobs, every, reason = [wish.job], list(found.plans), found.reason
+    else:
+        jobs = sampled(workers, _jobs_of, (model, wish), model, report.is_cancelled)
+        every, reason = list(_found(workers, jobs, report, wish.habitable)), ""
+    kept = [each for each in every if not (wish.habitable and each[1]["broken"])]
+    best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: wish.num]]
+    if not best and not reason:
+        reason = none_found(len(jobs), [shown["broken"] for _, shown in every])
     return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
 
 
@@ -177,15 +187,17 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
 
 
 def _found(
-    workers: Workers, jobs: Sequence[Job], report: Report
+    workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
 ) -> Iterator[tuple[tuple[float, ...], dict[str, Any]]]:
-    """What is found of all jobs, as many at once as there are processes."""
+    """What is found of all jobs, as many at once as there are processes. Told of are all plans, or
+    those that break no rule."""
     report(0, len(jobs))
     with ThreadPoolExecutor(workers.num) as threads:
         tasks = [threads.submit(workers.run, found_of, job, report.is_cancelled) for job in jobs]
         for number, task in enumerate(as_completed(tasks), start=1):
             plans = task.result().plans
             for _, shown in plans:
-                report.found(shown)
+                if not (habitable and shown["broken"]):
+                    report.found(shown)
             report(number, len(jobs))
             yield from plans

@@ -230,6 +230,7 @@ class PlanBody(_Body):
     candidates: int | None = Field(
         default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
     )
+    habitable: bool = Field(default=False, description="only plans that break none of the rules")
     seed: _Seed = 0
 
 

@@ -62,14 +62,16 @@ function showWish() {
     if (label !== said) $("candidates").querySelector(`[value="${value}"]`).textContent = said;
   }
   $("candidates").closest("label").hidden = $("source").value !== "brief";
+  $("habitable").checked = wish.habitable;
+  $("habitable").closest("label").hidden = wish.rules === "none";
 }
 
 const WISHES = { source: "source", area: "area", num: "num", candidates: "candidates", "living-rules": "rules" };
 
-function onWish(name, { value }) {
+function onWish(name, { value, checked }) {
   const number = Number(value);
   const next = {
-    source: value, rules: value, candidates: number, num: number, area: number > 0 ? number : null,
+    source: value, rules: value, candidates: number, num: number, area: number > 0 ? number : null, habitable: checked,
   }[name];
   state.change((doc) => { doc.wish[name] = next; });
 }
@@ -305,6 +307,7 @@ function listen() {
     button.addEventListener("click", () => { $("export").open = false; save(button.dataset); });
   }
   for (const [id, name] of Object.entries(WISHES)) $(id).addEventListener("change", ({ target }) => onWish(name, target));
+  $("habitable").addEventListener("change", ({ target }) => onWish("habitable", target));
   $("make").addEventListener("submit", (event) => { event.preventDefault(); makePlans(state.now.wish); });
   $("open-file").addEventListener("change", ({ target }) => openFile(target));
   $("language").addEventListener("change", ({ target }) => { chooseLanguage(target.value); keepNow(); location.reload(); });

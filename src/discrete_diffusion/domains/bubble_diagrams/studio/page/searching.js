@@ -6,13 +6,14 @@ import { diagramKey, sourceOf } from "./document.js";
 import { t } from "./labels.js";
 import { diagramOf } from "./plans.js";
 import { outlineAsked } from "./plot_panel.js";
-import { outlineKey } from "./state.js";
+import { plotKey } from "./state.js";
 import { say, tellProgress } from "./working.js";
 
 /** The body of a request for plans; throws an error where something is missing. `wish`: as of the document. */
 export function planBody(state, wish) {
   const { area, rules, num, candidates } = wish, source = sourceOf({ ...state.now, wish });
   const body = { num, rules, ...outlineAsked(state.now.plot), ...(area ? { total_area: area } : {}) };
+  if (wish.habitable && rules !== "none") body.habitable = true;
   if (source === "brief") return { ...body, brief: state.briefAsked(), candidates: num * candidates };
   if (!state.isComplete) throw new Error(t("not-complete"));
   return { ...body, diagram: state.drawing({ all: true }) };
@@ -20,9 +21,9 @@ export function planBody(state, wish) {
 
 /** Begin a search; what there is to know of it until its end. */
 export async function begun(state, wish, seed) {
-  const asked = planBody(state, wish);
+  const asked = planBody(state, wish), plot = structuredClone(state.now.plot);
   const { job } = await ask("plan", { ...asked, seed });
-  return { job, asked: JSON.stringify(asked), isOne: wish.num === 1, plot: structuredClone(state.now.plot) };
+  return { job, asked: JSON.stringify(asked), isOne: wish.num === 1, plot };
 }
 
 /** The answer of a search, when it is there. */
@@ -47,7 +48,7 @@ export async function found(search, { state, plans, signal, ended }) {
   const answer = await answerOf(search, { signal, ended });
   if (!answer.plans.length) throw new Error(t("no-plans", { reason: answer.reason }));
   const { diagram } = JSON.parse(search.asked), drawing = state.drawing({ all: true });
-  const isOther = diagram && (diagramKey(diagram) !== diagramKey(drawing) || outlineKey(search.plot) !== outlineKey(state.now.plot));
+  const isOther = diagram && (diagramKey(diagram) !== diagramKey(drawing) || plotKey(search.plot) !== plotKey(state.now.plot));
   const current = plans.get(state.now.chosen);
   const isFree = diagram ? !isOther : !drawing.rooms.length
     || (current && diagramKey(diagramOf(current.plan)) === diagramKey(drawing));
@@ -85,7 +86,7 @@ export async function foundNear(search, { state, plans, signal, ended }) {
   const answer = await answerOf(search, { signal, ended }), { changes, drawing } = search.near;
   if (!answer.plans.length) throw new Error(t("no-near", { reason: answer.reason }));
   const isOther = JSON.stringify(state.now.changes) !== JSON.stringify(changes) || state.now.chosen !== changes.of
-    || diagramKey(state.drawing({ all: true })) !== diagramKey(drawing) || outlineKey(search.plot) !== outlineKey(state.now.plot);
+    || diagramKey(state.drawing({ all: true })) !== diagramKey(drawing) || plotKey(search.plot) !== plotKey(state.now.plot);
   const earlier = plans.get(changes.of);
   const [{ id, plan }] = plans.add(answer.plans, { ...search, chosen: state.now.chosen, of: changes.of });
   if (isOther) throw new Error(t("near-meanwhile", { number: id }));

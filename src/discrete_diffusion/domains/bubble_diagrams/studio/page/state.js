@@ -172,6 +172,9 @@ export class State extends EventTarget {
 /** A text that is the same for plots of the same outline. */
 export const outlineKey = ({ corners, closed, ratio }) => JSON.stringify(closed ? corners : ratio);
 
+/** The same for plots that a search would be asked for alike: of the same entrance and north too. */
+export const plotKey = (plot) => JSON.stringify([outlineKey(plot), plot.closed && plot.entrance, plot.north]);
+
 function takeOver(doc, diagram) {
   const given = doc.rooms.length === diagram.rooms.length;
   const kept = new Map(given ? doc.relations.filter((r) => r.given).map((r) => [key(r.a, r.b), r]) : []);
