@@ -146,12 +146,14 @@ def sections(record: Record) -> Sections:
         "memory, GiB",
         "of the product rate, %",
     )
+    rate = first["product_rate"] / 1e9
+    shown = f"{rate:,.0f} GFLOP/s" if rate < 1000 else f"{rate / 1000:,.0f} TFLOP/s"
     threads = "" if on_gpu else f"{r['threads']} thread, "
     text = (
         f"`{record.command}`: {threads}{record.hardware}.\n\n"
         f"{first['parameters']:,} parameters, {r['batch_size']} samples of {LENGTH:,} positions, "
         f"{'bfloat16' if r['bfloat16'] else 'float32'}; products of square matrices reach "
-        f"{first['product_rate'] / 1e9:,.0f} GFLOP/s.\n\n{markdown_table(head, rows)}"
+        f"{shown}.\n\n{markdown_table(head, rows)}"
     )
     return {(Page.SPEED, record.name): text}
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
+from discrete_diffusion.cli import compose
+from discrete_diffusion.data.cache import CACHE_VARIABLE
+from discrete_diffusion.domains import build_data
+from discrete_diffusion.domains.bubble_diagrams.build import training_areas
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
+from discrete_diffusion.domains.bubble_diagrams.procedural import livable
 from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dissect, draw_walls
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     cache_file,
@@ -111,10 +119,10 @@ def judged(rooms: Ints, boxes: Array, drawn: Ints) -> set[str]:
 @pytest.mark.slow
 def test_the_judge_of_plans_agrees() -> None:
     rooms, boxes, drawn = drawn_at_random(120, seed=3)
-    livable = are_livable(rooms, boxes, drawn)
-    assert 20 < livable.sum() < 80
+    passed = are_livable(rooms, boxes, drawn)
+    assert 20 < passed.sum() < 80
     found: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
-    for k, is_livable in enumerate(livable.tolist()):
+    for k, is_livable in enumerate(passed.tolist()):
         found[is_livable].update(judged(rooms[k], boxes[k], drawn[k]))
     assert not found[True].keys() & {*JUDGED}, found[True]
     assert found[False].keys() >= {"access", "bath", "facade", "compact", "width"}
@@ -129,19 +137,45 @@ HOME = {  # metres
     "Balcony": (-1.5, 1.0, 0.0, 4.0),
     "Storage": (6.0, 3.0, 8.5, 5.0),
 }
-WRONG = {
+Box = tuple[float, float, float, float]
+NOT_REACHED: dict[str, dict[str, Box]] = {
     "a bathroom that only the kitchen is beside": {"Bathroom": (8.5, 0.0, 10.5, 3.0)},
-    "a kitchen in a corner of the plan": {"Kitchen": (8.0, 3.0, 10.5, 6.0)},
+    "a kitchen in a corner of the plan": {"Kitchen": (8.5, 3.0, 11.0, 6.0)},
     "a bedroom behind the kitchen": {"MasterRoom": (8.5, 0.0, 12.0, 3.5)},
     "a bedroom beside the living room by half a metre": {"MasterRoom": (-3.5, 4.5, 0.0, 8.5)},
-    "storage behind the bathroom": {"Storage": (4.0, 8.5, 6.0, 10.0)},
-    "a narrow bathroom": {"Bathroom": (4.0, 5.0, 5.2, 8.5)},
+    "storage behind the bathroom": {"Storage": (4.0, 8.5, 6.0, 10.5)},
     "a balcony away from what one lives in": {"Balcony": (4.0, 8.5, 6.0, 9.5)},
-    "a long corridor of a kitchen": {"Kitchen": (6.0, 0.0, 40.0, 2.0)},
+    "no wall for a front door": {
+        "Kitchen": (-2.0, -2.5, 6.0, 0.0),
+        "Balcony": (-2.0, 0.0, 0.0, 5.0),
+        "Storage": (6.0, -2.5, 8.0, 5.0),
+    },
+}
+NOT_LIT: dict[str, dict[str, Box]] = {
+    "a bedroom inside of the living room": {
+        "LivingRoom": (0.0, -4.0, 6.0, 5.0),
+        "Bathroom": (0.0, 5.0, 6.0, 8.5),
+        "MasterRoom": (1.0, -1.0, 4.0, 2.0),
+    },
+    "a balcony between rooms": {"Balcony": (2.0, 1.0, 4.0, 3.0)},
+}
+NOT_WIDE: dict[str, dict[str, Box]] = {
+    "a narrow bathroom": {"Bathroom": (4.0, 5.0, 5.2, 8.5)},
+    "a narrow bedroom": {"MasterRoom": (0.0, 5.0, 2.4, 8.5)},
+}
+NOT_COMPACT: dict[str, dict[str, Box]] = {
+    "two steps more": {"Storage": (6.0, 3.0, 8.0, 5.0), "MasterRoom": (0.0, 5.0, 4.0, 9.0)},
+    "a long kitchen": {"Kitchen": (6.0, 0.0, 30.0, 3.0)},
+}
+WRONG = {
+    "reached": NOT_REACHED,
+    "lit": NOT_LIT,
+    "wide": NOT_WIDE,
+    "compact": NOT_COMPACT,
 }
 
 
-def home(**moved: tuple[float, ...]) -> tuple[Ints, Array, Ints]:
+def home(**moved: Box) -> tuple[Ints, Array, Ints]:
     rooms = np.array([[ROOM_TYPES.index(name) for name in ROOMS]])
     boxes = METRE * np.array([[moved.get(name, HOME[name]) for name in ROOMS]])
     order = rooms.argsort(axis=1)
@@ -153,26 +187,49 @@ def test_a_home_is_livable() -> None:
     assert are_livable(*home()).tolist() == [True]
 
 
-@pytest.mark.parametrize("moved", WRONG.values(), ids=list(WRONG))
-def test_what_is_wrong_is_seen(moved: dict[str, tuple[float, ...]]) -> None:
+@pytest.mark.parametrize(
+    ("demand", "moved"),
+    [(demand, moved) for demand, cases in WRONG.items() for moved in cases.values()],
+    ids=[case for cases in WRONG.values() for case in cases],
+)
+def test_what_is_wrong_is_seen(demand: str, moved: dict[str, Box]) -> None:
+    """By the demand of that name; others may be broken too."""
     assert are_livable(*home(**moved)).tolist() == [False]
+    assert not demands_met(*home(**moved))[demand]
 
 
-def test_a_room_without_daylight_is_seen() -> None:
-    """A bedroom in the middle of a living room has a door and no window."""
-    around = {"LivingRoom": (0.0, -4.0, 6.0, 5.0), "Bathroom": (0.0, 5.0, 6.0, 8.5)}
-    within, at_facade = (1.0, -1.0, 4.0, 2.0), (1.0, -4.0, 4.0, -1.0)
-    assert are_livable(*home(**around, MasterRoom=within)).tolist() == [False]
-    assert are_livable(*home(**around, MasterRoom=at_facade)).tolist() == [True]
+def demands_met(rooms: Ints, boxes: Array, drawn: Ints) -> dict[str, bool]:
+    n = rooms.shape[1]
+    cells = Cells.of(rooms, boxes)
+    walls = cells.walls(n) / METRE
+    found = {
+        "reached": livable.are_reached(rooms, walls),
+        "lit": livable.are_lit(rooms, boxes, walls[:, :n, n]),
+        "wide": livable.are_wide(rooms, drawn),
+        "compact": livable.are_compact(cells, n),
+    }
+    return {name: bool(each.item()) for name, each in found.items()}
+
+
+def test_numbers_are_those_of_the_rules() -> None:
+    rules = read_rules("default").rules
+    assert rules["facade"]["length"] == livable.WINDOW
+    assert rules["window"]["share"] / rules["window"]["height"] == livable.WINDOW_SHARE
+    assert rules["compact"]["corners"] == livable.MOST_CORNERS
+    assert rules["compact"]["perimeter"] == livable.MOST_PERIMETER
+    assert rules["doors"]["least"]["Kitchen"] < livable.DOOR
+    for name, least in rules["width"]["least"].items():
+        if name != "Hall":
+            assert abs(livable.LEAST_SIDE[ROOM_TYPES.index(name)] - least) <= 0.3
 
 
 def test_livable_plans_keep_their_numbers_of_rooms() -> None:
     """Programmes come first: only sites and sizes are drawn again."""
-    any_plans, livable = sample_plans(300, seed=2), sample_plans(300, seed=2, livable=True)
-    np.testing.assert_array_equal(any_plans.room_types, livable.room_types)
+    any_plans, kept = sample_plans(300, seed=2), sample_plans(300, seed=2, livable=True)
+    np.testing.assert_array_equal(any_plans.room_types, kept.room_types)
     again = sample_plans(200, seed=2, livable=True)
-    np.testing.assert_array_equal(again.boxes, livable.boxes[:200])
-    assert (livable.relations != any_plans.relations).any()
+    np.testing.assert_array_equal(again.boxes, kept.boxes[:200])
+    assert (kept.relations != any_plans.relations).any()
     assert len(generate_plans(0, livable=True)) == 0
 
 
@@ -187,3 +244,25 @@ def test_they_are_cached_apart_and_of_4_to_8_rooms() -> None:
     assert cache_file(10, livable=True) != cache_file(10)
     with pytest.raises(ValueError, match=r"data\.livable=true.*\[9, 20\]"):
         sample_plans(10, num_rooms=(9, 20), livable=True)
+
+
+def test_a_config_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    words = ["data.num_plans=40", "data.condition=[area]"]
+    data = build_data(compose("train", [*words, "data.livable=true"]))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == 2  # plans, and the facts of their boxes
+    assert all(name.endswith("-livable.npz") for name in names)
+    kept = sample_plans(40, livable=True).encode()
+    assert sum(len(split) for split in data.splits.values()) == len(kept)
+    other = build_data(compose("train", words))
+    assert data.fingerprint() != other.fingerprint()
+
+
+def test_a_checkpoint_of_before_has_other_plans() -> None:
+    """Its config has no such key."""
+    config = compose("train", ["data.livable=true"]).data
+    before = OmegaConf.create({k: v for k, v in config.items() if k != "livable"})
+    own, others = training_areas(config), training_areas(before)
+    rooms = (ROOM_TYPES.index("Bathroom"),) * 8
+    assert own.draw(rooms, Random(0)) != others.draw(rooms, Random(0))

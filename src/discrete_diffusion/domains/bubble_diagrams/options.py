@@ -115,8 +115,8 @@ EVALUATE = (
     Option(
         "reference",
         "real plans to compare with; null takes the data that the checkpoint held out, or without "
-        "a checkpoint 2,000 plans that the embedded generator draws with plan_seed=271828182, on "
-        "which no recipe trains",
+        "a checkpoint 2,000 plans that the embedded generator draws with plan_seed=271828182, "
+        "livable or not, on which no recipe trains",
         is_file=True,
         of_files=True,
     ),

@@ -92,6 +92,7 @@ def real_data_for_samples(
         )
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
+    name += ", livable or not"
     logger.info("no reference=FILE: comparing with %s", name)
     num = min(NUM_REFERENCE, request.num_held_out or NUM_REFERENCE)
     return RealDiagrams(name, known[:num], training, known, NUM_REFERENCE)

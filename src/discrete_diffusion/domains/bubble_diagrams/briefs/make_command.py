@@ -53,8 +53,8 @@ def run_make(options: argparse.Namespace) -> None:
     numbers = files.write_found(
         [each.job for each in best], [each.found for each in best], began=began
     )
-    kind = "plans that break no rule" if options.habitable else "plans"
-    print(f"the best {len(best)} {kind} of {len(jobs)} different diagrams, best first")
+    kept = ", all of which break no rule" if options.habitable else ""
+    print(f"the best {len(best)} plans of {len(jobs)} different diagrams{kept}, best first")
     print(summary(numbers, files))
     if stopped:
         raise SystemExit(130)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
@@ -95,7 +96,10 @@ def make_plans(
 def check_habitable(habitable: bool, request: PlanRequest) -> None:
     """``ValueError`` for ``habitable`` plans of a request without rules."""
     if habitable and not request.rules.rules:
-        raise ValueError("habitable=true demands nothing with rules=none; leave one of them out")
+        raise ValueError(
+            "habitable=true without rules demands nothing of a plan; take rules=default, or leave "
+            "habitable out"
+        )
 
 
 def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
@@ -167,11 +171,11 @@ def rules_of(given_up: Iterable[Shortfall]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.rule for each in given_up if each.rule))
 
 
-def none_found(num_diagrams: int, broken: Iterable[Sequence[str]]) -> str:
+def none_found(num_diagrams: int, broken: Sequence[Sequence[str]]) -> str:
     """Why nothing is left: no diagram has a plan, or none that breaks no rule. ``broken``: the
     rules that each plan breaks."""
+    if not broken:
+        return f"no plan was found of {counted(num_diagrams, 'different diagram')}"
     counts = Counter(rule for rules in broken for rule in rules)
-    if not counts:
-        return f"none of {num_diagrams} different diagrams has a plan"
     shown = ", ".join(f"{rule} by {num}" for rule, num in counts.most_common())
-    return f"each plan of {num_diagrams} different diagrams breaks a rule ({shown})"
+    return f"{counted(len(broken), 'plan')} found, and each breaks a rule: {shown}"

@@ -118,8 +118,8 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         "--hall",
         choices=("auto", "never"),
         default="auto",
-        help="auto: a hall is added to a plan that keeps the rules only with one, if they ask for "
-        "access; never (default: %(default)s)",
+        help="auto: a hall is added where rules ask for access and the solver meets more with one; "
+        "never (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
     parser.add_argument(

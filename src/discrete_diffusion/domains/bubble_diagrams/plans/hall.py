@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 
 AUTO, NEVER = HALLS = ("auto", "never")
-"""A hall is added where rules are not kept without one, or never."""
+"""A hall is added where the solver meets more with one, or never."""
 
 LED_FROM = ("front", "access", "bath")
-"""Rules that an added hall is there for."""
+"""Rules that a hall is added for before others."""
 
 
 def with_hall(diagram: BubbleDiagram, boxes: tuple[Box, ...]) -> BubbleDiagram:

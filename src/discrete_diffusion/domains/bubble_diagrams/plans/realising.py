@@ -32,8 +32,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 _EFFORT, _POLISH = 0.6, 0.3
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
-_RULES_EFFORT = 0.9
-"""Effort to tell whether all rules can be kept."""
+_MOST_EFFORT = 0.9
+"""Effort to tell whether all but the areas can be met."""
 
 _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
@@ -54,7 +54,7 @@ class Job:
     """A plan to find: of ``diagram``, as ``demands`` say, ``variants`` different ones.
 
     ``other_areas``: targets that will do as well, where those of the demands or a rule are not met.
-    ``hall``: a hall may be added where rules are not kept without one. ``near``: the plan is to
+    ``hall``: a hall may be added where the solver meets more with one. ``near``: the plan is to
     keep what is locked of an earlier one, and to be as near to it as can be.
     """
 
@@ -136,8 +136,7 @@ def realise(job: Job) -> Realised:
 
 
 def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
-    """True if the solver ruled all plans out, and what was found: with a hall where that keeps more
-    of the rules it is for."""
+    """True if the solver ruled all plans out, and the best that was found."""
     best, ruled_out = None, False
     for model in _models(job, demands):
         answer, plans = _best(job, demands, model)
@@ -147,7 +146,9 @@ def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
             shortfalls = tuple(shortfalls_of(plan, demands) for plan in plans)
             found = Realised(plans, demands.areas, shortfalls)
             best = found if best is None else min(best, found, key=lambda each: each.rank)
-        if best is None or not best.rank[0]:
+        if best is None and model.hall is None:
+            break  # nor is there one with a hall
+        if best is not None and not best.rank[0]:
             break
     return ruled_out, best
 
@@ -189,20 +190,22 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _models(job: Job, demands: Demands) -> Iterator[PlanModel]:
-    """What to look for plans in, one after the other: without a hall, with one, or both. One in
-    which all rules are kept, whatever the areas, comes alone."""
+    """What to look for plans in, the best first: without a hall, and with one where that meets
+    more than areas, or may keep more of what a hall is for."""
     plain = _model(job, demands, False)
-    if plain.meets_all(_EFFORT, job.seed) or not job.hall:
+    if (
+        plain.meets_all(_EFFORT, job.seed)
+        or not job.hall
+        or plain.meets_most(_MOST_EFFORT, job.seed)
+    ):
         yield plain
         return
-    halled = None
-    if not plain.meets_rules(_RULES_EFFORT, job.seed):
-        halled = _model(job, demands, True)
-        if halled.meets_rules(_RULES_EFFORT, job.seed):
-            yield halled
-            return
-    kept = True if halled is None else plain.keeps(LED_FROM, _EFFORT, job.seed)
-    if halled is None or kept or not halled.keeps(LED_FROM, _EFFORT, job.seed):
+    halled = _model(job, demands, True)
+    if halled.meets_most(_MOST_EFFORT, job.seed):
+        yield from (halled, plain)
+        return
+    kept = plain.keeps(LED_FROM, _EFFORT, job.seed)
+    if kept or not halled.keeps(LED_FROM, _EFFORT, job.seed):
         yield plain
     else:
         yield from (plain, halled) if kept is None else (halled, plain)
@@ -213,7 +216,7 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
     or without."""
     demands, proved = replace(job.demands, areas=found.areas), set()
     for rule in dict.fromkeys(each.rule for each in found.given_up if each.rule in PROVABLE):
-        halls = (False, True) if job.hall and rule in LED_FROM else (False,)
+        halls = (False, True) if job.hall else (False,)
         models = (_model(job, demands, hall) for hall in halls)
         if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models):
             proved.add(rule)

@@ -27,33 +27,35 @@ class WishModel(OutlineModel):
     misses: int = 0
     """Wishes that the plan does not meet, after ``best``."""
     _of_all: _Answer | None = None
-    _of_rules: _Answer | None = None
-    """Answers to ``meets_all`` and ``meets_rules``, until ``best`` begins with what was found."""
+    _of_most: _Answer | None = None
+    """Answers of ``meets_all`` and ``meets_most``, until ``best`` begins with what was found."""
 
     @property
-    def _rules(self) -> list[Wish]:
-        """All wishes but those about areas."""
+    def _most(self) -> list[Wish]:
+        """All wishes but those of the layer of areas."""
         return [wish for wish in self.wishes if wish.layer != Layer.AREAS]
 
     def meets_all(self, effort: float, seed: int) -> bool | None:
         """True if some plan meets all wishes, False if none does, None if the effort does not do.
         To be asked before ``best``, which begins with what was found."""
-        self._of_all = self._ask(self.wishes, effort, seed)
+        self._of_all = self._met_together(self.wishes, effort, seed)
         return self._of_all.answer
 
-    def meets_rules(self, effort: float, seed: int) -> bool | None:
-        """``meets_all`` but for the areas: with rooms that are larger or smaller."""
-        self._of_rules = self._ask(self._rules, effort, seed)
-        return self._of_rules.answer
+    def meets_most(self, effort: float, seed: int) -> bool | None:
+        """``meets_all`` but for the layer of areas: they are within half of their targets."""
+        self._of_most = self._met_together(self._most, effort, seed)
+        return self._of_most.answer
 
-    def _ask(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Answer:
-        """Do these wishes exclude each other? One plan without cuts is looked for first."""
+    def _met_together(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Answer:
+        """A plan that meets these wishes: one without cuts is looked for first."""
         self.model.clear_objective()
         literals = [wish.literal for wish in wishes]
         uncut = [cut.is_used.negated() for cut in self.cuts]
-        tries = ([*literals, *uncut], effort / 3), (literals, 2 / 3 * effort)
+        tries = [(literals, effort)]
+        if uncut:
+            tries = [([*literals, *uncut], effort / 3), (literals, 2 / 3 * effort)]
         answer, boxes = None, None
-        for fixed, share in tries if uncut else tries[1:]:
+        for fixed, share in tries:
             answer, boxes = self.solve(share, seed=seed, fixed=fixed, taking_turns=True)
             if answer:
                 break
@@ -62,16 +64,16 @@ class WishModel(OutlineModel):
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
 
-        It begins with what ``meets_all`` or ``meets_rules`` found. Otherwise all wishes are tried
-        at once, without those that exclude others, unless that was undecided before. Where it does
-        not tell, they are added layer by layer; rules that this loses are looked for by several
-        searches that take turns, unless they were before.
+        It begins with what ``meets_all`` or ``meets_most`` found. Otherwise all wishes are tried at
+        once, without those that exclude others, unless that was undecided before. Where it does not
+        tell, they are added layer by layer; if this loses any but areas, these are looked for by
+        several searches that take turns, unless they were before.
         """
-        of_all, of_rules, self._of_all, self._of_rules = self._of_all, self._of_rules, None, None
+        of_all, of_most, self._of_all, self._of_most = self._of_all, self._of_most, None, None
         self.model.clear_objective()
         wishes = sorted(self.wishes, key=lambda wish: wish.layer)
         kept, boxes, value = list[Wish](), None, None
-        for found, met in ((of_rules, self._rules), (of_all, wishes)):
+        for found, met in ((of_most, self._most), (of_all, wishes)):
             if found is not None and found.answer:
                 kept, boxes, value = met, found.boxes, found.value
         if not kept and (of_all is None or of_all.answer is False):
@@ -79,11 +81,11 @@ class WishModel(OutlineModel):
             if answer is not None:
                 return answer, boxes
         kept, boxes, value = self._by_layers(wishes, kept, boxes, value, effort, seed)
-        if of_rules is None and _lost(self._rules, kept):
-            again = self._ask(self._rules, 1.5 * effort, seed + 1)
+        if of_most is None and _lost(self._most, kept):
+            again = self._met_together(self._most, 1.5 * effort, seed + 1)
             if again.answer:
                 kept, boxes, value = self._by_layers(
-                    wishes, self._rules, again.boxes, again.value, effort, seed
+                    wishes, self._most, again.boxes, again.value, effort, seed
                 )
         if boxes is None:
             return self.solve(2 * effort, seed=seed, taking_turns=True)

@@ -150,7 +150,7 @@ def sample_plans(
     if livable and num_rooms is not None:
         raise ValueError(
             f"data.livable=true with data.num_rooms={list(num_rooms)}: such plans are drawn of 4 "
-            "to 8 rooms alone; leave one of the two out"
+            "to 8 rooms alone; take data.livable=false, or leave data.num_rooms out"
         )
     if num_rooms is None:
         blocks = [_draw_block(np.random.default_rng([seed, block]), livable) for block in numbers]

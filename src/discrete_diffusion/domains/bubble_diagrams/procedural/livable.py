@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.domains.bubble_diagrams.geometry import METRES_PER_PIXEL
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     BALCONY,
     BATHROOM,
@@ -32,21 +33,23 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-METRE = 256 / 18
-"""Pixels of a metre: a sheet of RPLAN is 256 pixels and 18 m wide."""
+METRE = 1 / METRES_PER_PIXEL
+"""Pixels of a metre."""
 
-_DOOR, _FRONT_DOOR, _PASSAGE, _WINDOW = 0.9, 1.1, 1.0, 1.2
+DOOR, FRONTDOOR, PASSAGE, WINDOW = 0.9, 1.1, 1.0, 1.2
 """Metres of wall for a door with its frame, for the front door, for a way from one common room to
 another, and of outer wall for windows."""
-_WINDOW_SHARE = 0.08 / 2.134
+WINDOW_SHARE = 0.08 / 2.134
 """Metres of outer wall for each square metre of floor: windows of 8 %, 2.134 m high."""
-_MOST_CORNERS, _MOST_PERIMETER = 12, 1.5
+MOST_CORNERS, MOST_PERIMETER = 12, 1.5
 """Corners of the outline, and its length beside that of a square of the same area."""
 
-_LEAST_SIDE = np.zeros(PAD + 1)
-"""Metres of the shorter side of a room: 5 % of the rooms of 999 real plans are narrower."""
-_LEAST_SIDE[[LIVING, KITCHEN, BATHROOM, BALCONY]] = (2.9, 1.23, 1.10, 0.65)
-_LEAST_SIDE[[MASTER, SECOND, CHILD, GUEST, STUDY, DINING]] = 2.4
+LEAST_SIDE = np.zeros(PAD + 1)
+"""Metres of the shorter side of a room, without walls: 5 % of the living rooms, kitchens,
+bathrooms, balconies and bedrooms of 999 real plans are narrower. Studies and dining rooms are as
+bedrooms."""
+LEAST_SIDE[[LIVING, KITCHEN, BATHROOM, BALCONY]] = (2.9, 1.23, 1.10, 0.65)
+LEAST_SIDE[[MASTER, SECOND, CHILD, GUEST, STUDY, DINING]] = 2.4
 
 
 def _of_types(*types: int) -> Flags:
@@ -77,7 +80,7 @@ class Cells:
 
     @classmethod
     def of(cls, rooms: Ints, boxes: Array) -> Cells:
-        """Of rooms Int[P, N] and boxes Float[P, N, 4]. A cell belongs to the smallest box that it
+        """Cut rooms Int[P, N] in boxes Float[P, N, 4]. A cell belongs to the smallest box that it
         lies in, to the living room (0) only if to no other."""
         num, n = rooms.shape
         there = (rooms != PAD)[..., None]
@@ -162,13 +165,15 @@ def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
     * a front door: a living room or entrance with outer wall for it;
     * every bedroom, study, kitchen and dining room beside a common room (living, dining, entrance)
       that is reached over common rooms, with wall for a door; one bathroom too, the others beside
-      a private room at least; storage beside any other room, a balcony beside one to live in;
-    * outer wall for windows of 8 % of the floor in every room to live in; balconies outside;
-    * no room that is narrower than 95 of 100 real ones of its type;
+      a private room at least; storage beside a room that is no bathroom, balcony or storage; a
+      balcony beside a common room, private room or kitchen;
+    * outer wall for windows of 8 % of the floor in every common or private room but the entrance;
+      balconies outside;
+    * no room that is narrower than ``LEAST_SIDE``;
     * an outline of at most 12 corners, at most 1.5 times as long as that of a square.
 
-    These are rules of ``plans/rules`` for a plan as it is drawn; whoever builds one from the
-    diagram alone may still break them, or need another arrangement.
+    They are asked of the plan as it is drawn. A plan that is built from its diagram alone may be
+    another one, and break them.
 
     ``rooms``: Int[P, N] codes, the living room first. ``boxes``: Float[P, N, 4], pixels, on the
     middle of walls. ``drawn``: Int[P, N, 4], the same without walls.
@@ -176,16 +181,26 @@ def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
     n = rooms.shape[1]
     cells = Cells.of(rooms, boxes)
     walls = cells.walls(n) / METRE
+    fits = are_wide(rooms, drawn) & are_compact(cells, n)
+    return fits & are_reached(rooms, walls) & are_lit(rooms, boxes, walls[:, :n, n])
+
+
+def are_wide(rooms: Ints, drawn: Ints) -> Flags:
+    """Bool[P]: is no room too narrow?"""
     side = (drawn[..., 2:] - drawn[..., :2]).min(-1) / METRE
-    fits: Flags = ((side >= _LEAST_SIDE[rooms]) | (rooms == PAD)).all(1)
-    fits &= _are_reached(rooms, walls) & _are_lit(rooms, boxes, walls[:, :n, n])
-    corners, area = cells.outline(n)
-    square = 4 * np.sqrt(area) / METRE
-    fits &= (corners <= _MOST_CORNERS) & (walls[:, n].sum(1) <= _MOST_PERIMETER * square)
+    fits: Flags = ((side >= LEAST_SIDE[rooms]) | (rooms == PAD)).all(1)
     return fits
 
 
-def _are_reached(rooms: Ints, walls: Array) -> Flags:
+def are_compact(cells: Cells, n: int) -> Flags:
+    """Bool[P]: is the outline of ``n`` rooms at most, and pockets, simple and short enough?"""
+    corners, area = cells.outline(n)
+    length = cells.walls(n)[:, n].sum(1)
+    fits: Flags = (corners <= MOST_CORNERS) & (length <= 4 * MOST_PERIMETER * np.sqrt(area))
+    return fits
+
+
+def are_reached(rooms: Ints, walls: Array) -> Flags:
     """Bool[P]: is there a way from the front door to all that needs one?"""
     n = rooms.shape[1]
     between, outer = walls[:, :n, :n], walls[:, :n, n]
@@ -193,12 +208,12 @@ def _are_reached(rooms: Ints, walls: Array) -> Flags:
     way = np.zeros_like(common)
     way[:, 0] = True
     for _ in range(n):
-        way |= common & ((between >= _PASSAGE) & way[:, None, :]).any(2)
+        way |= common & ((between >= PASSAGE) & way[:, None, :]).any(2)
     is_bath, is_balcony = rooms == BATHROOM, rooms == BALCONY
 
     def beside(those: Flags) -> Flags:
         """Bool[P, N]: has the room wall for a door to one of those Bool[P, N]?"""
-        fits: Flags = between >= _DOOR
+        fits: Flags = between >= DOOR
         return np.logical_or.reduce(fits & those[:, None, :], axis=2)
 
     private, stores = _PRIVATE[rooms], _STORES[rooms]
@@ -210,14 +225,14 @@ def _are_reached(rooms: Ints, walls: Array) -> Flags:
         & (beside(~(stores | is_bath | is_balcony | (rooms == PAD))) | ~stores)
     )
     bath = ~is_bath.any(1) | (is_bath & beside(way)).any(1)
-    front = (_FIRST[rooms] & (outer >= _FRONT_DOOR)).any(1)
+    front = (_FIRST[rooms] & (outer >= FRONTDOOR)).any(1)
     reached: Flags = served.all(1) & bath & front
     return reached
 
 
-def _are_lit(rooms: Ints, boxes: Array, outer: Array) -> Flags:
+def are_lit(rooms: Ints, boxes: Array, outer: Array) -> Flags:
     """Bool[P]: has every room to live in outer wall for its windows, and every balcony any?"""
     floor = (boxes[..., 2:] - boxes[..., :2]).prod(-1) / METRE**2
-    needed = np.where(rooms == BALCONY, _DOOR, np.maximum(_WINDOW, _WINDOW_SHARE * floor))
+    needed = np.where(rooms == BALCONY, DOOR, np.maximum(WINDOW, WINDOW_SHARE * floor))
     lit: Flags = ((outer >= needed) | ~(_LIT[rooms] | (rooms == BALCONY))).all(1)
     return lit

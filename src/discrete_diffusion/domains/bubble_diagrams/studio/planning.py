@@ -189,8 +189,8 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
 def _found(
     workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
 ) -> Iterator[tuple[tuple[float, ...], dict[str, Any]]]:
-    """What is found of all jobs, as many at once as there are processes. Told of are all plans, or
-    those that break no rule."""
+    """What is found of all jobs, as many at once as there are processes. ``report`` is told of
+    all plans, or of those that break no rule."""
     report(0, len(jobs))
     with ThreadPoolExecutor(workers.num) as threads:
         tasks = [threads.submit(workers.run, found_of, job, report.is_cancelled) for job in jobs]

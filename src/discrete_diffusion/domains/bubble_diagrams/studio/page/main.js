@@ -182,7 +182,7 @@ const nearestPlan = (begunEarlier = null) => work(t("looking-near"), async (sign
   }
 });
 
-const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1 });
+const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1, habitable: false });
 
 function choosePlan(id, locked) {
   const { plan, plot } = plans.get(id);

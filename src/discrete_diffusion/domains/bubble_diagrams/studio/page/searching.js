@@ -86,7 +86,8 @@ export async function foundNear(search, { state, plans, signal, ended }) {
   const answer = await answerOf(search, { signal, ended }), { changes, drawing } = search.near;
   if (!answer.plans.length) throw new Error(t("no-near", { reason: answer.reason }));
   const isOther = JSON.stringify(state.now.changes) !== JSON.stringify(changes) || state.now.chosen !== changes.of
-    || diagramKey(state.drawing({ all: true })) !== diagramKey(drawing) || plotKey(search.plot) !== plotKey(state.now.plot);
+    || diagramKey(state.drawing({ all: true })) !== diagramKey(drawing)
+    || plotKey({ ...search.plot, north: null }) !== plotKey({ ...state.now.plot, north: null }); // which counts only in other searches
   const earlier = plans.get(changes.of);
   const [{ id, plan }] = plans.add(answer.plans, { ...search, chosen: state.now.chosen, of: changes.of });
   if (isOther) throw new Error(t("near-meanwhile", { number: id }));

@@ -172,7 +172,7 @@ export class State extends EventTarget {
 /** A text that is the same for plots of the same outline. */
 export const outlineKey = ({ corners, closed, ratio }) => JSON.stringify(closed ? corners : ratio);
 
-/** The same for plots that a search would be asked for alike: of the same entrance and north too. */
+/** The same for plots of the same outline, entrance and north. */
 export const plotKey = (plot) => JSON.stringify([outlineKey(plot), plot.closed && plot.entrance, plot.north]);
 
 function takeOver(doc, diagram) {
