@@ -181,7 +181,10 @@ def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsy
     of = {"of": (BEHIND, PAIR)}
     command("num=2", "rules=default", "hall=never", "habitable=true", **of)
     assert len(lines()) == 1
-    assert "the best 1 plans of 2 different diagrams, all of which break no rule" in capsys.readouterr().out
+    assert (
+        "the best 1 plans of 2 different diagrams, all of which break no rule"
+        in capsys.readouterr().out
+    )
     with pytest.raises(SystemExit):
         command("num=1", "rules=default", "hall=never", "habitable=true", "out=none", of=(BEHIND,))
     assert "access by 1" in capsys.readouterr().err

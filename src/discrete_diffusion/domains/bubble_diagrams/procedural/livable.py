@@ -178,11 +178,14 @@ def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
     ``rooms``: Int[P, N] codes, the living room first. ``boxes``: Float[P, N, 4], pixels, on the
     middle of walls. ``drawn``: Int[P, N, 4], the same without walls.
     """
-    n = rooms.shape[1]
+    n, fits = rooms.shape[1], are_wide(rooms, drawn)
+    rooms, boxes = rooms[fits], boxes[fits]  # the others need no cells
     cells = Cells.of(rooms, boxes)
     walls = cells.walls(n) / METRE
-    fits = are_wide(rooms, drawn) & are_compact(cells, n)
-    return fits & are_reached(rooms, walls) & are_lit(rooms, boxes, walls[:, :n, n])
+    fits[fits] = (
+        are_compact(cells, n) & are_reached(rooms, walls) & are_lit(rooms, boxes, walls[:, :n, n])
+    )
+    return fits
 
 
 def are_wide(rooms: Ints, drawn: Ints) -> Flags:
