@@ -157,6 +157,34 @@ def test_a_plan_is_of_what_is_drawn_now(page, downloads):
     assert sorted(drawn.room_names) == ["Balcony", "LivingRoom"]
 
 
+def test_only_plans_that_break_no_rule_are_asked_for_if_that_is_ticked(page):
+    page.open()
+    page.add("LivingRoom", "Kitchen")
+    page.relate(0, 1, "left-of", 0)
+    seen = """
+        window.asked = [];
+        const real = window.fetch;
+        window.fetch = (...of) => {
+          if (String(of[0]).endsWith("api/plan")) window.asked.push(JSON.parse(of[1].body));
+          return real(...of);
+        };"""
+    page.driver.execute_script(seen)
+    page.pick("num", "1")
+    page.find("habitable").click()
+    for rules in ("irc", "none"):
+        page.pick("living-rules", rules)
+        page.find("make-plans").click()
+        page.wait_for_work()
+    page.find("realise").click()  # finds a plan, whatever it breaks
+    page.wait_for_work()
+    asked = page.driver.execute_script("return window.asked")
+    assert [each.get("habitable") for each in asked] == [True, None, None]
+    assert not page.find("habitable").is_displayed()
+    page.reload()
+    page.pick("living-rules", "irc")
+    assert page.find("habitable").is_selected()
+
+
 def change_a_room(page):
     page.choose("#rooms li > select", 1, "Bathroom")
 
