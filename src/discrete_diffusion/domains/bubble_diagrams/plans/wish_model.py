@@ -67,7 +67,7 @@ class WishModel(OutlineModel):
         It begins with what ``meets_all`` or ``meets_most`` found. Otherwise all wishes are tried at
         once, without those that exclude others, unless that was undecided before. Where it does not
         tell, they are added layer by layer; if this loses any but areas, these are looked for by
-        several searches that take turns, unless they were before.
+        several searches that take turns, with another seed, unless they exclude each other.
         """
         of_all, of_most, self._of_all, self._of_most = self._of_all, self._of_most, None, None
         self.model.clear_objective()
@@ -81,7 +81,7 @@ class WishModel(OutlineModel):
             if answer is not None:
                 return answer, boxes
         kept, boxes, value = self._by_layers(wishes, kept, boxes, value, effort, seed)
-        if of_most is None and _lost(self._most, kept):
+        if (of_most is None or of_most.answer is None) and _lost(self._most, kept):
             again = self._met_together(self._most, 1.5 * effort, seed + 1)
             if again.answer:
                 kept, boxes, value = self._by_layers(
