@@ -230,6 +230,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutated_checkpoints_are_refused_or_unharmed(files, tmp_path, kind):
     """100 of each kind: one sentence, or exactly the same weights and config."""

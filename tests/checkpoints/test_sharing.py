@@ -152,6 +152,7 @@ def test_a_changed_weight_is_noticed(model, tmp_path):
         load(tmp_path / "first")
 
 
+@pytest.mark.slow
 def test_up_to_the_hub_and_back(model, hub, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     address = model.push_to_hub("me/plans", token="hf_none", licence="mit")

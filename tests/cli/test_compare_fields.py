@@ -72,6 +72,7 @@ def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tm
     assert [cell.config.optim.lr for cell in (flow, mdlm)] == [5e-3, 5e-3]
 
 
+@pytest.mark.slow
 def test_a_backbone_asked_for_is_replaced_by_one_that_reads_the_maps():
     cells = plan("data=eit", "algos=[mdlm,flow-matching]", "backbones=[film-unet-tokens]")
     assert [(c.backbone, c.instead_of) for c in cells] == [

@@ -95,6 +95,7 @@ def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatc
     assert text.startswith("the embedded plans: 200 of seed 0 (data=bubble_diagrams)\n200 diagrams")
 
 
+@pytest.mark.slow
 def test_check_warns_of_plans_that_cannot_be_built(capsys, folder):
     circle = BubbleDiagram((0, 1, 2), ((0, 1, 2), (0, 2, 7), (1, 2, 2)))
     boxes = ((0.0, 0.0, 9.0, 9.0), (20.0, 0.0, 29.0, 9.0))

@@ -87,6 +87,7 @@ def test_a_few_plans_of_another_table_are_no_secret(capsys):
     assert '"num_doubtful": 4' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_training_data_is_what_its_table_makes_of_it(caplog):
     """Other codes are other data, by the fingerprint that a run resumes by."""
 

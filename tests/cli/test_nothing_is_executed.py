@@ -141,6 +141,7 @@ def test_no_command_imports_what_a_file_names(ran, tmp_path, failure, what):
             assert named in error
 
 
+@pytest.mark.slow
 def test_the_studio_takes_modules_that_are_named(ran, tmp_path, monkeypatch):
     path = checkpoint(tmp_path / "model.ckpt")
     monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)

@@ -209,6 +209,7 @@ def test_dialogues_of_ones_own_need_the_checkpoint_alone(trained, command):
     assert others == ["Bye!"] * 2
 
 
+@pytest.mark.slow
 def test_evaluate(command, kind, capsys):
     command("evaluate", kind, "num_samples=2", "bound_draws=1", "batch_size=2")
     said, found = capsys.readouterr().out, numbers("evaluation")

@@ -48,6 +48,7 @@ def test_a_run_on_text(text_run):
     assert (data["vocab_size"], data["mask_id"], data["pad_id"]) == (258, 256, 257)
 
 
+@pytest.mark.slow
 def test_samples_need_the_checkpoint_alone(text_run, capsys):
     checkpoint = text_run / "run" / "checkpoints" / "best.ckpt"
     alone = Path("alone.ckpt")
@@ -75,6 +76,7 @@ def texts_of(path: Path) -> list[str]:
     return [part.partition("-\n")[2][:-1] for part in path.read_text().split("- sample ")[1:]]
 
 
+@pytest.mark.slow
 def test_texts_are_completed(text_run, capsys):
     words = ["sample", f"checkpoint={text_run}/run"]
     Path("texts.txt").write_text("3 [MASK][MASK]ttle\n____pigs\n")
@@ -95,6 +97,7 @@ def test_texts_are_completed(text_run, capsys):
     assert all("pigs" in text for text in texts[2:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["[MASK] pigs", "a, b='1', \"2\"", "12", "null pigs"])
 def test_a_prompt_is_taken_as_it_is_typed(text_run, prompt):
     words = ["sample", f"checkpoint={text_run}/run", f"prompt={prompt}", "num_samples=2"]
@@ -131,6 +134,7 @@ def test_samples_of_fewer_tokens(text_run):
         assert "\ufffd" in text or len(text.encode()) == 5
 
 
+@pytest.mark.slow
 def test_samples_of_more_tokens_than_a_window(text_run):
     words = ["sample", f"checkpoint={text_run}/run", "num_tokens=41", "completions=2"]
     Path("texts.txt").write_text("3 little pigs, 4 wolves\n")

@@ -58,6 +58,7 @@ def test_lines_say_what_how_far_how_fast_and_how_long():
     assert num == len(told.wait(num))
 
 
+@pytest.mark.slow
 def test_the_first_line_of_a_task_does_not_wait_for_that_of_another():
     told = Told()
     with shown(told, bar=False, first=0.0, every=1e9):
@@ -137,6 +138,7 @@ def on_a_terminal(*arguments: str) -> str:
     return content.decode()
 
 
+@pytest.mark.slow
 def test_a_bar_moves_on_a_terminal_and_leaves_the_log_alone():
     text = on_a_terminal("-c", BAR)
     counts = re.findall(r"drawing, (\d+) of 40 samples, \S+ \S+, 0:00:\d\d left", text)

@@ -94,6 +94,7 @@ def test_doors_tell_the_codes_of_house_gan_pp(write):
     assert read_diagrams(path, codes="houseganpp")[0].rooms[0] == PLANS[0].rooms[0]
 
 
+@pytest.mark.slow
 def test_coarse_codes_without_their_format_are_refused(write):
     path = write(*records(COARSE, boxes=True))
     with pytest.raises(ValueError, match=r"5 ChildRoom.*5 Storage"):

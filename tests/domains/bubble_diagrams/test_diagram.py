@@ -165,6 +165,7 @@ def test_metadata_cannot_hide_the_diagram():
         BubbleDiagram(rooms=(0,), relations=(), metadata={"rooms": 1})
 
 
+@pytest.mark.slow
 @given(relabelled_diagrams(decorated=True))
 def test_relabelling_moves_every_part_and_can_be_undone(pair):
     diagram, order = pair

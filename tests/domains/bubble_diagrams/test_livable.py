@@ -223,6 +223,7 @@ def test_numbers_are_those_of_the_rules() -> None:
             assert abs(livable.LEAST_SIDE[ROOM_TYPES.index(name)] - least) <= 0.3
 
 
+@pytest.mark.slow
 def test_livable_plans_keep_their_numbers_of_rooms() -> None:
     """Programmes come first: only sites and sizes are drawn again."""
     any_plans, kept = sample_plans(300, seed=2), sample_plans(300, seed=2, livable=True)
@@ -246,6 +247,7 @@ def test_they_are_cached_apart_and_of_4_to_8_rooms() -> None:
         sample_plans(10, num_rooms=(9, 20), livable=True)
 
 
+@pytest.mark.slow
 def test_a_config_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     words = ["data.num_plans=40", "data.condition=[area]"]
@@ -259,6 +261,7 @@ def test_a_config_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert data.fingerprint() != other.fingerprint()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_before_has_other_plans() -> None:
     """Its config has no such key."""
     config = compose("train", ["data.livable=true"]).data

@@ -102,6 +102,7 @@ def test_blank_lines_are_skipped_and_counted(write):
         read_partials(write("", " "))
 
 
+@pytest.mark.slow
 @given(partials())
 def test_tokens_round_trip(partial):
     tokens = encode_partial([partial])

@@ -29,6 +29,7 @@ def adjacency(path=None, **options) -> Figure:
     return plot_adjacency(real, sampled, NAMES, path, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_files_are_written_by_suffix(tmp_path, suffix):
     path = tmp_path / f"chart{suffix}"

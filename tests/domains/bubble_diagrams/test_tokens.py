@@ -28,6 +28,7 @@ def test_encoding_by_hand():
     RPLAN_VOCAB_CONFIG.layout().check(encoded.x0, encoded.real)
 
 
+@pytest.mark.slow
 @given(st.lists(diagrams(), max_size=5), st.sampled_from([RPLAN_VOCAB_CONFIG, ROOMS_14]))
 def test_tokens_round_trip(some, vocab):
     encoded = encode(some, vocab)
@@ -50,6 +51,7 @@ def test_the_smallest_vocabularies_work(n_max):
     assert torch.equal(relabel(encoded.x0, encoded.num_nodes, order, vocab), encoded.x0)
 
 
+@pytest.mark.slow
 @given(st.lists(relabelled_diagrams(), min_size=1, max_size=6))
 def test_relabelling_tokens_is_relabelling_diagrams(pairs):
     some, orders = zip(*pairs, strict=True)

@@ -39,6 +39,7 @@ def test_a_line_per_sample_shows_what_was_given():
     assert len(one.axes) == 4 * MAX_SAMPLES + 3
 
 
+@pytest.mark.slow
 def test_colours_mean_the_same_in_every_line():
     maps, truth, mean, deviation = samples(3)
     mean[2, 0, 0] = truth[2, 0, 0] + 5

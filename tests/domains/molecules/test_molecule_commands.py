@@ -60,6 +60,7 @@ def test_a_run(run):
     assert "N+, O-" in (run / "config.yaml").read_text().replace("\n  - ", ", ")
 
 
+@pytest.mark.slow
 def test_samples_lose_nothing(run, capsys):
     main(["sample", f"checkpoint={run}", "num_samples=12", "num_atoms=5", "out=s"])
     lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
@@ -244,6 +245,7 @@ def test_only_bad_samples_are_a_result(text):
     assert "No distances of valid samples" in table
 
 
+@pytest.mark.slow
 def test_one_valid_sample_has_distances_but_no_fcd():
     Path("one.smi").write_text("CCO\n\n")
     metrics, table = evaluated("one.smi")

@@ -159,6 +159,7 @@ def test_an_unknown_order_is_refused(tmp_path):
         built(path=written(tmp_path / "some.smi"), node_order="smile")
 
 
+@pytest.mark.slow
 def test_symmetries_are_counted_exactly():
     """Against all permutations of the atoms."""
     generator = random.Random(3)

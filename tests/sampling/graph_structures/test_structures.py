@@ -87,6 +87,7 @@ def test_completions_follow_the_model_given_both(narrowing, has):
     check_law(output, rows, prob, those(rows, PLAIN, has))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "graph", [nx.complete_graph(5), nx.complete_bipartite_graph(3, 3)], ids=["K5", "K33"]
 )

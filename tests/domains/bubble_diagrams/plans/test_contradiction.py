@@ -160,6 +160,7 @@ def test_sets_in_larger_diagrams_are_irreducible():
     assert len(sizes) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_two_relations_contradict_each_other(level):
     """So three members are the fewest there can be."""

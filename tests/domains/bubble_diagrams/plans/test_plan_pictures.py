@@ -185,6 +185,7 @@ def test_bubbles_stand_beside_their_plan_unless_nobody_wants_them():
     assert high > 1.8 * height
 
 
+@pytest.mark.slow
 def test_titles_and_columns():
     titles = [f"flat {letter}" for letter in "abcd"]
     figure = plot_plans(DRAWN[:4], columns=4, beside=False, titles=titles)

@@ -397,6 +397,7 @@ def test_sheets_are_written_beside_other_formats(folder):
     assert "Maßstab 1 : " in Path("built/svg/1.svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_front_door_and_north_are_given_to_the_solver(folder):
     write_diagrams("small.jsonl", [SMALL])
     plot = ["boundary=[[0,0],[9,0],[9,7],[0,7]]", "rules=none", "total_area=45", "out=built"]

@@ -190,6 +190,7 @@ def test_variants_differ_in_half_of_their_rooms_by_a_metre():
             assert 2 * sum(moved) >= len(moved)
 
 
+@pytest.mark.slow
 def test_other_areas_are_tried_before_any_are_given_up():
     diagram = diagram_of("LivingRoom Bathroom", (0, 1, 4))  # the living room inside the bathroom
     asked = job(diagram, areas=(30.0, 3.0))

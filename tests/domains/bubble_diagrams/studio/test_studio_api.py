@@ -324,12 +324,14 @@ def test_contradictions_are_named(client):
     assert twice["warning"].startswith("living room 1, living room 2 are each a LivingRoom")
 
 
+@pytest.mark.slow
 def test_a_contradiction_of_what_is_known_is_one_of_every_completion(client):
     inside = [[0, 1, "inside"], [1, 2, "inside"], [2, 0, "left-of"]]
     found = asked(client, "check", diagram={"rooms": [None] * 4, "relations": inside})
     assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
 
 
+@pytest.mark.slow
 def test_briefs_are_checked_and_answered(client):
     brief = {"num_rooms": "5-7", "rooms": {"Bathroom": "at least 1"}}
     checked = asked(client, "check", brief=brief)
@@ -343,6 +345,7 @@ def test_briefs_are_checked_and_answered(client):
     assert "Kitchen: 4" in impossible["because"]
 
 
+@pytest.mark.slow
 def test_a_plan_is_realised_and_exported(client):
     found = asked(client, "realise", diagram=PLAN, total_area=60)
     assert found["plan"]["rooms"] == PLAN["rooms"]
@@ -382,6 +385,7 @@ def test_a_diagram_is_exported(client):
     assert PartialDiagram.from_json(answer.json()) == PartialDiagram.from_json(diagram)
 
 
+@pytest.mark.slow
 def test_a_diagram_without_a_plan_gets_the_reason(client):
     found = asked(
         client, "realise", diagram={**CIRCLE, "rooms": ["LivingRoom", "Kitchen", "Balcony"]}

@@ -189,6 +189,7 @@ def plan_of(answer: dict) -> FloorPlan:
     return FloorPlan.of(BubbleDiagram.from_json(answer["plan"]))
 
 
+@pytest.mark.slow
 def test_a_plan_is_changed_and_keeps_what_is_locked(client):
     corners = [[0, 0], [8, 0], [8, 6], [0, 6]]
     answer = client.post("/api/realise", json={"diagram": PLAN, "boundary": corners})
@@ -246,6 +247,7 @@ def test_locked_rooms_that_break_a_changed_relation_are_named(client):
     assert "living room and kitchen keep their places" in answer.json()["error"]
 
 
+@pytest.mark.slow
 def test_plans_of_what_a_model_samples(client):
     state = made(client, num_rooms=2, num=1, candidates=2, rules="none", total_area=40)
     assert state["status"] == "done", state

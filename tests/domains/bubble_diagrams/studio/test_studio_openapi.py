@@ -156,6 +156,7 @@ def check(name: str, data: dict) -> BaseModel:
         raise AssertionError(f"{name}: {error}") from error
 
 
+@pytest.mark.slow
 def test_the_events_of_a_job_end_with_its_answer(client):
     body = {"num_rooms": 2, "num": 1, "candidates": 2, "rules": "none", "total_area": 40}
     job = client.post("/api/plan", json=body).json()["job"]
