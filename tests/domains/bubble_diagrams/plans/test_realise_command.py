@@ -58,8 +58,13 @@ def test_every_line_has_its_plan_or_the_reason_why_it_has_none(folder, capsys):
         assert (plan.diagram.rooms, plan.diagram.relations) == (given.rooms, given.relations)
         assert plan.honours_diagram
         assert line["areas"] == pytest.approx(plan.areas, abs=0.01)
-        for area, target in zip(plan.areas, line["target_areas"], strict=True):
-            assert area == pytest.approx(target, rel=0.101)
+        is_off = [
+            area != pytest.approx(target, rel=0.101)
+            for area, target in zip(plan.areas, line["target_areas"], strict=True)
+        ]
+        given_up = [entry for entry in line.get("given_up", []) if entry.get("demand") == "areas"]
+        assert any(is_off) == bool(given_up)
+    assert "given_up" not in small
     assert read_diagrams("built/plans.jsonl", threshold=0.6)[2].relations == SMALL.relations
     numbers = json.loads(Path("built/plans.json").read_text())
     assert numbers["num_diagrams"] == 3
