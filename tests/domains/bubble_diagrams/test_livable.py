@@ -16,24 +16,23 @@ from discrete_diffusion.domains import build_data
 from discrete_diffusion.domains.bubble_diagrams.build import training_areas
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import Ints
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.procedural import livable
-from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import dissect, draw_walls
+from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import (
+    Array,
+    dissect,
+    draw_walls,
+)
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
     cache_file,
     generate_plans,
     sample_plans,
 )
-from discrete_diffusion.domains.bubble_diagrams.procedural.livable import (
-    METRE,
-    Array,
-    Cells,
-    Ints,
-    are_livable,
-)
+from discrete_diffusion.domains.bubble_diagrams.procedural.livable import METRE, Cells, are_livable
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     PAD,
     sample_programmes,
@@ -206,7 +205,7 @@ def demands_met(rooms: Ints, boxes: Array, drawn: Ints) -> dict[str, bool]:
         "reached": livable.are_reached(rooms, walls),
         "lit": livable.are_lit(rooms, boxes, walls[:, :n, n]),
         "wide": livable.are_wide(rooms, drawn),
-        "compact": livable.are_compact(cells, n),
+        "compact": livable.are_compact(cells, cells.walls(n)),
     }
     return {name: bool(each.item()) for name, each in found.items()}
 

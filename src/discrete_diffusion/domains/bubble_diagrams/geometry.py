@@ -15,7 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, SU
 DEFAULT_THRESHOLD = 9.0
 """Pixels (of a plan rendered on 256 x 256) up to which two boxes count as neighbours."""
 
-METRES_PER_PIXEL = 18 / 256
+_METRES_PER_PIXEL = 18 / 256
 """RPLAN renders 18 m on 256 pixels."""
 
 _STEPS = 128_000
@@ -23,11 +23,11 @@ _STEPS = 128_000
 
 _PER_PIXEL = {
     "pixels": 1.0,
-    "metres": METRES_PER_PIXEL,
-    "centimetres": 100 * METRES_PER_PIXEL,
-    "millimetres": 1000 * METRES_PER_PIXEL,
-    "feet": METRES_PER_PIXEL / 0.3048,
-    "inches": METRES_PER_PIXEL / 0.0254,
+    "metres": _METRES_PER_PIXEL,
+    "centimetres": 100 * _METRES_PER_PIXEL,
+    "millimetres": 1000 * _METRES_PER_PIXEL,
+    "feet": _METRES_PER_PIXEL / 0.3048,
+    "inches": _METRES_PER_PIXEL / 0.0254,
 }
 UNITS = tuple(_PER_PIXEL)
 """Units that boxes may be given in."""
@@ -36,7 +36,7 @@ _TYPICAL_SIDE, _LEAST_SIDE, _MOST_SIDE = 4.4, 2.0, 8.0
 """The median shorter side of a room, in thresholds: 4.6 in 999 real plans, 4.3 in generated ones;
 and the limits outside which boxes are not in the unit that was given."""
 
-TYPICAL_METRES = _TYPICAL_SIDE * DEFAULT_THRESHOLD * METRES_PER_PIXEL
+TYPICAL_METRES = _TYPICAL_SIDE * DEFAULT_THRESHOLD * _METRES_PER_PIXEL
 """The shorter side of a typical room."""
 
 _FEWEST_PAIRS = 3
@@ -134,7 +134,7 @@ def metres_per(unit: str) -> float:
     """Metres of a unit of ``UNITS``; ``ValueError`` for another."""
     if unit not in _PER_PIXEL:
         raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
-    return METRES_PER_PIXEL / _PER_PIXEL[unit]
+    return _METRES_PER_PIXEL / _PER_PIXEL[unit]
 
 
 def in_metres(

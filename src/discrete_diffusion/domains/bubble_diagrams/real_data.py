@@ -91,8 +91,10 @@ def real_data_for_samples(
             *(largest, RPLAN_VOCAB_CONFIG.n_max),
         )
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
-    name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}"
-    name += ", livable or not"
+    name = (
+        f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}, "
+        "livable or not"
+    )
     logger.info("no reference=FILE: comparing with %s", name)
     num = min(NUM_REFERENCE, request.num_held_out or NUM_REFERENCE)
     return RealDiagrams(name, known[:num], training, known, NUM_REFERENCE)

@@ -145,13 +145,13 @@ def sample_plans(
     for name, value in (("num", num), ("seed", seed)):
         if value < 0:
             raise ValueError(f"{name}={value}: expected an integer >= 0")
-    num_blocks = max(1, -(-num // BLOCK_SIZE))
-    numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
     if livable and num_rooms is not None:
         raise ValueError(
             f"data.livable=true with data.num_rooms={list(num_rooms)}: such plans are drawn of 4 "
             "to 8 rooms alone; take data.livable=false, or leave data.num_rooms out"
         )
+    num_blocks = max(1, -(-num // BLOCK_SIZE))
+    numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
     if num_rooms is None:
         blocks = [_draw_block(np.random.default_rng([seed, block]), livable) for block in numbers]
     else:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discrete_diffusion.domains.bubble_diagrams.geometry import METRES_PER_PIXEL
+from discrete_diffusion.domains.bubble_diagrams.geometry import metres_per
+from discrete_diffusion.domains.bubble_diagrams.metrics.soundness import Flags, Ints, closure
+from discrete_diffusion.domains.bubble_diagrams.procedural.dissection import Array
 from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     BALCONY,
     BATHROOM,
@@ -29,14 +30,10 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.programme import (
     WALL_IN,
 )
 
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-
-METRE = 1 / METRES_PER_PIXEL
+METRE = 1 / metres_per("pixels")
 """Pixels of a metre."""
 
-DOOR, FRONTDOOR, PASSAGE, WINDOW = 0.9, 1.1, 1.0, 1.2
+DOOR, FRONT_DOOR, PASSAGE, WINDOW = 0.9, 1.1, 1.0, 1.2
 """Metres of wall for a door with its frame, for the front door, for a way from one common room to
 another, and of outer wall for windows."""
 WINDOW_SHARE = 0.08 / 2.134
@@ -181,9 +178,12 @@ def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
     n, fits = rooms.shape[1], are_wide(rooms, drawn)
     rooms, boxes = rooms[fits], boxes[fits]  # the others need no cells
     cells = Cells.of(rooms, boxes)
-    walls = cells.walls(n) / METRE
+    pixels = cells.walls(n)
+    walls = pixels / METRE
     fits[fits] = (
-        are_compact(cells, n) & are_reached(rooms, walls) & are_lit(rooms, boxes, walls[:, :n, n])
+        are_compact(cells, pixels)
+        & are_reached(rooms, walls)
+        & are_lit(rooms, boxes, walls[:, :n, n])
     )
     return fits
 
@@ -195,10 +195,12 @@ def are_wide(rooms: Ints, drawn: Ints) -> Flags:
     return fits
 
 
-def are_compact(cells: Cells, n: int) -> Flags:
-    """Bool[P]: is the outline of ``n`` rooms at most, and pockets, simple and short enough?"""
+def are_compact(cells: Cells, walls: Array) -> Flags:
+    """Bool[P]: is the outline of rooms and pockets simple and short enough? ``walls``: what
+    ``cells.walls`` says."""
+    n = walls.shape[1] - 2
     corners, area = cells.outline(n)
-    length = cells.walls(n)[:, n].sum(1)
+    length = walls[:, n].sum(1)
     fits: Flags = (corners <= MOST_CORNERS) & (length <= 4 * MOST_PERIMETER * np.sqrt(area))
     return fits
 
@@ -208,10 +210,8 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
     n = rooms.shape[1]
     between, outer = walls[:, :n, :n], walls[:, :n, n]
     common = _COMMON[rooms]
-    way = np.zeros_like(common)
+    way = closure((between >= PASSAGE) & common[:, :, None] & common[:, None, :])[:, 0]
     way[:, 0] = True
-    for _ in range(n):
-        way |= common & ((between >= PASSAGE) & way[:, None, :]).any(2)
     is_bath, is_balcony = rooms == BATHROOM, rooms == BALCONY
 
     def beside(those: Flags) -> Flags:
@@ -228,7 +228,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
         & (beside(~(stores | is_bath | is_balcony | (rooms == PAD))) | ~stores)
     )
     bath = ~is_bath.any(1) | (is_bath & beside(way)).any(1)
-    front = (_FIRST[rooms] & (outer >= FRONTDOOR)).any(1)
+    front = (_FIRST[rooms] & (outer >= FRONT_DOOR)).any(1)
     reached: Flags = served.all(1) & bath & front
     return reached
 
