@@ -123,7 +123,7 @@ def test_rooms_that_are_not_related_contradict_too():
         "living room surrounding kitchen, kitchen left-of bathroom, bathroom not related to "
         "living room: "
     )
-    assert said.endswith("these contradict each other unless rooms overlap")
+    assert said.endswith("these contradict each other unless rooms overlap or are L-shaped")
     assert contradiction(diagram, "realisable") is None
 
 

@@ -54,9 +54,9 @@ class Contradiction:
         what = "contradict each other"
         if self.level == "buildable":
             what += {
-                True: " unless rooms overlap",
+                True: " unless rooms overlap or are L-shaped",
                 False: ", even if rooms may overlap",
-                None: " unless rooms overlap, and perhaps then",
+                None: " unless rooms overlap or are L-shaped, and perhaps then",
             }[self.is_realisable]
         more = "" if self.is_irreducible else " (perhaps not all of these are needed)"
         return f"{self}: these {what}{more}"

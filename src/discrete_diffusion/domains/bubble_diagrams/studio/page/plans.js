@@ -22,6 +22,12 @@ export class Plans extends EventTarget {
 
   get(id) { return this.list.find((each) => each.id === id) ?? null; }
 
+  /** True if one of them is of a diagram, wherever its plot is. */
+  has(diagram) {
+    const asked = diagramKey(diagram);
+    return this.list.some((each) => diagramKey(diagramOf(each.plan)) === asked);
+  }
+
   /** Plans of a search, in the place of those that are neither pinned nor chosen; or plans near the plan `of`, to all. */
   add(found, { asked, plot, chosen, of = null }) {
     const kept = this.list.filter((each) => of !== null || each.pinned || each.id === chosen);
