@@ -116,7 +116,6 @@ RECIPES: dict[str, Sequence[str]] = {
     "real_plan_choices": (*("experiment=real_plans", "trainer.precision=bf16-mixed", *UNSAMPLED),),
     "half_hour_choices": (*("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", *UNSAMPLED),),
 }
-OF_FEATURES = {"connected": "connected", "buildable": "buildable", "relation_tv": "relation TV"}
 OF_SHORT_RUNS = {
     "valid": "valid",
     "transitive": "transitive",
@@ -124,8 +123,16 @@ OF_SHORT_RUNS = {
     "node_tv": "node TV",
 }
 COLUMNS: dict[str, dict[str, str]] = {
-    "plan_features": OF_FEATURES,
-    "large_plan_features": OF_FEATURES,
+    "plan_features": {
+        "connected": "connected",
+        "buildable": "buildable",
+        "relation_tv": "relation TV",
+    },
+    "large_plan_features": {  # their relations have no directions, so none is buildable or not
+        "connected": "connected",
+        "relation_tv": "relation TV",
+        "degree_tv": "degree TV",
+    },
     "choices": OF_SHORT_RUNS,
     "optimizers": OF_SHORT_RUNS,
     "node_order": {

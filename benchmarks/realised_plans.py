@@ -15,12 +15,14 @@ of the model in the box, in a free outline and in 12 x 8 m. Writes
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -32,9 +34,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Real
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import rooms_of
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import ALL, judge, shares
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
+from discrete_diffusion.domains.bubble_diagrams.plans.windows import find_windows
 from record import Page, Record, Sections, markdown_table, percent, publish
 
 SEED = 0
@@ -109,15 +113,30 @@ def planned(job: Job) -> tuple[Realised, float]:
     return found, time.process_time() - began
 
 
+def kitchens_lit(plans: Sequence[FloorPlan]) -> list[int]:
+    """Kitchens that have a window, and all."""
+    kitchens = [rooms_of(plan, ["Kitchen"]) for plan in plans]
+    lit = [{each.room for each in find_windows(plan)} for plan in plans]
+    found = [room in of for rooms, of in zip(kitchens, lit, strict=True) for room in rooms]
+    return [sum(found), len(found)]
+
+
 def measure_rules(
-    diagrams: Sequence[BubbleDiagram], outline: Outline, rules: RuleSet, pool: Any
+    diagrams: Sequence[BubbleDiagram],
+    outline: Outline,
+    rules: RuleSet,
+    pool: Any,
+    keep: Path | None,
 ) -> dict[str, Any]:
-    """Shares of plans that keep each rule; a diagram without a plan keeps none."""
+    """Shares of plans that keep each rule; a diagram without a plan keeps none. ``keep``: a file
+    for the plans."""
     jobs = PlanRequest(outline=outline, rules=rules, seed=SEED).jobs(
         [BubbleDiagram(each.rooms, each.relations) for each in diagrams]
     )
     outcomes = list(pool.map(planned, jobs))
     plans = [found.plans[0] for found, _ in outcomes if found.plans]
+    if keep is not None:
+        keep.write_text("".join(json.dumps(plan.to_json()) + "\n" for plan in plans))
     seconds = sorted(each for _, each in outcomes)
     kept = shares([judge(plan, rules) for plan in plans], rules)
     return {
@@ -129,6 +148,7 @@ def measure_rules(
             for found, _ in outcomes
         ),
         "kept": {name: [share.num_kept, share.num_judged] for name, share in kept.items()},
+        "kitchens_lit": kitchens_lit(plans),
         "honours": sum(plan.honours_diagram for plan in plans),
         "largest_overlap": max(plan.overlap for plan in plans),
         "fill": statistics.median(1 - plan.dead_area / plan.outline.area for plan in plans),
@@ -149,7 +169,11 @@ def measure_all_rules(options: argparse.Namespace, pool: Any) -> dict[str, Any]:
     for name, diagrams in sets.items():
         results[name] = {}
         for plot, outline in PLOTS.items():
-            found = measure_rules(diagrams, outline, rules, pool)
+            keep = None
+            if options.keep is not None:
+                options.keep.mkdir(parents=True, exist_ok=True)
+                keep = options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
+            found = measure_rules(diagrams, outline, rules, pool, keep)
             results[name][plot] = found
             print(name, plot, found, flush=True)
     return results
@@ -163,6 +187,7 @@ def main() -> None:
     parser.add_argument("--num", type=int, default=200)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rules", help="default, irc, or a file: plan for them, judge by them")
+    parser.add_argument("--keep", type=Path, help="of --rules: a folder for the plans")
     options = parser.parse_args()
     if options.rules:
         with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
@@ -213,6 +238,8 @@ def rules_table(record: Record) -> str:
         ("all areas within 10 %", "areas_met"),
     ):
         rows.append([title, *(f"{each[key]} of {each['num']}" for each in found.values())])
+    lit = [each.get("kitchens_lit", [0, 0]) for each in found.values()]
+    rows.append(["kitchens with a window", *(f"{some} of {num}" for some, num in lit)])
     rows.append(["filled, median", *(percent(each["fill"]) for each in found.values())])
     for title, key in (("CPU-s, median", "seconds_median"), ("95 %", "seconds_p95")):
         rows.append([title, *(f"{each[key]:.1f}" for each in found.values())])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from axe_core_python.selenium import Axe
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -19,6 +20,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
 
+FOCUS = Path(__file__).with_name("studio_focus.js")
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 FLAGS = (
@@ -89,6 +91,15 @@ class Page:
     def find(self, name: str) -> Any:
         return self.driver.find_element(By.ID, name)
 
+    def access_faults(self) -> list[str]:
+        """What axe-core finds wrong, and controls whose focus is not seen."""
+        found = [
+            f"{each['id']}: {node['html'][:120]}"
+            for each in Axe().run(self.driver)["violations"]
+            for node in each["nodes"]
+        ]
+        return found + list(self.run(FOCUS.read_text()))
+
     def all(self, selector: str) -> list[Any]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
@@ -115,6 +126,25 @@ class Page:
     def fill(self, field: Any, value: object) -> None:
         """Type in the place of what is there."""
         field.send_keys(Keys.CONTROL + "a" + Keys.NULL, str(value), Keys.TAB)
+
+    @contextmanager
+    def holding(self, path: str) -> Iterator[None]:
+        """The next request to a path is sent at the end."""
+        script = """
+            const real = window.fetch, path = arguments[0];
+            window.fetch = async (...of) => {
+              if (String(of[0]).endsWith(path)) {
+                await new Promise((go) => { window.go = go; });
+                window.fetch = real;
+              }
+              return real(...of);
+            };"""
+        self.run(script, path)
+        yield
+        self.run("window.go()")
+
+    def wait_for_held(self) -> None:
+        self.wait(lambda: self.run("return Boolean(window.go)"))
 
     def press(self, element: Any) -> None:
         """Click what the line at the bottom of a phone may cover."""

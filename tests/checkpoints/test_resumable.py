@@ -60,7 +60,7 @@ def test_a_default_is_the_same_whether_it_is_written_out_or_not(check):
 
 
 def test_a_dit_from_before_its_later_settings_is_as_it_was(tmp_path):
-    later = ("bias", "activation", "sigma_input", "adaln")
+    later = ("bias", "activation", "sigma_input", "adaln", "attention")
     now = compose("train", ["data=bubble_diagrams", "algo.backbone=dit", "model=dit_tiny"])
     then = compose("train", ["data=bubble_diagrams", "algo.backbone=dit", "model=dit_tiny"])
     with open_dict(then):

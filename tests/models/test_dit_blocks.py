@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.models.dit import DiT, block_causal_mask
+from discrete_diffusion.models.blocks.attention import attend
+from discrete_diffusion.models.blocks.visibility import Visibility
+from discrete_diffusion.models.dit import DiT
 
 MASK, PAD = 10, 11
 TINY = {"vocab_size": 12, "hidden_size": 32, "n_blocks": 2, "n_heads": 4, "pad_id": PAD}
@@ -31,19 +35,81 @@ def sequences(padded: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return clean, torch.where(masked & real, MASK, clean), real
 
 
-def test_mask_equals_its_definition():
+def definition(groups: list[int], documents: list[int], real: list[bool], context: bool) -> Any:
+    """Bool[Q, Q] by the sentences of ``Visibility``."""
+    num = len(groups)
+    columns = [(j, clean) for clean in ((False, True) if context else (False,)) for j in range(num)]
+    seen = torch.zeros(len(columns), len(columns), dtype=torch.bool)
+    for q, (i, from_clean) in enumerate(columns):
+        for k, (j, is_clean) in enumerate(columns):
+            allowed = groups[j] <= groups[i]
+            if context and not from_clean:
+                allowed = groups[j] < groups[i] if is_clean else groups[j] == groups[i]
+            elif context:
+                allowed = allowed and is_clean
+            seen[q, k] = (allowed and documents[i] == documents[j] and real[j]) or q == k
+    return seen
+
+
+@pytest.mark.parametrize("context", [False, True])
+def test_masks_equal_their_definition(context):
     groups = torch.tensor([[0, 0, 1, 2], [0, 1, 1, 1]])
-    plain = block_causal_mask(groups)
-    both = block_causal_mask(groups, with_context=True)
-    assert both.shape == (2, 1, 8, 8)
-    for b, group in enumerate(groups.tolist()):
-        for i in range(4):
-            for j in range(4):
-                assert plain[b, 0, i, j] == (group[j] <= group[i])
-                assert both[b, 0, i, j] == (group[j] == group[i])
-                assert both[b, 0, i, 4 + j] == (group[j] < group[i])
-                assert not both[b, 0, 4 + i, j]
-                assert both[b, 0, 4 + i, 4 + j] == (group[j] <= group[i])
+    documents = torch.tensor([[0, 0, 0, 1], [0, 1, 1, 2]])
+    real = torch.tensor([[True, True, False, True], [True, True, True, True]])
+    alike, all_real = torch.zeros_like(documents), torch.ones_like(real)
+    for own, seen in ((alike, all_real), (documents, all_real), (documents, real)):
+        visibility = Visibility(groups, own, seen[:, None, None], with_context=context)
+        mask = visibility.mask()
+        for b in range(2):
+            given = (groups[b].tolist(), own[b].tolist(), seen[b].tolist())
+            assert torch.equal(mask[b, 0], definition(*given, context))
+    before = Visibility(documents=documents, causal=True).mask()
+    assert torch.equal(before, Visibility(documents=documents).mask().tril())
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("causal", [False, True])
+def test_flex_attention_sees_what_the_mask_lets_it_see(causal):
+    """More columns than a tile has, and as few as no tile has."""
+    generator = torch.Generator().manual_seed(0)
+    for num in (9, 200):
+        blocks = torch.arange(num)[None] // 16
+        documents = torch.randint(0, 2, (2, num), generator=generator).cumsum(1) // 3
+        real = torch.rand(2, 1, 1, num, generator=generator) < 0.9
+        given = [Visibility(documents=documents, key_mask=real, causal=causal)]
+        if not causal:
+            given += [Visibility(blocks), Visibility(blocks, documents, real, with_context=True)]
+        for seen in given:
+            mask = seen.mask()
+            q, k, v = torch.randn(3, 2, 3, mask.shape[-1], 8, generator=generator)
+            for first in (num, mask.shape[-1]):
+                found = attend(q[:, :, :first], k, v, seen.block_mask(first))
+                assert_same(found, attend(q[:, :, :first], k, v, mask[:, :, :first]))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_flex_attention_on_a_gpu_has_the_logits_and_gradients_of_a_mask(randomise):
+    size = TINY | {"hidden_size": 64}  # a head is 16 wide, as the kernel needs it
+    plain, flex = (randomise(DiT(**size, attention=kernel)).cuda() for kernel in ("sdpa", "flex"))
+    flex.load_state_dict(plain.state_dict())
+    x = torch.randint(0, 10, (2, 256), device="cuda")
+    asked = {"group_idxs": torch.arange(256, device="cuda") // 16, "context": x.flip(1)}
+    asked["document_idxs"] = torch.arange(256, device="cuda").div(100).long().expand(2, -1)
+    for model in (plain, flex):
+        model(x, SIGMA[:2].cuda(), **asked)[..., :MASK].square().mean().backward()
+    for one, two in zip(plain.parameters(), flex.parameters(), strict=True):
+        assert one.grad is not None
+        assert two.grad is not None
+        torch.testing.assert_close(one.grad, two.grad, atol=1e-4, rtol=1e-2)
+
+
+def test_flex_attention_is_a_mask_where_there_is_no_gpu(randomise):
+    clean, noisy, _ = sequences(padded=True)
+    plain, flex = (randomise(DiT(**TINY, attention=kernel)) for kernel in ("sdpa", "flex"))
+    flex.load_state_dict(plain.state_dict())
+    documents = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2]).expand(3, -1)
+    asked = {"group_idxs": BLOCKS, "context": clean, "document_idxs": documents}
+    assert torch.equal(plain(noisy, SIGMA, **asked), flex(noisy, SIGMA, **asked))
 
 
 def test_a_position_sees_its_own_block_and_earlier_ones(randomise):

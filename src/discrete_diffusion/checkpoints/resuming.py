@@ -39,6 +39,7 @@ _UNSET = {
     "model.activation": "gelu",
     "model.sigma_input": "share",
     "model.adaln": True,
+    "model.attention": "sdpa",
 }
 """Meaning of an absent or null key: to Lightning, and in runs from before the key existed."""
 

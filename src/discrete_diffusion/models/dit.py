@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,10 @@ from discrete_diffusion.models.blocks.transformer import (
     process_t,
     zero_linear,
 )
+from discrete_diffusion.models.blocks.visibility import KERNELS, Visibility
+
+if TYPE_CHECKING:
+    from discrete_diffusion.models.blocks.attention import Mask
 
 SIGMA_INPUTS = ("share", "sigma")
 LARGEST_SIGMA = -math.log(1e-3)
@@ -46,6 +51,8 @@ class DiT(nn.Module):
     ``sigma_input``: what is embedded, the corrupted ``share``, 1 - exp(-sigma), or ``sigma``
     itself, at most ``LARGEST_SIGMA``.
     ``adaln``: False leaves c out: plain pre-norm blocks, which read no noise level.
+    ``attention``: how blocks and documents that do not see each other are left out: ``sdpa``, by a
+    mask; ``flex``, by PyTorch's flex attention, which skips them on a GPU; elsewhere the same mask.
     """
 
     def __init__(
@@ -67,13 +74,16 @@ class DiT(nn.Module):
         activation: str = "gelu",
         sigma_input: str = "share",
         adaln: bool = True,
+        attention: str = "sdpa",
     ) -> None:
         super().__init__()
         cond_dim = hidden_size if cond_dim is None else cond_dim
         check_name("model.sigma_input", sigma_input, SIGMA_INPUTS)
+        check_name("model.attention", attention, KERNELS)
         if pad_id is not None and not 0 <= pad_id < vocab_size:
             raise ValueError(f"pad_id={pad_id} is outside the vocabulary 0..{vocab_size - 1}")
         self.pad_id, self.causal, self.sigma_input = pad_id, causal, sigma_input
+        self.attention = attention
         self.token_embedding = nn.Embedding(vocab_size, hidden_size)
         self.timestep_embedder = (
             TimestepEmbedder(
@@ -169,7 +179,7 @@ class DiT(nn.Module):
         document_idxs: Tensor | None = None,
     ) -> Tensor:
         """Features of the columns kept, Float[B, K, D]; the arguments of ``forward``."""
-        tokens, mask = packing.pack(x_t), packing.key_mask  # (B, K)
+        tokens = packing.pack(x_t)  # (B, K)
         num_columns, num_queries = tokens.shape[1], None
         if cache is not None:
             positions = cache.take(num_columns)
@@ -177,12 +187,15 @@ class DiT(nn.Module):
             positions = packing.columns  # a column keeps its own position
         else:
             positions = torch.arange(num_columns, device=x_t.device)
-        if group_idxs is not None:
-            mask = self._block_causal(group_idxs, packing, with_context=context is not None)
-        if document_idxs is not None:
-            own = document_mask(packing.pack(document_idxs), with_context=context is not None)
-            itself = torch.eye(own.shape[-1], dtype=torch.bool, device=own.device)
-            mask = own if mask is None else (mask & own) | itself
+        mask: Mask = packing.key_mask
+        last_mask = mask
+        if group_idxs is not None or document_idxs is not None:
+            seen = self._visibility(packing, group_idxs, document_idxs, context is not None)
+            if self.attention == "flex" and x_t.is_cuda:
+                mask, last_mask = seen.block_mask(), seen.block_mask(num_columns)
+            else:
+                mask = seen.mask()
+                last_mask = mask[:, :, :num_columns]
         if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
             positions = positions.repeat(2)
@@ -190,9 +203,8 @@ class DiT(nn.Module):
         rotary = self.rotary(positions)
         c = self._condition(sigma, x_t)
         for k, block in enumerate(self.blocks):
-            if mask is not None and context is not None and k == len(self.blocks) - 1:
-                num_queries = num_columns  # nothing reads what becomes of the clean columns
-                mask = mask[:, :, :num_queries]
+            if k == len(self.blocks) - 1:  # nothing reads what becomes of clean columns there
+                mask, num_queries = last_mask, None if context is None else num_columns
             x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
         return self.final(x, c)
 
@@ -213,15 +225,20 @@ class DiT(nn.Module):
             logits[..., self.pad_id] = neg_inf(logits.dtype)
         return logits
 
-    @staticmethod
-    def _block_causal(group_idxs: Tensor, packing: ColumnPacking, *, with_context: bool) -> Tensor:
-        """``block_causal_mask`` of the columns kept."""
-        if group_idxs.ndim == 1:
+    def _visibility(
+        self,
+        packing: ColumnPacking,
+        group_idxs: Tensor | None,
+        document_idxs: Tensor | None,
+        with_context: bool,
+    ) -> Visibility:
+        """Which of the columns kept see which."""
+        if group_idxs is not None and group_idxs.ndim == 1:
             group_idxs = group_idxs.unsqueeze(0)
-        elif group_idxs.stride(0) == 0:  # the samples share one row
+        elif group_idxs is not None and group_idxs.stride(0) == 0:  # the samples share one row
             group_idxs = group_idxs[:1]
-        groups = packing.pack(group_idxs)  # (B or 1, K)
-        return block_causal_mask(groups, packing.key_mask, with_context=with_context)
+        groups, own = (None if x is None else packing.pack(x) for x in (group_idxs, document_idxs))
+        return Visibility(groups, own, packing.key_mask, self.causal, with_context)
 
     def new_cache(self, positions: Tensor) -> KeyValueCache:
         """An empty cache for the columns at ``positions`` Int[K], given in that order.
@@ -283,37 +300,3 @@ class KeyValueCache:
             )
         self.num_read = stop
         return self.positions[start:stop]
-
-
-def document_mask(documents: Tensor, *, with_context: bool = False) -> Tensor:
-    """Bool[B, 1, K, K]: a column sees the columns of its own document.
-
-    ``documents``: Int[B, K], the document of each column. ``with_context``: Bool[B, 1, 2K, 2K] for
-    K noisy columns followed by their clean twins.
-    """
-    documents = documents.repeat(1, 2) if with_context else documents
-    return documents[:, None, :, None] == documents[:, None, None, :]
-
-
-def block_causal_mask(
-    groups: Tensor, key_mask: Tensor | None = None, *, with_context: bool = False
-) -> Tensor:
-    """Bool[G, 1, K, K]: a column sees the columns of its own block and of earlier ones.
-
-    ``groups``: Int[G, K], the block of each column; G is 1 if the samples share their blocks.
-    ``key_mask``: Bool[B, 1, 1, K], True where a key may be seen (a column always sees itself).
-
-    ``with_context``: Bool[G, 1, 2K, 2K] for K noisy columns followed by their K clean twins (block
-    diffusion, arXiv 2503.09573, section 3.2). A noisy column of block b sees the noisy columns of b
-    and the clean ones of blocks < b; a clean one sees the clean columns of blocks <= its own.
-    """
-    query, key = groups[:, None, :, None], groups[:, None, None, :]
-    mask = key <= query
-    if with_context:
-        noisy = torch.cat([key == query, key < query], dim=-1)
-        clean = torch.cat([torch.zeros_like(mask), mask], dim=-1)
-        mask = torch.cat([noisy, clean], dim=-2)
-        key_mask = None if key_mask is None else torch.cat([key_mask, key_mask], dim=-1)
-    if key_mask is None:
-        return mask
-    return (mask & key_mask) | torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)

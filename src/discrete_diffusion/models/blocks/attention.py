@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+    Mask: TypeAlias = Tensor | BlockMask | None
 
 _HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
 
@@ -20,18 +27,18 @@ _REGISTER_BYTES = 64
 """Width of a register of AVX-512."""
 
 
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool = False) -> Tensor:
     """softmax(q k^T / sqrt(d)) v: q (B, H, Q, d), k and v (B, H, K, d) -> (B, H, Q, d).
 
     ``mask``: broadcastable to (B, H, Q, K): Bool, True where a key may be seen, or Float, added to
-    the scores; or ``causal``.
+    the scores; or ``causal``; or a ``BlockMask`` of flex attention.
 
     PyTorch's fused kernel, except on the CPU, where it is the slower way in bfloat16, up to 1,024
     keys, and with AVX-512 without gradients, up to 48 (``python benchmarks/speed.py``); never for
     ``causal``.
     """
+    if mask is not None and not isinstance(mask, Tensor):
+        return flex_kernel(q.device.type)(q, k, v, block_mask=mask)
     if causal or not _written_out_is_faster(q, k):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     scores = q @ (k * q.shape[-1] ** -0.5).transpose(-1, -2)  # (B, H, Q, K)
@@ -52,6 +59,14 @@ def softmax_of_short_rows(scores: Tensor) -> Tensor:
     if missing <= 0:
         return scores.softmax(dim=-1)
     return F.pad(scores, (0, missing), value=float("-inf")).softmax(dim=-1)[..., :num]
+
+
+@cache
+def flex_kernel(device: str) -> Any:
+    """PyTorch's flex attention: compiled on a GPU; elsewhere written out, which is slow."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention) if device == "cuda" else flex_attention
 
 
 def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from einops import rearrange
@@ -19,6 +19,9 @@ from discrete_diffusion.models.blocks.attention import (
     attend,
     causal_mask,
 )
+
+if TYPE_CHECKING:
+    from discrete_diffusion.models.blocks.attention import Mask
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
@@ -42,7 +45,7 @@ class MultiHeadSelfAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
+        mask: Mask = None,
         rotary: tuple[Tensor, Tensor] | None = None,
         cache: LayerCache | None = None,
         num_queries: int | None = None,
@@ -50,7 +53,8 @@ class MultiHeadSelfAttention(nn.Module):
         """x (B, L, D) -> (B, Q, D), for the first Q = ``num_queries`` columns; None for all L.
 
         ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
-        all may; or Float[B, H, Q, L], added to the scores.
+        all may; or Float[B, H, Q, L], added to the scores; or a ``BlockMask``, which says for a
+        causal layer, too, what is seen.
         ``rotary``: the tables of a ``RotaryEmbedding`` for the L positions.
         ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
         A causal layer takes all L columns as queries.
@@ -64,10 +68,9 @@ class MultiHeadSelfAttention(nn.Module):
             k, v = cache.extend(k, v)
         q = q[:, :, :num_queries]
         causal = self.causal and q.shape[2] > 1
-        if causal and (mask is not None or q.shape[2] < k.shape[2]):
+        if causal and (isinstance(mask, Tensor) or (mask is None and q.shape[2] < k.shape[2])):
             mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
-            causal = False
-        attended = attend(q, k, v, mask, causal=causal)
+        attended = attend(q, k, v, mask, causal=causal and mask is None)
         return self.out(rearrange(attended, "b h l d -> b l (h d)"))
 
 
@@ -89,7 +92,7 @@ class MultiHeadCrossAttention(nn.Module):
         self,
         x: Tensor,
         context: Tensor,
-        mask: Tensor | None = None,
+        mask: Mask = None,
         rotary: tuple[Tensor, Tensor] | None = None,
         context_rotary: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
@@ -229,7 +232,7 @@ class AdaLNZeroBlock(nn.Module):
         self,
         x: Tensor,
         c: Tensor | None,
-        mask: Tensor | None = None,
+        mask: Mask = None,
         rotary: tuple[Tensor, Tensor] | None = None,
         cache: LayerCache | None = None,
         num_queries: int | None = None,

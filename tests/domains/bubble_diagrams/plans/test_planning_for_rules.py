@@ -10,6 +10,7 @@ import pytest
 from plan_examples import floor_plan
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
+from discrete_diffusion.domains.bubble_diagrams.plans import plan_model
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
@@ -17,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanMode
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import rooms_of
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
     NO_RULES,
@@ -24,6 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
     read_rules,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import shortfalls_of
+from discrete_diffusion.domains.bubble_diagrams.plans.windows import find_windows
 from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
@@ -306,3 +309,18 @@ def test_living_rooms_lie_to_the_south_of_a_plot_that_leaves_a_choice(north, axi
     (plan,) = realise(Job(FLAT, demands)).plans
     living, middle = plan.boxes[0].centroid.coords[0], plan.outline.centroid.coords[0]
     assert sign * (living[axis] - middle[axis]) > 0.3
+
+
+@pytest.mark.slow
+def test_a_kitchen_is_given_an_outer_wall_where_nothing_else_is_lost(monkeypatch):
+    """Of a livable diagram whose kitchen would lie in the middle of its living room."""
+    (diagram,) = generate_plans(1, seed=0, livable=True)
+    request = PlanRequest(rules=DEFAULT, seed=0)
+    lit = []
+    for cost in (plan_model._DARK, 0):
+        monkeypatch.setattr(plan_model, "_DARK", cost)
+        (job,) = request.jobs([BubbleDiagram(diagram.rooms, diagram.relations)])
+        (plan,) = realise(job).plans
+        assert not judge(plan, DEFAULT).broken
+        lit.append({each.room for each in find_windows(plan)} >= {*rooms_of(plan, ["Kitchen"])})
+    assert lit == [True, False]

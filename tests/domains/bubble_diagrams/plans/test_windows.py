@@ -19,6 +19,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.windows import (
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 HABITABLE = ("LivingRoom", "MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom", "StudyRoom")
+WITH_WINDOWS = (*HABITABLE, "DiningRoom", "Kitchen", "Bathroom")
 PLANS = [find_doors(FLAT)] + [
     find_doors(FloorPlan.of(diagram, "pixels")) for diagram in generate_plans(12, seed=3)
 ]
@@ -40,7 +41,7 @@ def test_windows_lie_on_outer_walls_clear_of_doors_and_of_each_other(plan):
     drawn = lines(plan)
     assert drawn
     for window, line in zip(find_windows(plan), drawn, strict=True):
-        assert plan.diagram.room_names[window.room] in (*HABITABLE, "DiningRoom")
+        assert plan.diagram.room_names[window.room] in WITH_WINDOWS
         assert plan.rooms[window.room].boundary.buffer(0.011).covers(line)
         around = line.buffer(0.5, cap_style="flat").difference(plan.rooms[window.room].buffer(0.02))
         assert around.intersection(indoors).area < 0.01
@@ -88,6 +89,14 @@ def test_light_comes_over_a_balcony_and_not_through_a_slanted_wall():
     plan = floor_plan([("LivingRoom", (0.0, 0.0, 6.0, 6.0))])
     slanted = replace(plan, floors=(shapely.Polygon([(0, 3), (3, 0), (6, 3), (3, 6)]),))
     assert find_windows(slanted) == ()
+
+
+def test_kitchens_and_bathrooms_have_windows_that_no_share_counts():
+    living = ("LivingRoom", (0.0, 0.0, 5.0, 4.0))
+    rooms = [living, ("Kitchen", (5.0, 0.0, 8.0, 4.0)), ("Bathroom", (8.0, 0.0, 10.0, 2.0))]
+    plan = floor_plan(rooms)
+    assert [each.room for each in find_windows(plan)] == [0, 1, 2]
+    assert window_share(plan) == window_share(floor_plan([living]))
 
 
 def test_there_is_no_share_of_rooms_that_need_no_light():

@@ -6,6 +6,7 @@ import json
 import re
 import time
 
+import openapi_spec_validator
 import pytest
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, ValidationError
@@ -64,8 +65,7 @@ def references(data):
 
 
 def test_a_validator_finds_nothing(described):
-    validator = pytest.importorskip("openapi_spec_validator", reason="checks the whole file")
-    validator.validate(described)
+    openapi_spec_validator.validate(described)
 
 
 def test_the_file_hangs_together(described):

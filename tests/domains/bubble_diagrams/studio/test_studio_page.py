@@ -199,20 +199,10 @@ def test_a_plan_that_is_found_after_an_edit_is_not_taken(page, change):
     page.open()
     page.add("LivingRoom", "Kitchen")
     page.relate(0, 1, "left-of", 0)
-    held = """
-        const real = window.fetch;
-        window.fetch = async (...of) => {
-          if (String(of[0]).endsWith("api/plan")) {
-            await new Promise((go) => { window.go = go; });
-            window.fetch = real;
-          }
-          return real(...of);
-        };"""
-    page.driver.execute_script(held)
-    page.find("realise").click()
-    page.wait(lambda: page.driver.execute_script("return Boolean(window.go)"))
-    change(page)
-    page.driver.execute_script("window.go()")
+    with page.holding("api/plan"):
+        page.find("realise").click()
+        page.wait_for_held()
+        change(page)
     page.wait(lambda: "changed meanwhile" in page.said)
     assert not page.find("plan").is_displayed()
 

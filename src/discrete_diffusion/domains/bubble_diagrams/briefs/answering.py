@@ -17,6 +17,7 @@ from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     BriefPredicate,
     load_brief,
+    name_of_brief,
     stated_condition,
     steered,
 )
@@ -155,8 +156,8 @@ class BriefRequest:
         if not self.sizes:
             seen = [n for n, count in enumerate(counts) if count]
             raise ValueError(
-                f"brief={self.request.brief}: num_rooms is {self.brief.num_rooms}, but "
-                f"{self.trained.path} was trained on diagrams of {seen[0]} to {seen[-1]} rooms"
+                f"{name_of_brief(self.request)}: num_rooms is {self.brief.num_rooms}, but the "
+                f"model was trained on diagrams of {seen[0]} to {seen[-1]} rooms"
             )
         self.share = sum(counts[n] for n in self.sizes) / sum(counts)
 
@@ -315,9 +316,9 @@ class BriefRequest:
         worst = sorted(unmet, key=lambda key: -unmet[key])[:3]
         broken = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
         return (
-            f"brief={self.request.brief}: none of {len(real):,} particles met it; the furthest had "
-            f"{100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it most "
-            f"break {broken}. Raise particles=, or ask for less"
+            f"{name_of_brief(self.request)}: none of {len(real):,} particles met it; the furthest "
+            f"had {100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it "
+            f"most break {broken}. Raise particles=, or ask for less"
         )
 
 

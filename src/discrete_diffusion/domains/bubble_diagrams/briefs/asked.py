@@ -54,8 +54,13 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
             f"habitable={request['habitable']} does not go with brief= and {slow}: the plans of "
             "all that are weighed take too long; take buildable=true"
         )
-    brief = check_brief(_requested_brief(request.brief), vocab, f"brief={request.brief}")
+    brief = check_brief(_requested_brief(request.brief), vocab, name_of_brief(request))
     return replace(brief, buildable=brief.buildable or bool(buildable))
+
+
+def name_of_brief(request: Request) -> str:
+    """What messages call the brief of a request: ``brief=FILE``, or "the brief" of one without."""
+    return "the brief" if isinstance(request.brief, GivenObjects) else f"brief={request.brief}"
 
 
 def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:

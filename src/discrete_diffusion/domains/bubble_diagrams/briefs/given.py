@@ -12,6 +12,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.bubble_diagrams.briefs.asked import (
     BriefPredicate,
     load_brief,
+    name_of_brief,
     steered,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.chances import BriefConstraint
@@ -52,7 +53,7 @@ def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     brief = load_brief(request, vocab)
     if brief.plan_facts.names:
         raise ValueError(
-            f"{brief.plan_facts.names[0]} of brief={request.brief} does not go with given= yet; "
+            f"{brief.plan_facts.names[0]} of {name_of_brief(request)} does not go with given= yet; "
             "leave one of them out"
         )
     return BriefChoice(request, trained, brief, vocab)

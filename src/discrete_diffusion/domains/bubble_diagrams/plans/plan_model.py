@@ -21,7 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLER
 from discrete_diffusion.domains.bubble_diagrams.plans.wish_model import WishModel
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
-_LIVING, _ENTRANCE = map(ROOM_TYPES.index, ("LivingRoom", "Entrance"))
+_LIVING, _ENTRANCE, _KITCHEN = map(ROOM_TYPES.index, ("LivingRoom", "Entrance", "Kitchen"))
 
 _NO_PASSAGE = tuple(map(ROOM_TYPES.index, ("Bathroom", "Balcony", "Storage", "Wall-in")))
 """Rooms that one does not walk through to another, if their relations leave a choice."""
@@ -38,6 +38,9 @@ DOOR_WALL = 10
 FRONT_WALL = 12
 """Decimetres of outer wall where a front door fits."""
 
+_DARK, _WINDOW_WALL = 150, 12
+"""Square decimetres that a kitchen costs without so many decimetres of outer wall for a window."""
+
 _CUT = 100
 """Square decimetres that a cut in the corner of a free outline costs."""
 
@@ -53,8 +56,8 @@ class PlanModel(WishModel):
 
     Wishes are met by their layers. Among plans that meet as many it minimises 2 x (area of the
     outline - area of all floors) + sum of |floor - target|, and costs of slits between related
-    rooms, of ways through private ones, of recesses, and of living rooms in the north. Boxes meet
-    in the middle of walls.
+    rooms, of ways through private ones, of recesses, of kitchens without a window, and of living
+    rooms in the north. Boxes meet in the middle of walls.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class PlanModel(WishModel):
         self._cost += _CUT * sum(cut.is_used for cut in self.cuts)
         if demands.north is not None:
             self._cost += sum(self._shade(demands.north))
+        if self._rule("facade") is not None:
+            self._cost += sum(self._dark_kitchens())
         if self.hall is not None:
             self._cost += 2 * self.floors[self.hall]
         self._cost += sum(self._add_doors(relations))
@@ -126,6 +131,12 @@ class PlanModel(WishModel):
             if room == _LIVING:
                 for a in AXES:
                     yield way[a] * (self.low[a][i] + self.high[a][i] - self.size[a])
+
+    def _dark_kitchens(self) -> Iterable[Any]:
+        """What it costs that kitchens, of which no rule demands it, have no outer wall."""
+        for i, room in enumerate(self.rooms):
+            if room == _KITCHEN:
+                yield _DARK * self.outer_wall(i, _WINDOW_WALL).negated()
 
     def _deviations(self) -> Iterable[Any]:
         own = self.floors[: len(self.demands.areas)]

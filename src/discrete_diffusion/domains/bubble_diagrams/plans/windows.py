@@ -15,6 +15,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.walls import THICKEST, Wal
 SILL, HEIGHT = 0.9, 1.3
 """Of every window, metres: from the floor to its sill, and from there to its head."""
 
+_SERVICE = ("Kitchen", "Bathroom")
+"""Kinds whose windows no rule demands."""
+
 _NARROWEST, _WIDEST, _STEP = 0.6, 2.4, 0.1
 _FROM_CORNER = 0.3
 """From a window to the end of its wall, half an outer wall included."""
@@ -37,7 +40,7 @@ class Window:
 
 
 def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
-    """Windows of the habitable rooms of a plan, by room.
+    """Windows of the habitable rooms of a plan, of kitchens and of bathrooms, by room.
 
     Each room has as many as make up the share of its floor that the rule ``window`` of the rules
     ``default`` demands (8 %), ``HEIGHT`` high: in its longest outer wall, towards a balcony too,
@@ -47,7 +50,7 @@ def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
     kinds, share = _rule()
     return tuple(
         window
-        for room in rooms_of(plan, kinds)
+        for room in rooms_of(plan, (*kinds, *_SERVICE))
         for window in _windows_of(plan, room, share * plan.areas[room] / HEIGHT)
     )
 
@@ -55,8 +58,10 @@ def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
 def window_share(plan: FloorPlan) -> float | None:
     """Square metres of window of the habitable rooms per square metre of their floors; None if
     there are no such rooms."""
-    floor = sum(plan.areas[room] for room in rooms_of(plan, _rule()[0]))
-    return sum(each.width for each in find_windows(plan)) * HEIGHT / floor if floor else None
+    rooms = rooms_of(plan, _rule()[0])
+    floor = sum(plan.areas[room] for room in rooms)
+    width = sum(each.width for each in find_windows(plan) if each.room in rooms)
+    return width * HEIGHT / floor if floor else None
 
 
 @cache

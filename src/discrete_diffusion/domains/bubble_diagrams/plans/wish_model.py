@@ -13,12 +13,13 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Wish
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """Of ``solve``, with the solver's values of that time."""
+class _Found:
+    """``answer`` of ``solve`` to these ``wishes`` together; if it is true, its boxes and values."""
 
-    answer: bool | None
-    boxes: Boxes | None
-    value: Any
+    wishes: Sequence[Wish] = ()
+    answer: bool | None = None
+    boxes: Boxes | None = None
+    value: Any = None
 
 
 class WishModel(OutlineModel):
@@ -26,9 +27,9 @@ class WishModel(OutlineModel):
 
     misses: int = 0
     """Wishes that the plan does not meet, after ``best``."""
-    _of_all: _Answer | None = None
-    _of_most: _Answer | None = None
-    """Answers of ``meets_all`` and ``meets_most``, until ``best`` begins with what was found."""
+    _of_all: _Found | None = None
+    _of_most: _Found | None = None
+    """What was found by ``meets_all`` and ``meets_most``, until ``best`` begins with it."""
 
     @property
     def _most(self) -> list[Wish]:
@@ -46,7 +47,7 @@ class WishModel(OutlineModel):
         self._of_most = self._met_together(self._most, effort, seed)
         return self._of_most.answer
 
-    def _met_together(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Answer:
+    def _met_together(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Found:
         """A plan that meets these wishes: one without cuts is looked for first."""
         self.model.clear_objective()
         literals = [wish.literal for wish in wishes]
@@ -59,7 +60,7 @@ class WishModel(OutlineModel):
             answer, boxes = self.solve(share, seed=seed, fixed=fixed, taking_turns=True)
             if answer:
                 break
-        return _Answer(answer, boxes, self.value)
+        return _Found(wishes, answer, boxes, self.value)
 
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
@@ -72,25 +73,23 @@ class WishModel(OutlineModel):
         of_all, of_most, self._of_all, self._of_most = self._of_all, self._of_most, None, None
         self.model.clear_objective()
         wishes = sorted(self.wishes, key=lambda wish: wish.layer)
-        kept, boxes, value = list[Wish](), None, None
-        for found, met in ((of_most, self._most), (of_all, wishes)):
-            if found is not None and found.answer:
-                kept, boxes, value = met, found.boxes, found.value
-        if not kept and (of_all is None or of_all.answer is False):
+        found = _Found()
+        for earlier in (of_most, of_all):
+            if earlier is not None and earlier.answer:
+                found = earlier
+        if not found.answer and (of_all is None or of_all.answer is False):
             answer, boxes = self._meet(wishes, effort / 3, seed)
             if answer is not None:
                 return answer, boxes
-        kept, boxes, value = self._by_layers(wishes, kept, boxes, value, effort, seed)
-        if (of_most is None or of_most.answer is None) and _lost(self._most, kept):
+        found = self._by_layers(wishes, found, effort, seed)
+        if (of_most is None or of_most.answer is None) and _lost(self._most, found.wishes):
             again = self._met_together(self._most, 1.5 * effort, seed + 1)
             if again.answer:
-                kept, boxes, value = self._by_layers(
-                    wishes, self._most, again.boxes, again.value, effort, seed
-                )
-        if boxes is None:
+                found = self._by_layers(wishes, again, effort, seed)
+        if found.boxes is None:
             return self.solve(2 * effort, seed=seed, taking_turns=True)
-        self.value = value
-        return True, boxes
+        self.value = found.value
+        return True, found.boxes
 
     def _keep_met(self) -> None:
         """The wishes that the boxes found last meet stay met."""
@@ -98,27 +97,19 @@ class WishModel(OutlineModel):
         self.model.add_bool_and(met)
         self.misses = len(self.wishes) - len(met)
 
-    def _by_layers(
-        self,
-        wishes: list[Wish],
-        kept: list[Wish],
-        boxes: Boxes | None,
-        value: Any,
-        effort: float,
-        seed: int,
-    ) -> tuple[list[Wish], Boxes | None, Any]:
-        """Wishes that are met beside the ``kept`` ones of ``boxes``, added layer by layer, the most
-        important first, each with a third of the effort; a layer that is not decided is left out.
-        With boxes that meet them, None if there are none, and the solver's values."""
+    def _by_layers(self, wishes: list[Wish], found: _Found, effort: float, seed: int) -> _Found:
+        """What meets wishes beside those that are ``found`` to be met, added layer by layer, the
+        most important first, each with a third of the effort; a layer that is not decided is left
+        out."""
         for layer in Layer:
-            new = _lost([wish for wish in wishes if wish.layer == layer], kept)
+            new = _lost([wish for wish in wishes if wish.layer == layer], found.wishes)
             if not new:
                 continue
-            tried = [*kept, *new]
-            answer, found = self._meet(tried, effort / 3, seed, boxes)
+            tried = [*found.wishes, *new]
+            answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
             if answer:
-                kept, boxes, value = tried, found, self.value
-        return kept, boxes, value
+                found = _Found(tried, answer, boxes, self.value)
+        return found
 
     def _meet(
         self, wishes: list[Wish], effort: float, seed: int, hint: Boxes | None = None

@@ -47,14 +47,15 @@ async function answerOf(search, { signal, ended }) {
 export async function found(search, { state, plans, signal, ended }) {
   const answer = await answerOf(search, { signal, ended });
   if (!answer.plans.length) throw new Error(t("no-plans", { reason: answer.reason }));
-  const { diagram } = JSON.parse(search.asked), drawing = state.drawing({ all: true });
-  const isOther = diagram && (diagramKey(diagram) !== diagramKey(drawing) || plotKey(search.plot) !== plotKey(state.now.plot));
+  const { diagram, brief } = JSON.parse(search.asked), drawing = state.drawing({ all: true });
+  const isOther = plotKey(search.plot) !== plotKey(state.now.plot) || (diagram
+    ? diagramKey(diagram) !== diagramKey(drawing) : JSON.stringify(brief) !== JSON.stringify(state.briefAsked()));
   const current = plans.get(state.now.chosen);
   const isFree = diagram ? !isOther : !drawing.rooms.length
     || (current && diagramKey(diagramOf(current.plan)) === diagramKey(drawing));
   const added = new Set(plans.add(answer.plans, { ...search, chosen: state.now.chosen }).map(({ id }) => id));
   const best = plans.ranked(state.now.plot).find(({ id }) => added.has(id));
-  if (isOther) throw new Error(t("changed-meanwhile"));
+  if (isOther) throw new Error(t(diagram ? "changed-meanwhile" : "brief-meanwhile"));
   const area = best.plan.areas.reduce((sum, each) => sum + each, 0).toFixed(0);
   say(search.isOne ? t("plan-found", { area })
     : t("plans-found", { n: added.size, diagrams: answer.num_diagrams }) + (isFree ? "" : t("plans-choose")));
