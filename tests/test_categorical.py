@@ -100,6 +100,7 @@ def test_uniform_draws_are_float64_and_repeatable():
         assert not torch.equal(first, uniform_draws((5,), make_generator(*other)))
 
 
+@pytest.mark.slow
 def test_thinned_rows_stand_for_all_on_average():
     """Over the one random number that is drawn: kept so often, and weighing what is told."""
     generator = make_generator(3)

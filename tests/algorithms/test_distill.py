@@ -87,6 +87,7 @@ def law(algorithm: Distill, world: ToyWorld) -> Tensor:
         return (-algorithm.loss(everything(world), make_generator(0), "exact").nelbo.double()).exp()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["alike", "each", "by masks"])
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 @pytest.mark.parametrize("plan", [(0, 1, 1), (1, 0, 0), (0, 0, 0), (2, 0, 1)])

@@ -34,6 +34,7 @@ def exact_bound() -> float:
     return end + float(torch.trapezoid(torch.tensor(values, dtype=torch.float64), grid))
 
 
+@pytest.mark.slow
 def test_the_bound_is_that_of_its_path():
     output = exact_flow(IMAGES).loss(batch_of(200_000), make_generator(0), "importance")
     nelbo = output.nelbo.double()

@@ -67,6 +67,7 @@ def cost_of(algorithm: MDLM, batch: Batch, plan: Tensor) -> float:
     return total / len(batch.x0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_nats_of_a_plan_are_those_of_its_calls(seed, caplog):
     """What is logged; so that every move, either way, was judged by what it changes."""
@@ -108,6 +109,7 @@ class Even(nn.Module):
         return torch.zeros(*x_t.shape, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("calls", "length"), [(65, 70), (70, 70), (64, 200), (90, 200)])
 def test_every_one_of_many_calls_draws_something(calls, length, monkeypatch):
     """More calls than a long sequence is usually cut into."""

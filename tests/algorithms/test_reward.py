@@ -125,6 +125,7 @@ def test_under_the_tilted_law_every_advantage_and_the_gradient_are_zero():
     assert float(teacher.logits.grad.abs().max()) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path_calls", [1, 2, 8])
 def test_the_gradient_is_that_of_the_value_on_average(path_calls):
     worlds = worlds_of_both_sizes()

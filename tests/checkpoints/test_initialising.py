@@ -128,6 +128,7 @@ def test_parts_that_there_are_not(parts, says):
     assert all(torch.equal(value, before[name]) for name, value in copied(backbone).items())
 
 
+@pytest.mark.slow
 def test_other_shapes_name_the_setting():
     start = of(regressor(), {**CONFIG, "data": {"size": 9, "num_samples": 3}})
     here = {**CONFIG, "model": {"d_model": 12, "channels": 8}, "data": {"num_samples": 4}}

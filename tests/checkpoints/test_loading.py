@@ -275,6 +275,7 @@ def test_weights_of_another_type_with_the_same_bytes_are_noticed(config, tmp_pat
     assert "digest" in sentence(written(tmp_path / f"x.{kind}", state))
 
 
+@pytest.mark.slow
 def test_settings_of_samplers_that_were_called_otherwise(tmp_path):
     """``default_steps`` of an earlier checkpoint is ``steps``; a stranger's stays."""
     config = compose("train", ["model=bd_tiny", "sampling=ancestral"])

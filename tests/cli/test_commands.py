@@ -196,6 +196,7 @@ def test_multirun_resolves_a_preset_for_every_job(tmp_path, capsys):
     assert [f"--- job {k} of 2" in said for k in (1, 2, 3)] == [True, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["-m", "--multi"])
 @pytest.mark.parametrize(
     "words", [["algo.backbone=nope,dot"], ["optim.lr=abc,b"], ["model=nope"], ["optim.nope=1,2"]]

@@ -141,6 +141,7 @@ def test_cells_are_all_combinations_and_differ_in_nothing_else():
     assert cells[4].config.forward_process.name == "uniform"
 
 
+@pytest.mark.slow
 def test_a_backbone_that_an_algorithm_cannot_use_is_replaced_by_dit_of_its_size():
     cells = plan("algos=[mdlm,ar]", "model=bd_tiny")
     assert [(c.backbone, c.model, c.instead_of) for c in cells] == [
@@ -231,6 +232,7 @@ def test_an_option_goes_to_the_cells_that_have_it(caplog):
     assert not caplog.messages
 
 
+@pytest.mark.slow
 def test_a_setting_of_a_model_is_for_the_backbones_that_have_it(caplog):
     caplog.set_level("INFO")
     words = ("backbones=[bd-denoiser,dit]", "model=bd_tiny", "seeds=[0,1]")
@@ -424,6 +426,7 @@ def test_another_setting_of_the_sampler_measures_again_without_training(copy):
     assert measured.stat().st_mtime_ns == kept
 
 
+@pytest.mark.slow
 def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, capsys):
     main(
         [

@@ -169,6 +169,7 @@ def test_a_network_of_ids_gets_the_size_of_that_of_latents(words, size, preset):
     assert abs(ids.parameters / size - 1) <= 0.05
 
 
+@pytest.mark.slow
 def test_an_adapter_of_latents_that_the_middle_moved_takes_part():
     words = ("algo.stage=adapter", "algo.adapter_uses_middle=true")
     assert plan(BOTH, *words)[0].config.algo.stage == "adapter"

@@ -118,6 +118,7 @@ def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, caps
     assert metrics["exact"] is False
 
 
+@pytest.mark.slow
 def test_completing_what_is_complete_changes_and_costs_nothing(mdlm_checkpoint, tmp_path):
     plan = BubbleDiagram((7, 2, 0), ((0, 1, 3), (1, 2, 3)))
     write_lines(tmp_path / "whole.jsonl", [PartialDiagram.from_diagram(plan).to_json()])
@@ -127,6 +128,7 @@ def test_completing_what_is_complete_changes_and_costs_nothing(mdlm_checkpoint, 
     assert metrics["network_calls_per_sample"] == metrics["scoring_calls_per_sample"] == 0
 
 
+@pytest.mark.slow
 def test_other_noise_is_said_to_be_approximate(tmp_path, capsys):
     path = checkpoint(tmp_path, "algo=udlm")
     write_lines(tmp_path / "partial.jsonl", LINES)

@@ -138,6 +138,7 @@ def test_check_without_or_tools(capsys, folder, failure, monkeypatch):
     assert output(capsys, "check", "plans.jsonl").endswith("all can be read\n")
 
 
+@pytest.mark.slow
 def test_check_prints_every_problem_and_ends_with_status_1(capsys, folder):
     assert output(capsys, "check", "plans.jsonl") == (
         "plans.jsonl: 6 diagrams from 6 lines; all can be read\n"

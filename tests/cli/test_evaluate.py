@@ -282,6 +282,7 @@ def test_samples_files_of_any_origin(capsys):
     assert "a.jsonl: 20 diagrams from 20 lines" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_files_of_different_size_are_pointed_out(capsys):
     write_diagrams("a.jsonl", generate_plans(5, seed=1))
     write_diagrams("b.jsonl", generate_plans(7, seed=2))

@@ -193,6 +193,7 @@ def test_a_model_on_another_file(kind, trained, capsys):
     assert "not the data that" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plans", "text", "eit", "dialogue"])
 def test_one_sample(kind, trained):
     ending, write = WRITE[kind]
@@ -247,6 +248,7 @@ def test_what_was_trained_on_is_gone(trained, capsys):
     assert "left out" in Path("evaluation/table.md").read_text()
 
 
+@pytest.mark.slow
 def test_unknown_words_are_counted_and_named(trained):
     write_pairs(Path("new.jsonl"), [*pairs(2, 5), ("a zeppelin flew , zeppelin", "a long " * 20)])
     found = run(trained("dialogue-tokens"), "dialogue-tokens", "data.path=new.jsonl")

@@ -244,6 +244,7 @@ def test_draws_of_given_windows_differ_and_the_truth_is_scored(model, capsys):
     assert (same[0] == same[1]).all()
 
 
+@pytest.mark.slow
 def test_a_window_alone_with_fewer_rows_than_trained_on(tmp_path, capsys):
     model = untrained(tmp_path / "model.ckpt")
     x = windows(rows=7)[1]

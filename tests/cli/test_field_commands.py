@@ -265,6 +265,7 @@ def test_parts_that_do_not_fit(failure, words, says):
     assert says in failure("train", *words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["mdlm", "ar", "bd3lm"])
 def test_a_network_without_the_condition_trains_without_it(tmp_path, algorithm):
     """A plain transformer on the ids: it is not handed the maps."""

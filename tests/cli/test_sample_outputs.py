@@ -221,6 +221,7 @@ def test_a_setting_of_a_plug_in_is_left_to_the_sampler_of_the_model(model, monke
 CUT = ["num_samples=90", "num_rooms=null", "batch_size=30", "sampling=ancestral", "steps=4"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_the_samples_that_are_finished(model, number, monkeypatch, capsys):
     sample(model, *CUT, "out=whole")

@@ -174,6 +174,7 @@ def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(trained, com
     assert {"rouge_l", "num_references", "split"}.isdisjoint(numbers("mine"))
 
 
+@pytest.mark.slow
 def test_keys_of_given_lines_are_kept(command):
     """Also half characters in them; dialogues in metrics are those that have a summary."""
     given = Path("mine.jsonl")

@@ -244,6 +244,7 @@ def test_a_backbone_that_sees_all_is_refused_with_documents(folder, capsys, tmp_
     assert "algo.backbone=dit" in error
 
 
+@pytest.mark.slow
 def test_another_tokenizer_is_refused(run, files, tmp_path, capsys):
     out = tmp_path / "ids"
     main(["data", "tokenize", str(files["a.jsonl"]), "--tokenizer", "characters", f"--out={out}"])

@@ -136,6 +136,7 @@ def test_no_two_samples_travel_together(num):
     assert share == pytest.approx(255 / (num - 1), abs=0.12)  # less where two passes meet
 
 
+@pytest.mark.slow
 def test_what_is_left_out_of_a_pass_says_nothing_of_its_size():
     """Every size is as likely as another among those that come first in the next round."""
     sizes = [1] * 40 + [9] * 20
@@ -211,6 +212,7 @@ def test_ranks_share_the_batches_of_one_process(dataset, accumulate):
         assert all(map(torch.equal, whole[rank::2], taken(own, 12)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3), (3, 2), (1, 5)])
 def test_a_stream_goes_on_with_more_or_fewer_ranks(dataset, before, after):
     """With the batch that came next; those that other ranks had begun a step with come again."""

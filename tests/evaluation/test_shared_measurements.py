@@ -35,6 +35,7 @@ def model() -> MDLM:
     return MDLM(RandomLogits(), Absorbing(VOCAB.layout(), LogLinear())).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num", [2, 5])
 def test_scores_do_not_depend_on_the_number_of_processes(num):
     diagrams = encode(generate_plans(160, seed=1))

@@ -82,6 +82,7 @@ def test_a_strangers_process_passes(process):
     check_process(process(TokenLayout.flat(2, 5, mask_id=4), LogLinear()))
 
 
+@pytest.mark.slow
 def test_a_strangers_chain_has_a_tight_bound():
     """That of a process which nothing but ``transition`` and ``rates`` defines."""
     world, process = ToyWorld.make(), Carousel(toy_layout(), LogLinear())

@@ -243,6 +243,7 @@ def test_dropped_conditions_are_no_conditions(randomise):
         torch.testing.assert_close(mixed[~keep], without[~keep])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads_time", [True, False])
 def test_encoded_maps_serve_instead_of_the_maps(randomise, reads_time):
     for unet in ({}, {"token_dim": 12, "attention_heads": 2}):

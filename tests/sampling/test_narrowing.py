@@ -124,6 +124,7 @@ def test_weights_of_a_grid_are_those_of_all_tokens_drawn(sampler, options):
     check_weights(output.x0, output.log_weights, law, world)
 
 
+@pytest.mark.slow
 def test_weights_of_ancestral_sampling_near_the_exact_conditional():
     world = ToyWorld.make()
     law = torch.where(allowed(world), world.prob, 0.0)
@@ -162,6 +163,7 @@ def test_weights_of_predictor_corrector_near_the_exact_conditional_unless_noise_
     assert mean < mass - 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["udlm", "marginal", "gidd"])
 @pytest.mark.parametrize("sampler", ["ancestral", "predictor-corrector"])
 def test_weights_of_noise_that_leaves_doubt(sampler, name):

@@ -59,6 +59,7 @@ def test_first_hitting_where_it_fits(name):
     assert total_variation(world.distribution(tokens), world.prob) < noise_floor(world.prob, NUM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["udlm", "marginal", "gidd", "sedd-uniform", "d3pm-uniform"])
 def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
     """The samples always satisfy it, the weights recover the conditional, their mean its mass."""
@@ -118,6 +119,7 @@ def test_noise_along_the_way_follows_the_process(name):
         assert (share - expected).abs().max() < 4.5 * 0.5 / num**0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sedd-absorbing", "meld"])
 def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(name):
     world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("per_group"), tilt=3.0)

@@ -118,6 +118,7 @@ def test_the_order_is_that_of_the_unmask_times():
         assert total_variation(share, limit) < noise_floor(limit, MANY) + 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, None])
 def test_a_network_that_is_told_t_is_told_that_of_the_masked_share(k):
     """Its law is that of one token per call at that time, and not that of first-hitting."""
@@ -147,6 +148,7 @@ def test_clamping_gives_the_exact_conditional(positions):
     check(output, world, conditional_on(clamp, world))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", ["groups", "pairs", "ones"])
 def test_blocks_are_filled_in_turn(blocks):
     world, algorithm = ToyWorld.make(), bd3lm("per_group", blocks)

@@ -172,6 +172,7 @@ def test_a_run_goes_on_with_more_processes(tmp_path):
     assert module.trainer.global_step == STEPS
 
 
+@pytest.mark.slow
 def test_many_interruptions_lose_nothing(whole, tmp_path):
     last = tmp_path / "checkpoints" / "last.ckpt"
     stop = lambda: signal.raise_signal(signal.SIGTERM)  # noqa: E731
@@ -190,6 +191,7 @@ def test_a_longer_run_goes_on_from_a_finished_one(whole, tmp_path):
     assert not {key for key in differing if key.startswith(("final", "best"))}
 
 
+@pytest.mark.slow
 def test_a_new_folder_takes_last_and_best_with_it(whole, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     with pytest.raises(Stop):
@@ -306,6 +308,7 @@ def test_both_files_of_a_checkpoint_say_the_same(whole):
     assert info["digest"] != whole[4]["best info"]["digest"]
 
 
+@pytest.mark.slow
 def test_rows_of_another_run_in_the_folder_go(tmp_path):
     """The table is that of the resumed run, whatever the folder held."""
     former, folder = tmp_path / "former", tmp_path / "folder"

@@ -210,6 +210,7 @@ def typed_relations(diagrams):
     return counts
 
 
+@pytest.mark.slow
 @given(diagram_sets(), diagram_sets())
 def test_conditional_distances_agree_with_a_slow_count(samples, reference):
     ours, theirs = typed_relations(samples), typed_relations(reference)

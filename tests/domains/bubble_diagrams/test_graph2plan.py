@@ -131,6 +131,7 @@ def test_an_array_without_records_is_no_plan(tmp_path):
         read_diagrams(path)
 
 
+@pytest.mark.slow
 def test_a_mat_file_is_known_by_its_content(tmp_path):
     path = tmp_path / "plans"
     write_mat(tmp_path / "data.mat", [mat_record(PLAN)])

@@ -69,6 +69,7 @@ def test_a_relation_that_the_boxes_rule_out(name, is_wrong):
     assert all(f"room 0 {name} room 1" in why for why in found.values())
 
 
+@pytest.mark.slow
 def test_real_plans_are_possible(real_data):
     for source in ("rplan_render_999/plans.jsonl", "houseganpp_samples"):
         assert impossible_plans(read_report(real_data / source)) == []

@@ -72,6 +72,7 @@ def test_every_number_of_rooms_is_as_frequent(plans):
     assert abs(counts - 125).max() < 4.5 * 125**0.5
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_the_plans(plans):
     again = sample_plans(100, 3, (9, 20))
     for name, values in vars(again).items():

@@ -233,6 +233,7 @@ def test_livable_plans_keep_their_numbers_of_rooms() -> None:
     assert len(generate_plans(0, livable=True)) == 0
 
 
+@pytest.mark.slow
 def test_bathrooms_are_as_wide_as_real_ones() -> None:
     """Their narrowest 5 % begin where those of real plans do, at 1.10 m."""
     plans = sample_plans(1000, seed=2, livable=True)

@@ -95,6 +95,7 @@ def test_sizes_that_no_file_could_hold_are_refused_at_once(tmp_path, refused):
     assert "cannot hold" in refused(bytes(content))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")
 def test_no_file_takes_gigabytes_of_memory():
     script = f"""

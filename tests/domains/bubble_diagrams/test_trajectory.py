@@ -84,6 +84,7 @@ def has_colour(picture: np.ndarray, colour: str) -> bool:
     return int((picture == wanted).all(axis=-1).sum()) >= 8
 
 
+@pytest.mark.slow
 def test_a_strip_shows_the_first_the_last_and_even_steps_between():
     assert titles_of(plot_film_strip(TRAJECTORY)) == [
         f"state {k}" for k in (0, 1, 3, 4, 6, 7, 9, 10)
@@ -209,6 +210,7 @@ def test_the_bar_is_the_share_that_is_as_in_the_end():
     assert progress_of(figure) == pytest.approx([0.0, 0.3, 0.8, 1.0])
 
 
+@pytest.mark.slow
 def test_an_animation_shows_every_state_and_holds_the_last(tmp_path):
     path = tmp_path / "new" / "film.gif"
     animate([TRAJECTORY], path, **SMALL)

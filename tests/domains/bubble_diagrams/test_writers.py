@@ -60,6 +60,7 @@ def test_graphml_folders_round_trip(tmp_path_factory, some):
     assert_read_back(folder, some)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(some_diagrams)
 def test_node_link_files_are_read_by_networkx(tmp_path_factory, some):

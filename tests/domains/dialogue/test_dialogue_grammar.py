@@ -29,6 +29,7 @@ def test_the_vocabulary_is_closed():
     assert sum(map(len, SLOTS.values())) == len(frozenset().union(*SLOTS.values()))
 
 
+@pytest.mark.slow
 def test_no_two_pairs_have_the_same_slots():
     assert len({slots_of(pair.summary) for pair in PAIRS}) == len(PAIRS)
     assert len({pair.dialogue for pair in PAIRS}) == len(PAIRS)

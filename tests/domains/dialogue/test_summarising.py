@@ -167,6 +167,7 @@ def test_another_sampler_of_summaries_serves_too():
     assert list(found.generated) == [pair.summary.lower() for pair in texts.pairs["test"]]
 
 
+@pytest.mark.slow
 def test_the_gap_is_what_the_dialogue_is_worth(data):
     certainty, unsure = 5.0, math.log(math.exp(5.0) + 72)  # 73 legal ids
     knowing = Model(model(data, certainty), None)

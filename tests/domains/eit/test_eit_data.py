@@ -146,6 +146,7 @@ def test_maps_are_compared_with_that_of_the_background() -> None:
     assert (ratio.diagonal(dim1=1, dim2=2) > 1).all()
 
 
+@pytest.mark.slow
 def test_noise_multiplies_the_entries_and_follows_the_seed() -> None:
     def maps(**changes: object) -> torch.Tensor:
         return maps_of(build(eit_config(num_samples=60, **changes)))

@@ -21,6 +21,7 @@ def samples(num: int = 7):
     return maps, truth, mean, deviation
 
 
+@pytest.mark.slow
 def test_a_line_per_sample_shows_what_was_given():
     maps, truth, mean, deviation = samples()
     figure = plot_reconstructions(maps, truth, mean, deviation, draws=8)

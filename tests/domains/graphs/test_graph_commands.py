@@ -59,6 +59,7 @@ def test_samples_of_a_size_with_graphml(run):
     assert len(drawn) == 3
 
 
+@pytest.mark.slow
 def test_given_edges_and_missing_edges_are_kept(run):
     Path("partial.jsonl").write_text(
         '{"n": 5, "edges": [[0, 4], [1, 2]], "non_edges": [[0, 1]]}\n{"n": 7, "known_nodes": 4}\n'

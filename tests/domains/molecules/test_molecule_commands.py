@@ -76,6 +76,7 @@ def test_samples_lose_nothing(run, capsys):
     refused(capsys, ["sample", f"checkpoint={run}", "num_samples=2", "out=s"], "overwrite=true")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["num_atoms=99", "num_atoms=[5,99]"])
 def test_sizes_that_the_model_does_not_know_are_refused(run, capsys, asked):
     words = ["sample", f"checkpoint={run}", asked, "out=s"]

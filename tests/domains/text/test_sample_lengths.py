@@ -89,6 +89,7 @@ def test_a_window_is_a_sample_of_the_model():
     assert total_variation(found, LAW.flatten()) < noise_floor(LAW.flatten(), NUM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num", [1, 2])
 def test_shorter_samples_are_begins_of_windows(num):
     law = LAW.reshape(2**num, -1).sum(dim=1)

@@ -183,6 +183,7 @@ def test_every_line_keeps_what_is_given_however_uneven_the_weights(brief, model)
         assert not brief.unmet(diagram)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brief", ["num_rooms: 5-7\nconnected: true\n"], indirect=True)
 def test_a_line_of_another_number_of_rooms_is_refused(brief, model, capsys):
     Path("given.jsonl").write_text(json.dumps({"rooms": ["LivingRoom", None, None]}))

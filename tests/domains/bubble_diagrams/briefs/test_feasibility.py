@@ -64,6 +64,7 @@ def test_it_is_decided_as_by_looking_at_all_diagrams():
     assert refuted > 10
 
 
+@pytest.mark.slow
 def test_what_can_be_met_is_never_refuted():
     rng = np.random.default_rng(1)
     num = 0

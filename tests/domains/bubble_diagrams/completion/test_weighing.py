@@ -75,6 +75,7 @@ def test_no_more_is_shown_than_allowed_but_for_one_per_token(partial, max_scored
         assert len(found.arrangements) == len(weighed(partial).arrangements)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("partial", "max_kept"), [(PARTIALS[0], 2), (PARTIALS[1], 3)])
 def test_those_kept_weigh_for_all_on_average(partial, max_kept):
     every = weighed(partial).arrangements
@@ -109,6 +110,7 @@ def test_the_error_of_what_is_kept(max_kept, expected):
     assert found.error == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_error_of_those_that_are_weighed_after_they_were_listed():
     """For noise that is not absorbing, whose network weighs whole arrangements."""
     vocab = VocabConfig(n_max=4)

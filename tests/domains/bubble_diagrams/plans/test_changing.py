@@ -191,6 +191,7 @@ def test_a_hall_that_was_added_stays():
     assert after.honours_diagram
 
 
+@pytest.mark.slow
 def test_lines_say_what_changes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_diagrams("plans.jsonl", [THREE.to_diagram()])

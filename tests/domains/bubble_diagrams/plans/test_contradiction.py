@@ -173,6 +173,7 @@ def test_no_two_relations_contradict_each_other(level):
             assert model.solve(2.0)[0]
 
 
+@pytest.mark.slow
 def test_what_is_not_decided_is_said():
     (plan,) = generate_plans(1, seed=1)
     assert contradiction(plan) is None

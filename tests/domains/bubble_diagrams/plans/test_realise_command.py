@@ -232,6 +232,7 @@ def test_plans_are_not_replaced_by_those_that_are_found_for_them(folder, capsys)
     assert Path("built/plans.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_fewer_variants_are_said(folder):
     tight = SMALL.to_json() | {"boundary": [[0, 0], [3, 0], [3, 2], [0, 2]]}
     Path("tight.jsonl").write_text(json.dumps(tight) + "\n")

@@ -136,6 +136,7 @@ def test_a_plan_lies_in_its_boundary(corners):
     assert found.given_up == ()
 
 
+@pytest.mark.slow
 def test_rooms_inside_others_leave_them_their_floor():
     inside = [(0, 1, 5), (0, 2, 5), (0, 3, 5), (1, 3, 5)]
     diagram = diagram_of("LivingRoom Storage Bathroom Wall-in", *inside)

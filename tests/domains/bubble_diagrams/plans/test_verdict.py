@@ -75,6 +75,7 @@ def test_the_boxes_honour_the_diagram():
         assert (sides.max(1) <= rule.max_aspect * sides.min(1)).all()
 
 
+@pytest.mark.slow
 def test_numbering_of_rooms_and_threads_do_not_matter(monkeypatch):
     plans = generate_plans(3, seed=1)
     circle = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])

@@ -103,6 +103,7 @@ def test_a_task_that_kills_its_process_twice_fails(workers, tmp_path):
     assert workers.run(pid_after, str(tmp_path), never) not in seen
 
 
+@pytest.mark.slow
 def test_what_is_stopped_ends_its_process_at_once(workers, tmp_path):
     stop = threading.Event()
     thread, found = in_thread(workers, tmp_path, stop.is_set)
@@ -123,6 +124,7 @@ def test_errors_come_back_and_the_process_works_on(workers, tmp_path):
     assert workers.run(pid_after, str(tmp_path), never) > 0
 
 
+@pytest.mark.slow
 def test_a_process_is_replaced_after_its_tasks(workers, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MOST_TASKS", 2)
     (tmp_path / "go").touch()

@@ -40,6 +40,7 @@ def on_layer(document, layer):
     return [each for each in document.modelspace() if each.dxf.layer == layer]
 
 
+@pytest.mark.slow
 def test_ezdxf_reads_rooms_labels_and_doors_in_metres_with_y_upwards(tmp_path):
     for plan in [by_hand(), *embedded(3)]:
         document = drawn(tmp_path, plan)
@@ -102,6 +103,7 @@ def test_walls_are_closed_and_break_at_doors_and_windows(tmp_path, plan):
     )
 
 
+@pytest.mark.slow
 def test_doors_are_blocks_that_swing_as_in_the_picture(tmp_path):
     for plan in [by_hand(), *embedded(3)]:
         document = drawn(tmp_path, plan)
