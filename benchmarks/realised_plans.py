@@ -238,7 +238,7 @@ def rules_table(record: Record) -> str:
         ("all areas within 10 %", "areas_met"),
     ):
         rows.append([title, *(f"{each[key]} of {each['num']}" for each in found.values())])
-    lit = [each.get("kitchens_lit", [0, 0]) for each in found.values()]
+    lit = [each["kitchens_lit"] for each in found.values()]
     rows.append(["kitchens with a window", *(f"{some} of {num}" for some, num in lit)])
     rows.append(["filled, median", *(percent(each["fill"]) for each in found.values())])
     for title, key in (("CPU-s, median", "seconds_median"), ("95 %", "seconds_p95")):

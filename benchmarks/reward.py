@@ -1,9 +1,11 @@
 """A trained model, and the same tuned by ``algo=reward``, on equal held-out data.
 
-    python benchmarks/reward.py [--model CHECKPOINT] [--name NAME] [--reward buildable]
-        [--steps 100] [--num 2000] [--verdicts 1000] [--threads 1] [--keep FOLDER]
+    python benchmarks/reward.py data.livable=true [--model CHECKPOINT] [--name NAME]
+        [--reward buildable] [--steps 100] [--num 2000] [--verdicts 1000] [--threads 1]
+        [--keep FOLDER]
 
-Of the model in the box, or of another of diagrams. Writes ``benchmarks/results/reward.json``, or
+Of the model in the box, or of another of diagrams; the first words are the data that it was
+trained on, as ``train`` takes them. Writes ``benchmarks/results/reward.json``, or
 ``reward_NAME.json``, and its section of the docs.
 """
 
@@ -33,12 +35,19 @@ OTHERS = {"room multisets covered, weighted": "mode_coverage_weighted", "novel":
 SHARES = ("buildable", "realisable", "transitive", "valid")
 
 
-def measure(model: str, reward: str, steps: int, keep: Path, options: Sequence[str]) -> Any:
+def measure(
+    model: str,
+    reward: str,
+    steps: int,
+    keep: Path,
+    data: Sequence[str],
+    options: Sequence[str],
+) -> Any:
     """What ``evaluate`` says of a model before and after it is tuned, and how its reward rose.
 
     ``options``: the threads, and what else ``evaluate`` is told."""
     words = (*TUNING, f"init.checkpoint={model}", f"reward={reward}", f"trainer.max_steps={steps}")
-    words = (*words, f"trainer.val_check_interval={max(1, steps // 10)}", *options[:1])
+    words = (*words, f"trainer.val_check_interval={max(1, steps // 10)}", *data, *options[:1])
     run = kept_run(keep / "tuned", words)
     options = ("floor_draws=0", "pictures=false", *options)
     return {
@@ -88,6 +97,7 @@ def _bound(found: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("data", nargs="*", help="of the model: data.livable=true")
     parser.add_argument("--model", default="plans-small")
     parser.add_argument("--name", help="of the results of another model")
     parser.add_argument("--reward", default="buildable")
@@ -101,7 +111,7 @@ def main() -> None:
     options.append(f"verdicts={given.verdicts}")
     with tempfile.TemporaryDirectory() as scratch:
         keep = (given.keep or Path(scratch)).absolute()
-        results = measure(given.model, given.reward, given.steps, keep, options)
+        results = measure(given.model, given.reward, given.steps, keep, given.data, options)
     name = f"reward_{given.name}" if given.name else "reward"
     publish(name, command=typed(), seed=0, results=results)
 

@@ -92,7 +92,7 @@ class Page:
         return self.driver.find_element(By.ID, name)
 
     def access_faults(self) -> list[str]:
-        """What axe-core finds wrong, and controls whose focus is not seen."""
+        """Faults that axe-core finds, and controls whose focus is not seen."""
         found = [
             f"{each['id']}: {node['html'][:120]}"
             for each in Axe().run(self.driver)["violations"]
@@ -159,7 +159,8 @@ class Page:
         if ends != {a, b}:
             raise AssertionError(f"the page proposed {ends}, not {a} and {b}")
         if self.all(row)[0].get_attribute("value") != str(a):
-            relation = {"left-of": "right-of", "above": "below"}[relation]
+            turned = {"left-of": "right-of", "above": "below", "inside": "surrounding"}
+            relation = (turned | {b: a for a, b in turned.items()})[relation]
         self.choose(row, 1, relation)
 
     def click_plot(self, x: float, y: float) -> None:

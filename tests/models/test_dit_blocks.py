@@ -9,6 +9,7 @@ import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.blocks.attention import attend
+from discrete_diffusion.models.blocks.transformer import MultiHeadSelfAttention
 from discrete_diffusion.models.blocks.visibility import Visibility
 from discrete_diffusion.models.dit import DiT
 
@@ -67,49 +68,81 @@ def test_masks_equal_their_definition(context):
     assert torch.equal(before, Visibility(documents=documents).mask().tril())
 
 
+def tiles_of(mask: torch.Tensor, size: int = 128) -> torch.Tensor:
+    """Bool: some pair of each tile sees each other."""
+    short = -mask.shape[-1] % size
+    padded = torch.nn.functional.pad(mask, (0, short, 0, short))
+    return padded.unflatten(-1, (-1, size)).unflatten(-3, (-1, size)).any(-1).any(-2)
+
+
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("causal", [False, True])
 def test_flex_attention_sees_what_the_mask_lets_it_see(causal):
-    """More columns than a tile has, and as few as no tile has."""
+    """Fewer columns than a tile has, and more."""
     generator = torch.Generator().manual_seed(0)
     for num in (9, 200):
         blocks = torch.arange(num)[None] // 16
-        documents = torch.randint(0, 2, (2, num), generator=generator).cumsum(1) // 3
+        documents = torch.randint(0, 2, (2, num), generator=generator).cumsum(1) // 9
         real = torch.rand(2, 1, 1, num, generator=generator) < 0.9
         given = [Visibility(documents=documents, key_mask=real, causal=causal)]
         if not causal:
             given += [Visibility(blocks), Visibility(blocks, documents, real, with_context=True)]
         for seen in given:
             mask = seen.mask()
+            kept = seen.block_mask().to_dense().bool()
+            assert torch.equal(kept.expand(len(mask), -1, -1, -1), tiles_of(mask))
             q, k, v = torch.randn(3, 2, 3, mask.shape[-1], 8, generator=generator)
             for first in (num, mask.shape[-1]):
                 found = attend(q[:, :, :first], k, v, seen.block_mask(first))
                 assert_same(found, attend(q[:, :, :first], k, v, mask[:, :, :first]))
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_layer_takes_blocks_as_it_takes_a_mask(causal):
+    layer = MultiHeadSelfAttention(32, 4, causal=causal)
+    documents = torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2, 2], [0] * 9])
+    seen = Visibility(documents=documents, causal=causal)
+    x = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert_same(layer(x, seen.block_mask()), layer(x, seen.mask()))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-def test_flex_attention_on_a_gpu_has_the_logits_and_gradients_of_a_mask(randomise):
-    size = TINY | {"hidden_size": 64}  # a head is 16 wide, as the kernel needs it
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_flex_attention_on_a_gpu_has_the_logits_and_gradients_of_a_mask(randomise, padded, causal):
+    size = TINY | {"hidden_size": 64, "causal": causal}
     plain, flex = (randomise(DiT(**size, attention=kernel)).cuda() for kernel in ("sdpa", "flex"))
     flex.load_state_dict(plain.state_dict())
-    x = torch.randint(0, 10, (2, 256), device="cuda")
-    asked = {"group_idxs": torch.arange(256, device="cuda") // 16, "context": x.flip(1)}
-    asked["document_idxs"] = torch.arange(256, device="cuda").div(100).long().expand(2, -1)
-    for model in (plain, flex):
-        model(x, SIGMA[:2].cuda(), **asked)[..., :MASK].square().mean().backward()
-    for one, two in zip(plain.parameters(), flex.parameters(), strict=True):
-        assert one.grad is not None
-        assert two.grad is not None
-        torch.testing.assert_close(one.grad, two.grad, atol=1e-4, rtol=1e-2)
+    for num in (256, 200):
+        x, places = torch.randint(0, 10, (2, num), device="cuda"), torch.arange(num, device="cuda")
+        x[1, num // 2 :] = PAD if padded else 0
+        asked = {"document_idxs": (places // 100).expand(2, -1)}
+        if not causal:
+            asked |= {"group_idxs": places // 16, "context": x.flip(1)}
+        with torch.no_grad():
+            logits = [model(x, SIGMA[:2].cuda(), **asked)[x != PAD] for model in (plain, flex)]
+        torch.testing.assert_close(*logits, atol=1e-4, rtol=1e-3)
+        for model in (plain, flex):
+            model.zero_grad()
+            model(x, SIGMA[:2].cuda(), **asked)[x != PAD][:, :MASK].square().mean().backward()
+        for one, two in zip(plain.parameters(), flex.parameters(), strict=True):
+            assert one.grad is not None
+            assert two.grad is not None
+            torch.testing.assert_close(one.grad, two.grad, atol=1e-4, rtol=1e-2)
 
 
 def test_flex_attention_is_a_mask_where_there_is_no_gpu(randomise):
+    size = TINY | {"hidden_size": 64}
     clean, noisy, _ = sequences(padded=True)
-    plain, flex = (randomise(DiT(**TINY, attention=kernel)) for kernel in ("sdpa", "flex"))
+    plain, flex = (randomise(DiT(**size, attention=kernel)) for kernel in ("sdpa", "flex"))
     flex.load_state_dict(plain.state_dict())
     documents = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2]).expand(3, -1)
     asked = {"group_idxs": BLOCKS, "context": clean, "document_idxs": documents}
     assert torch.equal(plain(noisy, SIGMA, **asked), flex(noisy, SIGMA, **asked))
+    with pytest.raises(ValueError, match=r"at least 16 .* has 8 .*model\.n_heads=4"):
+        DiT(**TINY, attention="flex")
 
 
 def test_a_position_sees_its_own_block_and_earlier_ones(randomise):

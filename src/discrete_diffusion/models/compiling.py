@@ -45,12 +45,17 @@ def compile_backbone(backbone: nn.Module, device: torch.device, how: bool | str 
             logger.info("compile=%s is compile=true on the CPU, which has no CUDA graphs", how)
         else:
             options = {"dynamic": False, "mode": how}
-            limits: Any = import_module("torch._dynamo.config")
-            limits.recompile_limit = max(limits.recompile_limit, _MOST_SHAPES)
+            allow_many_shapes()
             backbone.register_forward_pre_hook(_begin_without_gradients)
     lists = [module for module in backbone.modules() if isinstance(module, nn.ModuleList)]
     for module in [block for blocks in lists for block in blocks] or [backbone]:
         module.compile(**options)
+
+
+def allow_many_shapes() -> None:
+    """Let PyTorch compile one piece of code as often as ``_MOST_SHAPES``."""
+    limits: Any = import_module("torch._dynamo.config")
+    limits.recompile_limit = max(limits.recompile_limit, _MOST_SHAPES)
 
 
 def begin_step() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.models.blocks.attention import LayerCache, RotaryEmbedding
+from discrete_diffusion.models.blocks.attention import LayerCache, Mask, RotaryEmbedding
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNFinal,
@@ -24,10 +23,10 @@ from discrete_diffusion.models.blocks.transformer import (
 )
 from discrete_diffusion.models.blocks.visibility import KERNELS, Visibility
 
-if TYPE_CHECKING:
-    from discrete_diffusion.models.blocks.attention import Mask
-
 SIGMA_INPUTS = ("share", "sigma")
+
+_LEAST_FLEX_HEAD = 16
+
 LARGEST_SIGMA = -math.log(1e-3)
 """Noise level up to which networks that embed sigma itself were trained: the log-linear schedule of
 MDLM, SEDD and Duo ends at alpha = 1e-3."""
@@ -80,6 +79,12 @@ class DiT(nn.Module):
         cond_dim = hidden_size if cond_dim is None else cond_dim
         check_name("model.sigma_input", sigma_input, SIGMA_INPUTS)
         check_name("model.attention", attention, KERNELS)
+        if attention == "flex" and hidden_size // n_heads < _LEAST_FLEX_HEAD:
+            raise ValueError(
+                f"model.attention=flex needs heads of at least {_LEAST_FLEX_HEAD} features; "
+                f"model.hidden_size={hidden_size} has {hidden_size // n_heads} in each of "
+                f"model.n_heads={n_heads}: take fewer heads, or model.attention=sdpa"
+            )
         if pad_id is not None and not 0 <= pad_id < vocab_size:
             raise ValueError(f"pad_id={pad_id} is outside the vocabulary 0..{vocab_size - 1}")
         self.pad_id, self.causal, self.sigma_input = pad_id, causal, sigma_input
@@ -192,7 +197,8 @@ class DiT(nn.Module):
         if group_idxs is not None or document_idxs is not None:
             seen = self._visibility(packing, group_idxs, document_idxs, context is not None)
             if self.attention == "flex" and x_t.is_cuda:
-                mask, last_mask = seen.block_mask(), seen.block_mask(num_columns)
+                mask = seen.block_mask()
+                last_mask = mask if context is None else seen.block_mask(num_columns)
             else:
                 mask = seen.mask()
                 last_mask = mask[:, :, :num_columns]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.models.compiling import allow_many_shapes
 
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
-
-    Mask: TypeAlias = Tensor | BlockMask | None
+Mask: TypeAlias = Tensor | BlockMask | None
+"""What says which keys are seen, see ``attend``."""
 
 _HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
 
@@ -37,8 +37,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool =
     keys, and with AVX-512 without gradients, up to 48 (``python benchmarks/speed.py``); never for
     ``causal``.
     """
-    if mask is not None and not isinstance(mask, Tensor):
-        return flex_kernel(q.device.type)(q, k, v, block_mask=mask)
+    if isinstance(mask, BlockMask):
+        compiles = q.is_cuda and not torch.compiler.is_compiling()
+        kernel = _flex_kernel() if compiles else flex_attention
+        return kernel(q, k, v, block_mask=mask)
     if causal or not _written_out_is_faster(q, k):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     scores = q @ (k * q.shape[-1] ** -0.5).transpose(-1, -2)  # (B, H, Q, K)
@@ -62,11 +64,10 @@ def softmax_of_short_rows(scores: Tensor) -> Tensor:
 
 
 @cache
-def flex_kernel(device: str) -> Any:
-    """PyTorch's flex attention: compiled on a GPU; elsewhere written out, which is slow."""
-    from torch.nn.attention.flex_attention import flex_attention
-
-    return torch.compile(flex_attention) if device == "cuda" else flex_attention
+def _flex_kernel() -> Any:
+    """Flex attention, compiled; as it is, it computes all scores."""
+    allow_many_shapes()
+    return torch.compile(flex_attention, dynamic=True)
 
 
 def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 from einops import rearrange
@@ -15,13 +15,11 @@ from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import check_divides
 from discrete_diffusion.models.blocks.attention import (
     LayerCache,
+    Mask,
     apply_rotary,
     attend,
     causal_mask,
 )
-
-if TYPE_CHECKING:
-    from discrete_diffusion.models.blocks.attention import Mask
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
@@ -92,7 +90,7 @@ class MultiHeadCrossAttention(nn.Module):
         self,
         x: Tensor,
         context: Tensor,
-        mask: Mask = None,
+        mask: Tensor | None = None,
         rotary: tuple[Tensor, Tensor] | None = None,
         context_rotary: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 KERNELS = ("sdpa", "flex")
 """How attention leaves out what is not seen."""
@@ -22,7 +19,7 @@ class Visibility:
     """A column sees itself and the columns that all of these let it see.
 
     ``groups``: Int[B or 1, K], the block of each column: it sees its own block and earlier ones.
-    ``documents``: Int[B, K], the document of each: it sees its own. One of these is given.
+    ``documents``: Int[B, K], the document of each: it sees its own. At least one is given.
     ``key_mask``: Bool[B, 1, 1, K], the columns that may be seen. ``causal``: those before it.
 
     ``with_context``, with groups: K noisy columns are followed by their K clean twins (block
@@ -68,7 +65,8 @@ class Visibility:
     def _sees_clean(group_q: Tensor, group_k: Tensor, clean_q: Tensor, clean_k: Tensor) -> Tensor:
         """Clean columns of blocks before, or of its own if it is clean; or noisy ones of its own.
         Few operations are of all pairs."""
-        nowhere, first = torch.iinfo(group_q.dtype).max, torch.iinfo(group_q.dtype).min
+        group_q, group_k = group_q.long(), group_k.long()
+        nowhere, first = torch.iinfo(torch.long).max, torch.iinfo(torch.long).min
         clean = torch.where(clean_k, group_k, nowhere) < group_q + clean_q
         noisy = torch.where(clean_k, first, group_k) == torch.where(clean_q, nowhere, group_q)
         return clean | noisy
@@ -88,7 +86,6 @@ class Visibility:
     def block_mask(self, num_queries: int | None = None) -> BlockMask:
         """The same for flex attention, of the first ``num_queries`` columns, None for all. It
         computes no scores of tiles in which no column sees another."""
-        from torch.nn.attention.flex_attention import create_block_mask
 
         def sees(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:  # a method is refused
             return self.sees(b, h, q, k)

@@ -16,6 +16,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import (
     room_names,
     why_not,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import LEVELS, have_plans
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
 
@@ -125,6 +127,17 @@ def test_rooms_that_are_not_related_contradict_too():
     )
     assert said.endswith("these contradict each other unless rooms overlap or are L-shaped")
     assert contradiction(diagram, "realisable") is None
+
+
+def test_an_l_shaped_room_can_do_what_rectangles_cannot():
+    data = {"rooms": ["LivingRoom", "SecondRoom", "Bathroom"]}
+    data |= {"relations": [[0, 1, "above"], [1, 2, "right-of"], [2, 0, "inside"]]}
+    diagram = BubbleDiagram.from_json(data)
+    assert "L-shaped" in str(why_not(diagram))
+    (job,) = PlanRequest(seed=0).jobs([diagram])
+    (plan,) = realise(job).plans
+    assert plan.honours_diagram
+    assert plan.overlap == 0
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
 
 
 def name_of_brief(request: Request) -> str:
-    """What messages call the brief of a request: ``brief=FILE``, or "the brief" of one without."""
+    """Name of the brief in messages: ``brief=FILE``, or "the brief" if it came from no file."""
     return "the brief" if isinstance(request.brief, GivenObjects) else f"brief={request.brief}"
 
 

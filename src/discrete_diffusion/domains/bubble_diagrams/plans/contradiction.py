@@ -56,7 +56,7 @@ class Contradiction:
             what += {
                 True: " unless rooms overlap or are L-shaped",
                 False: ", even if rooms may overlap",
-                None: " unless rooms overlap or are L-shaped, and perhaps then",
+                None: " unless rooms overlap or are L-shaped, and perhaps even then",
             }[self.is_realisable]
         more = "" if self.is_irreducible else " (perhaps not all of these are needed)"
         return f"{self}: these {what}{more}"

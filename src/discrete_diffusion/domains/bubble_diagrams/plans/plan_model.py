@@ -39,7 +39,7 @@ FRONT_WALL = 12
 """Decimetres of outer wall where a front door fits."""
 
 _DARK, _WINDOW_WALL = 150, 12
-"""Square decimetres that a kitchen costs without so many decimetres of outer wall for a window."""
+"""Square decimetres that a kitchen costs without so many decimetres of outer wall."""
 
 _CUT = 100
 """Square decimetres that a cut in the corner of a free outline costs."""
@@ -56,8 +56,8 @@ class PlanModel(WishModel):
 
     Wishes are met by their layers. Among plans that meet as many it minimises 2 x (area of the
     outline - area of all floors) + sum of |floor - target|, and costs of slits between related
-    rooms, of ways through private ones, of recesses, of kitchens without a window, and of living
-    rooms in the north. Boxes meet in the middle of walls.
+    rooms, of ways through private ones, of recesses, of kitchens without outer wall, and of
+    living rooms in the north. Boxes meet in the middle of walls.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class PlanModel(WishModel):
                     yield way[a] * (self.low[a][i] + self.high[a][i] - self.size[a])
 
     def _dark_kitchens(self) -> Iterable[Any]:
-        """What it costs that kitchens, of which no rule demands it, have no outer wall."""
+        """Costs of kitchens without an outer wall, whose windows the rules need not demand."""
         for i, room in enumerate(self.rooms):
             if room == _KITCHEN:
                 yield _DARK * self.outer_wall(i, _WINDOW_WALL).negated()

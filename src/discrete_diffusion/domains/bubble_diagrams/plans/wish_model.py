@@ -98,9 +98,8 @@ class WishModel(OutlineModel):
         self.misses = len(self.wishes) - len(met)
 
     def _by_layers(self, wishes: list[Wish], found: _Found, effort: float, seed: int) -> _Found:
-        """What meets wishes beside those that are ``found`` to be met, added layer by layer, the
-        most important first, each with a third of the effort; a layer that is not decided is left
-        out."""
+        """Add wishes to those that are ``found`` to be met, layer by layer, the most important
+        first, each with a third of the effort; a layer that is not decided is left out."""
         for layer in Layer:
             new = _lost([wish for wish in wishes if wish.layer == layer], found.wishes)
             if not new:

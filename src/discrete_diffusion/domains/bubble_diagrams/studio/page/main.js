@@ -122,11 +122,11 @@ function check() {
     const number = ++checks;
     try {
       const diagram = state.drawing({ all: true });
-      // the check is of rectangles: a plan with an L-shaped room is there although it says that there is none
+      // the check is of rectangles: a plan with an L-shaped room can exist although it finds none
       const found = state.now.rooms.length && !plans.has(diagram) ? await ask("check", { diagram }) : { ok: true };
       const brief = $("brief").hidden ? null : await ask("check", { brief: state.briefAsked() });
       if (number !== checks) return;
-      const had = wrong.size || $("said").classList.contains("wrong");
+      const had = $("said").classList.contains("wrong");
       const before = JSON.stringify([[...wrong], wrongKeys]);
       wrong = new Set((found.contradiction?.pairs ?? []).map((pair) => key(...pair)));
       if (!found.ok) say(found.contradiction?.sentence ?? found.warning, true);

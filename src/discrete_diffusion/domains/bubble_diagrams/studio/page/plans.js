@@ -22,7 +22,7 @@ export class Plans extends EventTarget {
 
   get(id) { return this.list.find((each) => each.id === id) ?? null; }
 
-  /** True if one of them is of a diagram, wherever its plot is. */
+  /** True if one of them is of a diagram, on any plot. */
   has(diagram) {
     const asked = diagramKey(diagram);
     return this.list.some((each) => diagramKey(diagramOf(each.plan)) === asked);

@@ -43,7 +43,8 @@ async function answerOf(search, { signal, ended }) {
   }
 }
 
-/** Wait for a search and take its plans; the best one, if it may be chosen, or null. */
+/** Wait for a search and take its plans; the best one, if it may be chosen, or null. Of what was asked before the
+ * last change they are listed, and an error says so. */
 export async function found(search, { state, plans, signal, ended }) {
   const answer = await answerOf(search, { signal, ended });
   if (!answer.plans.length) throw new Error(t("no-plans", { reason: answer.reason }));
