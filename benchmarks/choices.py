@@ -41,7 +41,7 @@ SHORT_RUN = (
     "eval.bound_draws=4",
 )
 FEATURES = {
-    "the recipe, without features": ["model.features=null"],
+    "the recipe, without features": ["model.features=[]"],
     "features of the revealed graph": ["model.features=[reach,resistance,walks,cycles]"],
 }
 STUDIES: dict[str, dict[str, list[str]]] = {
