@@ -19,12 +19,13 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO) overwrite=true
-	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 trajectory=6 realise=true out=$(DEMO)/animation
+	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 trajectory=6 out=$(DEMO)/animation
+	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 habitable=true realise=true out=$(DEMO)/plans
 	@echo
 	@echo "Sampled diagrams: $(DEMO)/samples.png, coming out of the noise: $(DEMO)/animation/trajectory.gif,"
-	@echo "floor plans of them: $(DEMO)/animation/floor_plans.svg, numbers: $(DEMO)/metrics.json"
+	@echo "floor plans that keep rules of living: $(DEMO)/plans/floor_plans.svg, numbers: $(DEMO)/metrics.json"
 	@echo
-	@echo "To go on: draw diagrams of six rooms that can be built, find their floor plans in metres, complete a partial"
+	@echo "To go on: draw diagrams of six rooms that can be built, find floor plans of 90 m2 for them, complete a partial"
 	@echo "diagram, measure the model on plans that it has not seen:"
 	@echo
 	@echo "  $(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_rooms=6 num_samples=16 buildable=true out=$(DEMO)/six_rooms"

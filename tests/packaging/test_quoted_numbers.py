@@ -75,7 +75,7 @@ def rows_of_the_readme() -> dict[str, tuple[str, str]]:
     trained = f"after {quality['training']['cpu_seconds'] / 60:.0f} CPU-minutes of training"
     on_qm9 = f"QM9, after {qm9['training']['cpu_seconds'] / 60:.0f} CPU-minutes"
     return {
-        "`make demo`, three seeds, after installation": (minutes(demo), "demo"),
+        "training of `make demo`, three seeds": (minutes(demo), "demo"),
         "its samples that are valid": (shares(demo, "valid"), "demo"),
         "real plans, NELBO of a held-out plan: `bd-denoiser-pair`": (
             f"{pair['nelbo_unordered_mean']:.1f} nats",
