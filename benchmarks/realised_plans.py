@@ -169,10 +169,7 @@ def measure_all_rules(options: argparse.Namespace, pool: Any) -> dict[str, Any]:
     for name, diagrams in sets.items():
         results[name] = {}
         for plot, outline in PLOTS.items():
-            keep = None
-            if options.keep is not None:
-                options.keep.mkdir(parents=True, exist_ok=True)
-                keep = options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
+            keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
             found = measure_rules(diagrams, outline, rules, pool, keep)
             results[name][plot] = found
             print(name, plot, found, flush=True)
@@ -189,6 +186,8 @@ def main() -> None:
     parser.add_argument("--rules", help="default, irc, or a file: plan for them, judge by them")
     parser.add_argument("--keep", type=Path, help="of --rules: a folder for the plans")
     options = parser.parse_args()
+    if options.keep is not None:
+        options.keep.mkdir(parents=True, exist_ok=True)
     if options.rules:
         with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
             results = measure_all_rules(options, pool)

@@ -24,12 +24,12 @@ from discrete_diffusion.models.blocks.transformer import (
 from discrete_diffusion.models.blocks.visibility import KERNELS, Visibility
 
 SIGMA_INPUTS = ("share", "sigma")
-
-_LEAST_FLEX_HEAD = 16
-
 LARGEST_SIGMA = -math.log(1e-3)
 """Noise level up to which networks that embed sigma itself were trained: the log-linear schedule of
 MDLM, SEDD and Duo ends at alpha = 1e-3."""
+
+_LEAST_FLEX_HEAD = 16
+"""Features of a head that PyTorch's flex attention takes at least, on a GPU."""
 
 
 class DiT(nn.Module):
@@ -79,12 +79,6 @@ class DiT(nn.Module):
         cond_dim = hidden_size if cond_dim is None else cond_dim
         check_name("model.sigma_input", sigma_input, SIGMA_INPUTS)
         check_name("model.attention", attention, KERNELS)
-        if attention == "flex" and hidden_size // n_heads < _LEAST_FLEX_HEAD:
-            raise ValueError(
-                f"model.attention=flex needs heads of at least {_LEAST_FLEX_HEAD} features; "
-                f"model.hidden_size={hidden_size} has {hidden_size // n_heads} in each of "
-                f"model.n_heads={n_heads}: take fewer heads, or model.attention=sdpa"
-            )
         if pad_id is not None and not 0 <= pad_id < vocab_size:
             raise ValueError(f"pad_id={pad_id} is outside the vocabulary 0..{vocab_size - 1}")
         self.pad_id, self.causal, self.sigma_input = pad_id, causal, sigma_input
@@ -111,6 +105,12 @@ class DiT(nn.Module):
             for _ in range(n_blocks)
         )
         self.rotary = RotaryEmbedding(d_model=hidden_size, n_heads=n_heads)
+        if attention == "flex" and self.rotary.head_dim < _LEAST_FLEX_HEAD:
+            raise ValueError(
+                f"model.attention=flex needs heads of at least {_LEAST_FLEX_HEAD} features; "
+                f"model.hidden_size={hidden_size} has {self.rotary.head_dim} in each of "
+                f"model.n_heads={n_heads}: take fewer heads, or model.attention=sdpa"
+            )
         self.final = AdaLNFinal(hidden_size, cond_dim if adaln else None, bias=bias)
         self.head = zero_linear(hidden_size, vocab_size)
         if tie_word_embeddings:

@@ -51,8 +51,8 @@ class MultiHeadSelfAttention(nn.Module):
         """x (B, L, D) -> (B, Q, D), for the first Q = ``num_queries`` columns; None for all L.
 
         ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
-        all may; or Float[B, H, Q, L], added to the scores; or a ``BlockMask``, which says for a
-        causal layer, too, what is seen.
+        all may; or Float[B, H, Q, L], added to the scores; or a ``BlockMask``. One that has queries
+        says for a causal layer, too, all that is seen.
         ``rotary``: the tables of a ``RotaryEmbedding`` for the L positions.
         ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
         A causal layer takes all L columns as queries.
@@ -66,7 +66,10 @@ class MultiHeadSelfAttention(nn.Module):
             k, v = cache.extend(k, v)
         q = q[:, :, :num_queries]
         causal = self.causal and q.shape[2] > 1
-        if causal and (isinstance(mask, Tensor) or (mask is None and q.shape[2] < k.shape[2])):
+        if causal and (
+            (mask is None and q.shape[2] < k.shape[2])
+            or (isinstance(mask, Tensor) and mask.shape[2] == 1)
+        ):
             mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
         attended = attend(q, k, v, mask, causal=causal and mask is None)
         return self.out(rearrange(attended, "b h l d -> b l (h d)"))

@@ -47,12 +47,8 @@ def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
     then in the next ones, clear of corners and doors. Where the walls are too short there is less.
     The same plan always gets the same windows.
     """
-    kinds, share = _rule()
-    return tuple(
-        window
-        for room in rooms_of(plan, (*kinds, *_SERVICE))
-        for window in _windows_of(plan, room, share * plan.areas[room] / HEIGHT)
-    )
+    rooms = rooms_of(plan, (*_rule()[0], *_SERVICE))
+    return tuple(window for room in rooms for window in _windows_of(plan, room))
 
 
 def window_share(plan: FloorPlan) -> float | None:
@@ -60,7 +56,7 @@ def window_share(plan: FloorPlan) -> float | None:
     there are no such rooms."""
     rooms = rooms_of(plan, _rule()[0])
     floor = sum(plan.areas[room] for room in rooms)
-    width = sum(each.width for each in find_windows(plan) if each.room in rooms)
+    width = sum(window.width for room in rooms for window in _windows_of(plan, room))
     return width * HEIGHT / floor if floor else None
 
 
@@ -71,10 +67,11 @@ def _rule() -> tuple[tuple[str, ...], float]:
     return rule["rooms"], rule["share"]
 
 
-def _windows_of(plan: FloorPlan, room: int, width: float) -> Iterator[Window]:
-    """``width``: of all windows of the room together."""
+def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
+    """Windows of a room, by wall, until there are as many as the rule demands."""
     from shapely import LineString, box, union_all
 
+    width = _rule()[1] * plan.areas[room] / HEIGHT  # of all of them together
     doors = union_all([box(*door.box(THICKEST)).buffer(_FROM_DOOR) for door in plan.doors])
     border = plan.rooms[room].boundary.buffer(_ON_WALL)
     walls = [
