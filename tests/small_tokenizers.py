@@ -44,3 +44,18 @@ def save_tokenizer(
     network.add_tokens(list(more), special_tokens=True)
     network.save_pretrained(folder)
     return str(folder)
+
+
+def save_gpt2(folder: Path, words: Sequence[str]) -> str:
+    """Write a GPT-2 of random weights and 8 positions, with a tokenizer of words, and return its
+    folder; ``words``: beside the special tokens."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    words = ["<pad>", "<eos>", "<unk>", "<start>", *words]
+    save_tokenizer(folder, words)
+    torch.manual_seed(0)
+    sizes = {"n_positions": 8, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    config = GPT2Config(vocab_size=len(words), **sizes, bos_token_id=3, eos_token_id=1)
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return str(folder)

@@ -272,6 +272,28 @@ def test_samples_are_judged(text_run, judge, capsys):
     assert "gen_ppl" not in read(Path("without/metrics.json"))
 
 
+@pytest.mark.slow
+def test_mauve_is_measured_under_a_judge_of_transformers(tmp_path, monkeypatch, capsys):
+    """Beside that of as many windows of training; of fewer samples it says why not."""
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("mauve", reason="needs the extra mauve")
+    from small_tokenizers import save_gpt2
+
+    judge = save_gpt2(tmp_path / "gpt2", ["goats", "trolls", "a", "bridge", "small", "the"])
+    Path("long.txt").write_text("three small goats and a troll of the bridge\n" * 400)
+    split = ["data.train_path=long.txt", "data.val_path=long.txt", "data.test_path=long.txt"]
+    main(["train", *TINY, *split, "data.length=16", "hydra.run.dir=long"])
+    words = ["checkpoint=long", f"judge=hf:{judge}", "bound_draws=0", "pictures=false"]
+    main(["evaluate", *words, "num_samples=100", "out=mauve"])
+    metrics = read(Path("mauve/metrics.json"))
+    assert 0 <= metrics["mauve"] < 0.5 < metrics["mauve_real_data"] < 1.001
+    assert "MAUVE 0." in capsys.readouterr().out
+    main(["evaluate", *words, "num_samples=99", "out=few"])
+    assert "mauve" not in read(Path("few/metrics.json"))
+    said = capsys.readouterr()
+    assert all(word in said.out + said.err for word in ("MAUVE", "99 samples", "100"))
+
+
 @pytest.mark.parametrize(
     ("name", "named"),
     [("RUN", ["algo=mdlm", "algo=ar"]), ("nowhere", ["nowhere"]), ("hf:none", ["judge", "none"])],

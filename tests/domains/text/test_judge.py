@@ -20,7 +20,7 @@ from discrete_diffusion.domains.text.judge import (
     SampledTexts,
     read_judge,
 )
-from discrete_diffusion.domains.text.quality import quality_line, text_quality
+from discrete_diffusion.domains.text.quality import mauve, quality_line, text_quality
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
@@ -158,19 +158,10 @@ def test_quality_has_variety_beside_every_perplexity():
 @pytest.fixture(scope="module")
 def gpt2(tmp_path_factory):
     """A folder of a small GPT-2 with random weights and a tokenizer of words."""
-    transformers = pytest.importorskip("transformers", reason="needs the extra text")
-    from small_tokenizers import save_tokenizer
+    pytest.importorskip("transformers", reason="needs the extra text")
+    from small_tokenizers import save_gpt2
 
-    folder = tmp_path_factory.mktemp("gpt2")
-    words = ["<pad>", "<eos>", "<unk>", "<start>", "red", "blue", "house", "is", "a"]
-    save_tokenizer(folder, words)
-    torch.manual_seed(0)
-    ends = {"bos_token_id": 3, "eos_token_id": 1}
-    config = transformers.GPT2Config(
-        vocab_size=len(words), n_positions=8, n_embd=16, n_layer=1, n_head=2, **ends
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    return folder
+    return save_gpt2(tmp_path_factory.mktemp("gpt2"), ["red", "blue", "house", "is", "a"])
 
 
 def asked(vocabulary=None, **data) -> SimpleNamespace:
@@ -202,6 +193,34 @@ def test_a_judge_of_transformers_has_the_loss_of_transformers(gpt2):
     assert verdict.num_tokens.tolist() == [5, 11, 1]
     per_byte = sum(expected) / math.log(2) / sum(map(len, texts))
     assert verdict.as_dict()["gen_bits_per_byte"] == pytest.approx(per_byte)
+
+
+def sentences(num: int, words: str, seed: int) -> list[str]:
+    """Of 1 to 12 words, so that some are longer than the judge's context of 8."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(words.split(), rng.integers(1, 13))) for _ in range(num)]
+
+
+def test_mauve_is_that_of_the_library(gpt2):
+    """Which reads texts by itself, one at a time, cut to the context."""
+    library = pytest.importorskip("mauve", reason="needs the extra mauve")
+    texts = sentences(120, "red blue house is a", 0)
+    others = sentences(120, "a is is house", 1)
+    judge = read_judge(f"hf:{gpt2}", asked())
+    found = mauve()(judge.features(texts), judge.features(others))
+    options = {"featurize_model_name": str(gpt2), "max_text_length": 8}
+    expected = library.compute_mauve(p_text=texts, q_text=others, **options)
+    assert found == pytest.approx(expected.mauve, abs=1e-6)
+    alike = mauve()(judge.features(texts), judge.features(sentences(120, "red blue house is a", 2)))
+    assert found < 0.5 < 0.8 < alike
+
+
+def test_features_of_texts_at_once_are_those_of_each_alone(gpt2):
+    judge = read_judge(f"hf:{gpt2}", asked())
+    texts = ["a red house", "", "blue " * 20, "is"]
+    alone = np.concatenate([judge.features([text]) for text in texts])
+    np.testing.assert_allclose(judge.features(texts), alone, atol=1e-5)
+    assert np.abs(alone[0] - alone[1]).max() > 0.1
 
 
 def test_what_a_judge_of_transformers_needs(gpt2, tmp_path):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ PRETRAINED = "hf:"
 
 _AT_ONCE = 2**24
 """Logits of a batch at most."""
+_Window = TypeVar("_Window")
 
 
 @dataclass(frozen=True)
@@ -96,18 +97,24 @@ class Judge(ABC):
             for begin in range(0, len(row), self.window)
         ]
         nats = torch.zeros(len(rows), dtype=torch.float64)
-        at_once = max(1, _AT_ONCE // (self.window * self.width))
-        for first in range(0, len(windows), at_once):
-            some = windows[first : first + at_once]
+        for some in self._batches(windows):
             owners, parts = zip(*some, strict=True)
-            lengths = torch.tensor([len(part) for part in parts])
-            ids = torch.nn.utils.rnn.pad_sequence(
-                [torch.from_numpy(part) for part in parts], batch_first=True
-            )
-            real = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
-            found = self.nats(ids.to(self.device), real.to(self.device))
+            found = self.nats(*self._padded(parts))
             nats.index_add_(0, torch.tensor(owners), found.double().cpu())
         return Verdict(nats, torch.tensor([len(row) for row in rows]), texts)
+
+    def _batches(self, windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
+        at_once = max(1, _AT_ONCE // (self.window * self.width))
+        for first in range(0, len(windows), at_once):
+            yield windows[first : first + at_once]
+
+    def _padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+        """``ids`` Int[W, N], filled up behind, and those that are ``real`` Bool[W, N]."""
+        lengths = torch.tensor([len(row) for row in rows])
+        parts = [torch.from_numpy(row) for row in rows]
+        ids = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+        real = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
+        return ids.to(self.device), real.to(self.device)
 
 
 class CheckpointJudge(Judge):
@@ -213,6 +220,20 @@ class TransformersJudge(Judge):
         logits = self.network(input_ids=before).logits.float()
         nll = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids, reduction="none")
         return nll.double().masked_fill(~real, 0.0).sum(dim=1)
+
+    @torch.no_grad()
+    def features(self, texts: Sequence[str]) -> np.ndarray:
+        """What MAUVE compares texts by, Float[M, D]: the last hidden state of the last token of
+        each, cut to the model's context; of an empty text that of the token before a window."""
+        cut = {"truncation": True, "max_length": self.window + 1}
+        encoded = [self.tokenizer(text, **cut)["input_ids"] or [self.begin_id] for text in texts]
+        rows, found = [np.asarray(row, np.int64) for row in encoded], []
+        for some in self._batches(rows):
+            ids, real = self._padded(some)
+            hidden = self.network.base_model(input_ids=ids).last_hidden_state  # (W, N, D)
+            last = real.sum(dim=1) - 1
+            found.append(hidden[torch.arange(len(ids)), last].float().cpu())
+        return torch.cat(found).numpy()
 
 
 def read_judge(name: str, trained: TrainedModel) -> Judge:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 from discrete_diffusion.domains.text.judge import SampledTexts
@@ -13,6 +14,10 @@ from discrete_diffusion.domains.text.metrics import variety
 if TYPE_CHECKING:
     from discrete_diffusion.domains.text.judge import Judge
     from discrete_diffusion.domains.text.vocabulary import Vocabulary
+
+MAUVE = 'pip install "discrete-diffusion[mauve]"'
+FEWEST_FOR_MAUVE = 100
+"""Texts on each side, ten clusters of them."""
 
 
 def text_quality(
@@ -29,12 +34,29 @@ def text_quality(
     return {**verdict, **variety(ids, units)}
 
 
+def mauve() -> Callable[[np.ndarray, np.ndarray], float] | None:
+    """MAUVE, 0 to 1, of texts with ``TransformersJudge.features`` Float[M, D] and Float[N, D], as a
+    function of both; None where ``mauve-text`` is not installed.
+
+    Area under the curve of exp(-5 KL(q || r)) and exp(-5 KL(p || r)) over the mixtures r of p and
+    q, which are histograms over clusters of features; with the library's defaults
+    (arXiv 2102.01454).
+    """
+    try:
+        from mauve import compute_mauve
+    except ImportError:
+        return None
+    return lambda p, q: float(compute_mauve(p_features=p, q_features=q).mauve)
+
+
 def quality_line(found: Mapping[str, Any]) -> str:
     """The numbers of ``text_quality`` in words; those of a judge among the others alone."""
     parts = []
     if "gen_ppl" in found:
         error = found.get("gen_ppl_standard_error")
         parts.append(f"gen_ppl {found['gen_ppl']:.4g}" + (f" ± {error:.2g}" if error else ""))
+    if "mauve" in found:
+        parts.append(f"MAUVE {found['mauve']:.3f}")
     parts.append(f"unigram entropy {found['unigram_entropy']:.3f} nats")
     distinct = "/".join(f"{found[f'distinct_{n}']:.3f}" for n in (1, 2, 3))
     parts.append(f"distinct-1/2/3 {distinct}")

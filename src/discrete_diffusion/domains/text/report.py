@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.text.dataset import TextDataset
+from discrete_diffusion.domains.text.judge import TransformersJudge
 from discrete_diffusion.domains.text.metrics import (
     character_distance,
     frequency_distance,
     share_known,
     words_of,
 )
-from discrete_diffusion.domains.text.quality import text_quality
+from discrete_diffusion.domains.text.quality import (
+    FEWEST_FOR_MAUVE,
+    MAUVE,
+    mauve,
+    text_quality,
+)
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
@@ -29,6 +37,8 @@ from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.text.judge import Judge
+
+logger = logging.getLogger(__name__)
 
 SAMPLE_TEXTS = "samples.txt"
 _SHOWN = 36
@@ -51,6 +61,7 @@ class TextReport(TokenReport):
     def __init__(self, data: TextDataset, split: str = "val", judge: Judge | None = None) -> None:
         super().__init__(data, split)
         self.judge = judge
+        self._held_out: dict[int, np.ndarray] = {}  # features of as many windows
 
     @cached_property
     def _reference(self) -> list[str]:
@@ -67,7 +78,17 @@ class TextReport(TokenReport):
     def measure(self, samples: Tensor) -> dict[str, float]:
         """``character_tv`` to the held-out windows, and ``words_in_training``, the share of words
         that training has, of the samples and of the windows themselves; of ids ``token_tv``, that
-        of their frequencies; and ``text_quality``. None without samples or windows."""
+        of their frequencies; ``text_quality``; and ``mauve`` to as many held-out windows, where a
+        judge of transformers is given. None without samples or windows."""
+        return self._measure(samples) | self._mauve("samples", samples, len(samples))
+
+    def measure_real(self, num: int) -> dict[str, float]:
+        """Of as many windows as there are samples: shares of distinct n-grams depend on it;
+        ``mauve`` of as many of training."""
+        found = self._measure(self._windows(self.split, num))
+        return found | self._mauve("windows of training", self._windows("train", num), num)
+
+    def _measure(self, samples: Tensor) -> dict[str, float]:
         windows = self.data.splits[self.split].x0
         if len(samples) == 0 or len(windows) == 0:
             return {}
@@ -83,11 +104,28 @@ class TextReport(TokenReport):
             "words_in_training_reference": self._reference_share,
         }
 
-    def measure_real(self, num: int) -> dict[str, float]:
-        """Of as many windows as there are samples: shares of distinct n-grams depend on it."""
-        windows = self.data.splits[self.split].x0
+    def _mauve(self, what: str, tokens: Tensor, num: int) -> dict[str, float]:
+        """``mauve`` of tokens to ``num`` held-out windows; none, and why, if it cannot be."""
+        if not isinstance(self.judge, TransformersJudge):
+            return {}
+        held_out = self._windows(self.split, num)
+        if (measured := mauve()) is None:
+            logger.info("MAUVE is not measured: mauve-text is not installed; %s", MAUVE)
+            return {}
+        if min(len(tokens), len(held_out)) < FEWEST_FOR_MAUVE:
+            texts = f"{len(tokens):,} {what} and {len(held_out):,} held-out windows"
+            logger.info("MAUVE is not measured of %s: it takes %d each", texts, FEWEST_FOR_MAUVE)
+            return {}
+        decode, features = self.data.vocabulary.decode, self.judge.features
+        if num not in self._held_out:
+            self._held_out[num] = features(decode(held_out))
+        return {"mauve": measured(features(decode(tokens)), self._held_out[num])}
+
+    def _windows(self, split: str, num: int) -> Tensor:
+        """``num`` windows of a split, at random, in their order."""
+        windows = self.data.splits[split].x0
         order = torch.randperm(len(windows), generator=make_generator(0, *_REAL))
-        return self.measure(windows[order[:num].sort().values])
+        return windows[order[:num].sort().values]
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):
