@@ -4,15 +4,17 @@
     python benchmarks/compare.py dit [--steps 5000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py text FILE [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py subwords FILE [--steps 1000] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py wikitext FILE [--steps 600] [--threads 2] [--folder runs/compared]
+    python benchmarks/compare.py letters FILE [--steps 600] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py dialogue [--steps 4000] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py early [--steps 1500] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py levels [--steps 600] [--threads 2] [--folder runs/compared]
     python benchmarks/compare.py levels_gaussian [--steps 600] [--threads 2] [--folder ...]
 
 ``diagrams`` has the flat and the pair denoiser wherever they can be used, ``dit`` one backbone for
-all algorithms, ``subwords`` text by a tokenizer, ``dialogue`` latent vectors and ids, ``early`` the
-same while they still learn,
-``levels`` noise of three kinds on ids that have an order, ``levels_gaussian`` one more.
+all algorithms, ``subwords`` and ``wikitext`` text by a tokenizer, ``letters`` by that of text8,
+``dialogue`` latent vectors and ids, ``early`` the same while they still learn, ``levels`` noise of
+three kinds on ids that have an order, ``levels_gaussian`` one more.
 Writes ``benchmarks/results/comparison_STUDY.json``, a section of a page of results and its
 figure. With ``--folder`` an interrupted run goes on where it was when called again.
 """
@@ -67,11 +69,17 @@ ON_TEXT = (
     *("backbones=[dit]", "model=dit_tiny", "data=text", "data.length=128", "data.batch_size=32"),
     *("eval.num_samples=100", "bound_samples=400", *SHARED),
 )
+_ON_TEXT_ALL = (*ON_TEXT, "algos=[ar,mdlm,meld,sedd,gidd,udlm,bd3lm]")
 STUDIES: dict[str, tuple[str, ...]] = {
     "diagrams": (*ON_DIAGRAMS, "backbones=[bd-denoiser,bd-denoiser-pair]", "model=bd_tiny"),
     "dit": (*ON_DIAGRAMS, "backbones=[dit]", "model=dit_tiny"),
     "text": (*ON_TEXT, "algos=[ar,mdlm,sedd,gidd,udlm,bd3lm]"),
-    "subwords": (*ON_TEXT, "algos=[ar,mdlm,meld,sedd,gidd,udlm,bd3lm]", "data.tokenizer=bpe:1024"),
+    "subwords": (*_ON_TEXT_ALL, "data.tokenizer=bpe:1024"),
+    "wikitext": (
+        *(*_ON_TEXT_ALL, "data.tokenizer=bpe:4096", "algo.block_size=16"),
+        *("eval.num_samples=32", "bound_samples=100"),
+    ),
+    "letters": (*_ON_TEXT_ALL, "data.tokenizer=text8", "algo.block_size=4"),
     "dialogue": ON_DIALOGUES,
     "early": ON_DIALOGUES,
     "levels": (*ON_LEVELS, "algos=[mdlm,udlm,matrix]"),
@@ -83,7 +91,9 @@ STUDIES: dict[str, tuple[str, ...]] = {
     ),
 }
 STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
-STEPS |= {"subwords": 1000, "levels": 600, "levels_gaussian": 600}
+STEPS |= {"subwords": 1000, "wikitext": 600, "letters": 600, "levels": 600, "levels_gaussian": 600}
+TEXTS = ("text", "subwords", "wikitext", "letters")
+"""Studies of a file."""
 Row = Mapping[str, Any]
 _OF_OTHER_DATA = dict.fromkeys(
     (f"comparison {study}" for study in ("early", "dialogue", "levels", "levels_gaussian")),
@@ -218,8 +228,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="kept, so that a run can go on")
     arguments = parser.parse_args()
     study, seeds = arguments.study, list(range(arguments.seeds))
-    if (study in ("text", "subwords")) != (arguments.file is not None):
-        parser.error("text needs a FILE, the others take none")
+    if (study in TEXTS) != (arguments.file is not None):
+        parser.error(f"{', '.join(TEXTS)} need a FILE, the others take none")
     steps = arguments.steps or STEPS[study]
     words = [f"seeds={seeds}", f"threads={arguments.threads}", f"trainer.max_steps={steps}"]
     words.append(f"trainer.val_check_interval={steps}")

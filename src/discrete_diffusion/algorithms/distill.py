@@ -33,8 +33,8 @@ class Distill(TokenAlgorithm):
     The loss is -log p(x0) itself, no bound on it.
 
     Training starts from the weights of a teacher (``init.checkpoint``), a masked diffusion model of
-    the same backbone, and before the first step from its predictions: ``begin`` chooses the sets so
-    that sampling the tokens of a set independently loses few nats (``plan_calls``).
+    the same backbone, and before the first step from its predictions: ``before_first_step`` chooses
+    the sets so that sampling the tokens of a set independently loses few nats (``plan_calls``).
 
     ``calls``: K. ``components``: M; 1 is a product, for any backbone, more need one that takes
     ``component``. ``draw``: ``one_call`` trains each sample on one of its calls, K times its term,
