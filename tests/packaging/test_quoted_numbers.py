@@ -231,7 +231,7 @@ def test_numbers_of_other_data_come_from_the_results():
     exact = [100 * run["test"]["exact_match"] for run in recipe]
     summaries = [
         f"{min(exact):.1f}–{max(exact):.1f} % of the summaries are the reference",
-        f"ROUGE-L is at least {min(run['test']['rouge_l'] for run in recipe):.3f} where",
+        f"ROUGE-L is at least {min(run['test']['rouge_l'] for run in recipe):.3f};",
         f"another dialogue is {recipe[0]['test']['another_rouge_l']:.3f}",
     ]
     assert_says("docs/features.md", features)
