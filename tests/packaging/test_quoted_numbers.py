@@ -232,7 +232,7 @@ def test_numbers_of_other_data_come_from_the_results():
     summaries = [
         f"{min(exact):.1f}–{max(exact):.1f} % of the summaries are the reference",
         f"ROUGE-L is at least {min(run['test']['rouge_l'] for run in recipe):.3f};",
-        f"another dialogue is {recipe[0]['test']['another_rouge_l']:.3f}",
+        f"another dialogue's summary scores {recipe[0]['test']['another_rouge_l']:.3f}",
     ]
     assert_says("docs/features.md", features)
     assert_says("docs/fields.md", images)
