@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -105,8 +106,8 @@ def split_rows(
 def _cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
     """Numbers of molecules after which val and test begin."""
     error = ValueError(
-        f"data.split={list(split)}: expected train, val and test as shares or as numbers of "
-        f"molecules, {num:,} in all, null for the rest"
+        f"data.split={json.dumps(list(split))} of {num:,} molecules: expected train, val and test "
+        "as shares or as numbers that fit, null for the rest, such as [0.8,0.1,0.1]"
     )
     if len(split) != 3 or sum(part is None for part in split) > 1:
         raise error
