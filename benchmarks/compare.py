@@ -92,8 +92,6 @@ STUDIES: dict[str, tuple[str, ...]] = {
 }
 STEPS = {"diagrams": 5000, "dit": 5000, "text": 4000, "dialogue": 4000, "early": 1500}
 STEPS |= {"subwords": 1000, "wikitext": 600, "letters": 600, "levels": 600, "levels_gaussian": 600}
-TEXTS = ("text", "subwords", "wikitext", "letters")
-"""Studies of a file."""
 Row = Mapping[str, Any]
 _OF_OTHER_DATA = dict.fromkeys(
     (f"comparison {study}" for study in ("early", "dialogue", "levels", "levels_gaussian")),
@@ -228,8 +226,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="kept, so that a run can go on")
     arguments = parser.parse_args()
     study, seeds = arguments.study, list(range(arguments.seeds))
-    if (study in TEXTS) != (arguments.file is not None):
-        parser.error(f"{', '.join(TEXTS)} need a FILE, the others take none")
+    of_a_file = "data=text" in STUDIES[study]
+    if of_a_file != (arguments.file is not None):
+        parser.error(f"{study} {'needs a FILE' if of_a_file else 'takes no FILE'}")
     steps = arguments.steps or STEPS[study]
     words = [f"seeds={seeds}", f"threads={arguments.threads}", f"trainer.max_steps={steps}"]
     words.append(f"trainer.val_check_interval={steps}")

@@ -212,9 +212,12 @@ def test_mauve_is_that_of_the_library(gpt2):
         for some in (texts, others)
     )
     np.testing.assert_allclose(judge.features(texts), p, atol=1e-5)
-    found = mauve()(p, q)
+    np.testing.assert_allclose(judge.features(others), q, atol=1e-5)
+    measured = mauve(judge)
+    found = measured(texts, others)
+    p, q = judge.features(texts), judge.features(others)
     assert found == library.compute_mauve(p_features=p, q_features=q).mauve
-    alike = mauve()(judge.features(texts), judge.features(sentences(120, "red blue house is a", 2)))
+    alike = measured(texts, sentences(120, "red blue house is a", 2))
     assert found < 0.5 < 0.8 < alike
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from torch import Tensor
 
-from discrete_diffusion.domains.text.judge import SampledTexts
+from discrete_diffusion.domains.text.judge import SampledTexts, TransformersJudge
 from discrete_diffusion.domains.text.metrics import variety
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.text.judge import Judge
     from discrete_diffusion.domains.text.vocabulary import Vocabulary
 
-MAUVE = 'pip install "discrete-diffusion[mauve]"'
+logger = logging.getLogger(__name__)
+
+INSTALL_MAUVE = 'pip install "discrete-diffusion[mauve]"'
 FEWEST_FOR_MAUVE = 100
 """Texts on each side, ten clusters of them."""
 
@@ -34,19 +37,28 @@ def text_quality(
     return {**verdict, **variety(ids, units)}
 
 
-def mauve() -> Callable[[np.ndarray, np.ndarray], float] | None:
-    """MAUVE, 0 to 1, of texts with ``TransformersJudge.features`` Float[M, D] and Float[N, D], as a
-    function of both; None where ``mauve-text`` is not installed.
+def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float] | None:
+    """MAUVE, 0 to 1, of texts and real ones, by the features of a judge of transformers; None of
+    another judge, or where ``mauve-text`` is not installed, which the log says.
 
     Area under the curve of exp(-5 KL(q || r)) and exp(-5 KL(p || r)) over the mixtures r of p and
     q, which are histograms over clusters of features; with the library's defaults
-    (arXiv 2102.01454).
+    (arXiv 2102.01454). Features of real texts are kept.
     """
+    if not isinstance(judge, TransformersJudge):
+        return None
     try:
         from mauve import compute_mauve
     except ImportError:
+        logger.info("MAUVE is not measured: mauve-text is not installed; %s", INSTALL_MAUVE)
         return None
-    return lambda p, q: float(compute_mauve(p_features=p, q_features=q).mauve)
+    features_of_real = cache(judge.features)
+
+    def measured(texts: Sequence[str], real: Sequence[str]) -> float:
+        p, q = judge.features(texts), features_of_real(tuple(real))
+        return float(compute_mauve(p_features=p, q_features=q).mauve)
+
+    return measured
 
 
 def quality_line(found: Mapping[str, Any]) -> str:

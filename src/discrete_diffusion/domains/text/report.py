@@ -9,26 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.judge import TransformersJudge
 from discrete_diffusion.domains.text.metrics import (
     character_distance,
     frequency_distance,
     share_known,
     words_of,
 )
-from discrete_diffusion.domains.text.quality import (
-    FEWEST_FOR_MAUVE,
-    MAUVE,
-    mauve,
-    text_quality,
-)
+from discrete_diffusion.domains.text.quality import FEWEST_FOR_MAUVE, mauve, text_quality
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
@@ -61,7 +54,7 @@ class TextReport(TokenReport):
     def __init__(self, data: TextDataset, split: str = "val", judge: Judge | None = None) -> None:
         super().__init__(data, split)
         self.judge = judge
-        self._held_out: dict[int, np.ndarray] = {}  # features of as many windows
+        self._mauve = mauve(judge)
 
     @cached_property
     def _reference(self) -> list[str]:
@@ -80,13 +73,13 @@ class TextReport(TokenReport):
         that training has, of the samples and of the windows themselves; of ids ``token_tv``, that
         of their frequencies; ``text_quality``; and ``mauve`` to as many held-out windows, where a
         judge of transformers is given. None without samples or windows."""
-        return self._measure(samples) | self._mauve("samples", samples, len(samples))
+        return self._measure(samples) | self._likeness("samples", samples, len(samples))
 
     def measure_real(self, num: int) -> dict[str, float]:
         """Of as many windows as there are samples: shares of distinct n-grams depend on it;
         ``mauve`` of as many of training."""
         found = self._measure(self._windows(self.split, num))
-        return found | self._mauve("windows of training", self._windows("train", num), num)
+        return found | self._likeness("windows of training", self._windows("train", num), num)
 
     def _measure(self, samples: Tensor) -> dict[str, float]:
         windows = self.data.splits[self.split].x0
@@ -104,22 +97,17 @@ class TextReport(TokenReport):
             "words_in_training_reference": self._reference_share,
         }
 
-    def _mauve(self, what: str, tokens: Tensor, num: int) -> dict[str, float]:
-        """``mauve`` of tokens to ``num`` held-out windows; none, and why, if it cannot be."""
-        if not isinstance(self.judge, TransformersJudge):
+    def _likeness(self, what: str, tokens: Tensor, num: int) -> dict[str, float]:
+        """``mauve`` of tokens to ``num`` held-out windows; none of too few, which the log says."""
+        if self._mauve is None:
             return {}
         held_out = self._windows(self.split, num)
-        if (measured := mauve()) is None:
-            logger.info("MAUVE is not measured: mauve-text is not installed; %s", MAUVE)
-            return {}
         if min(len(tokens), len(held_out)) < FEWEST_FOR_MAUVE:
             texts = f"{len(tokens):,} {what} and {len(held_out):,} held-out windows"
             logger.info("MAUVE is not measured of %s: it takes %d each", texts, FEWEST_FOR_MAUVE)
             return {}
-        decode, features = self.data.vocabulary.decode, self.judge.features
-        if num not in self._held_out:
-            self._held_out[num] = features(decode(held_out))
-        return {"mauve": measured(features(decode(tokens)), self._held_out[num])}
+        decode = self.data.vocabulary.decode
+        return {"mauve": self._mauve(decode(tokens), decode(held_out))}
 
     def _windows(self, split: str, num: int) -> Tensor:
         """``num`` windows of a split, at random, in their order."""
