@@ -48,6 +48,16 @@ def test_temper_is_a_power_of_the_probabilities():
     torch.testing.assert_close(flat, SUPPORT.double() / 3, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("temperature", [1e-3, 1e-9, 1e-45])
+def test_a_tiny_temperature_takes_the_most_likely_legal_id(dtype, temperature):
+    log_probs = log_softmax_on(torch.tensor([-9.0, 3.0, -2.0, 3.0]).to(dtype), SUPPORT)
+    most_likely = (log_probs == log_probs.max()).to(dtype)
+    torch.testing.assert_close(
+        temper(log_probs, temperature).exp(), most_likely / most_likely.sum()
+    )
+
+
 @pytest.mark.parametrize(
     ("top_p", "kept"),
     [(0.3, [1]), (0.5, [1]), (0.6, [1, 0]), (0.9, [1, 0, 3]), (1.0, [0, 1, 2, 3])],

@@ -39,8 +39,11 @@ def temper(log_probs: Tensor, temperature: float) -> Tensor:
     """Normalised p^(1/temperature) for log_probs (..., V); log 0 stays log 0."""
     if temperature == 1.0:
         return log_probs
-    support = log_probs > neg_inf(log_probs.dtype) / 2
-    return log_softmax_on(log_probs / temperature, support)
+    least = neg_inf(log_probs.dtype)
+    support = log_probs > least / 2
+    behind = log_probs - log_probs.amax(dim=-1, keepdim=True)  # <= 0, so no temperature overflows
+    scaled = behind / max(temperature, torch.finfo(torch.float32).tiny)
+    return log_softmax_on(scaled.clamp(min=least / 4), support)
 
 
 def nucleus(log_probs: Tensor, top_p: float) -> Tensor:

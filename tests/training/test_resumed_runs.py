@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from toy_training import fit, make_module
 
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
-from discrete_diffusion.training import EMA, MetricsLog, RunCheckpoints
+from discrete_diffusion.training import EMA, MetricsLog, RunCheckpoints, TrainingProgress
 
 STEPS = 14
 INFO = {"config": {}, "size_counts": [1, 2]}
@@ -64,7 +65,7 @@ def run(folder, steps=STEPS, *, at=(), interval=4, resume=None, **options):
         kept = RunCheckpoints(folder / "checkpoints", signals=signals)
         former = None if resume is None else resume.parent.parent
         log = MetricsLog(*(folder, "logs", ""), first_step=first_step, former_run=former)
-        callbacks = [*([DoAt(*at)] if at else []), EMA(decay=0.9), kept]
+        callbacks = [*([DoAt(*at)] if at else []), TrainingProgress(), EMA(decay=0.9), kept]
         options |= {"val_check_interval": interval, "logger": log, "ckpt_path": resume}
         fit(module, folder, callbacks, steps, **options)
     return module, kept
@@ -89,6 +90,12 @@ def result(folder, module):
         weights = (folder / "checkpoints" / f"{name}.safetensors").read_bytes()
         out[f"{name} safetensors"] = hash(weights)
     return out
+
+
+def losses(folder):
+    """The lines of the table that have a loss, by step."""
+    rows = csv.DictReader((folder / "logs" / "metrics.csv").read_text().splitlines())
+    return [(row["step"], row["train/loss"]) for row in rows if row["train/loss"]]
 
 
 @pytest.fixture(scope="module")
@@ -182,13 +189,31 @@ def test_many_interruptions_lose_nothing(whole, tmp_path):
     assert result(tmp_path, run(tmp_path, resume=last)[0]) == whole[4]
 
 
-def test_a_longer_run_goes_on_from_a_finished_one(whole, tmp_path):
-    """With a constant learning rate, 10 + 4 steps are 14 steps."""
-    run(tmp_path, 10)
-    module, _ = run(tmp_path, resume=tmp_path / "checkpoints" / "last.ckpt")
+@pytest.mark.parametrize(("steps", "interval"), [(10, 4), (8, 4), (8, 5), (12, 5)])
+def test_a_longer_run_goes_on_from_a_finished_one(whole, tmp_path, steps, interval):
+    """With a constant learning rate, 10 + 4 steps are 14 steps, wherever an epoch of 8 is left."""
+    run(tmp_path, steps, interval=interval)
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    module, _ = run(tmp_path, interval=interval, resume=last)
     found = result(tmp_path, module)
-    differing = {key for key in found if found[key] != whole[4][key]}
-    assert not {key for key in differing if key.startswith(("final", "best"))}
+    differing = {key for key in found if found[key] != whole[interval][key]}
+    assert differing <= {"best info", "best safetensors"}  # written by the shorter run
+
+
+@pytest.mark.parametrize("interval", [3, 5, 100])
+def test_losses_keep_their_steps_when_validations_are_moved(tmp_path, interval):
+    run(tmp_path / "whole", interval=4)
+    with pytest.raises(Crash):
+        run(tmp_path / "parts", at=(9, crash), interval=4)
+    last = tmp_path / "parts" / "checkpoints" / "last.ckpt"
+    run(tmp_path / "parts", interval=interval, resume=last)
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_epochs_of_few_batches_are_validated_at_their_end(tmp_path, epochs):
+    _, kept = run(tmp_path, -1, max_epochs=epochs, interval=500)
+    assert kept.best_step == 8 * epochs
 
 
 @pytest.mark.slow

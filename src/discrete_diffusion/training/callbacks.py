@@ -69,6 +69,11 @@ class TrainingProgress(Callback):
         self._steps = self._training.enter_context(progress.task("training", total, "steps"))
         self._steps.begin_at(trainer.global_step)
 
+    def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
+        """Correct the step of Lightning's logs, one short after a resumed validation that another
+        ``val_check_interval`` does not repeat."""
+        trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:

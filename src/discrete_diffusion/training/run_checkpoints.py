@@ -149,9 +149,10 @@ class RunCheckpoints(Checkpoint):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         asked = self._any_process.ask(self.signals.received is not None)
-        if asked and _can_stop_here(trainer):
+        ends = trainer.global_step == trainer.max_steps  # afterwards Lightning counts a whole epoch
+        if (asked or ends) and _can_stop_here(trainer):
             self._save(trainer)
-            self._stopping = True
+            self._stopping = asked
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking:

@@ -17,7 +17,8 @@ from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.molecules.molecule import BONDS
 from discrete_diffusion.domains.molecules.sample_files import read_graphs
-from interrupting import stop_when_measuring, stopped
+from discrete_diffusion.sampling import FirstHitting
+from interrupting import stop_at_call, stop_when_measuring, stopped
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,22 @@ def test_scaffolds_are_completed(which, request):
     assert which == "run_random" or "SMILES" in metrics["approximate_because"]
     main(["sample", f"checkpoint={run}", *words, "sampling=speculative", "out=rounds"])
     assert "given t" in read("rounds/metrics.json")["approximate_because"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["run", "run_random"])
+def test_completions_that_are_finished_when_a_signal_comes_are_kept(
+    which, request, monkeypatch, capsys
+):
+    Path("given.smi").write_text("*C1CC1 ring\nO=C(*)N*\n")
+    words = ["sample", f"checkpoint={request.getfixturevalue(which)}", "given=given.smi"]
+    words += ["completions=3", "batch_size=2"]
+    main([*words, "out=whole"])
+    stop_at_call(monkeypatch, FirstHitting, 3)
+    assert "4 finished samples are in cut/samples.jsonl" in stopped(capsys, *words, "out=cut")
+    whole, cut = (Path(f"{out}/samples.jsonl").read_text().splitlines() for out in ("whole", "cut"))
+    assert len(cut) == read("cut/metrics.json")["num_samples"] == 4
+    assert set(cut) <= set(whole)
 
 
 def test_mol_blocks_are_scaffolds_too(run_random):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from discrete_diffusion.sampling.scoring import log_prob_of
 if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.types import SampleOutput
 
 PROPOSALS = 16
 """Ways to place a scaffold that are weighed for each completion, if the order of atoms counts."""
@@ -78,11 +79,10 @@ class PlacedScaffold:
 
 @dataclass(frozen=True)
 class Completed:
-    """``molecules``: scaffold atoms first, numbered as given, then the sampled ones; ``lines``: of
-    the scaffold of each; ``real``, ``known``: Bool[M, L], positions, and those of the scaffold."""
+    """``molecules``: scaffold atoms first, numbered as given, then the sampled ones; ``real``,
+    ``known``: Bool[M, L], positions, and those of the scaffold."""
 
     molecules: list[Molecule]
-    lines: list[int]
     drawn: TokenSamples
     real: Tensor
     known: Tensor
@@ -97,7 +97,9 @@ def complete(
     node_order: str,
     seed: int,
 ) -> Completed:
-    """Molecules that contain each scaffold, one of each of its ``sizes``.
+    """Molecules that contain each scaffold, one of each of its ``sizes``; those that are finished
+    if a signal ends it. ``model.on_sampled``: given the rows of each batch, and its molecules and
+    log weights.
 
     A model that knows molecules in random order takes the scaffold in the first slots: the exact
     conditional, where the sampler is exact. One of the order of SMILES has to be given the place of
@@ -125,13 +127,21 @@ def complete(
         chosen = _chosen(_log_weights(model, partial, vocab, seed).view(-1, proposals), seed)
         partial, placed = partial[chosen], [placed[row] for row in chosen.tolist()]
     real = vocab.real_positions(torch.tensor(num_atoms))
+
+    def molecules(rows: Tensor, tokens: Tensor) -> list[Molecule]:
+        places = (placed[row] for row in rows.tolist())
+        pairs = zip(decode(tokens, vocab), places, strict=True)
+        return [_as_given(molecule, place.order, place.slots) for molecule, place in pairs]
+
+    if (on_sampled := model.on_sampled) is not None:
+
+        def report(rows: Tensor, output: SampleOutput) -> None:
+            on_sampled(rows, (molecules(rows, output.x0), output.log_weights))
+
+        model = replace(model, on_sampled=report)
     drawn = complete_tokens(model, partial, real, entropy=(seed,))
-    molecules = [
-        _as_given(molecule, place.order, place.slots)
-        for molecule, place in zip(decode(drawn.tokens, vocab), placed, strict=True)
-    ]
-    lines = [scaffold.line for scaffold in rows]
-    return Completed(molecules, lines, drawn, real, real & (partial >= 0))
+    partial, real = partial[drawn.rows], real[drawn.rows]
+    return Completed(molecules(drawn.rows, drawn.tokens), drawn, real, real & (partial >= 0))
 
 
 def _placed(

@@ -95,9 +95,18 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     sizes = completed_sizes(scaffolds, each, trained.size_counts, seed=request.seed, size=size)
     for scaffold, several in zip(scaffolds, sizes, strict=True):
         _check_scaffold(scaffold, several, structure, vocab, request)
+    asked = [
+        scaffold.line for scaffold, several in zip(scaffolds, sizes, strict=True) for _ in several
+    ]
+
+    def lines(rows: Tensor, drawn: tuple[list[Molecule], Tensor]) -> str:
+        of_rows = [asked[row] for row in rows.tolist()]
+        molecules, log_weights = drawn
+        return lines_of(molecules, given=of_rows, **structure.weights(log_weights))
+
     with trained.sharing() as shard:
         completed = complete(
-            structure.on(trained.on(shard)),
+            structure.on(trained.on(shard, lines)),
             scaffolds,
             sizes,
             vocab,
@@ -124,7 +133,8 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
         }
         what = f"{counted(len(completed.molecules), 'completion')} of "
         what += counted(len(scaffolds), "scaffold")
-        more = {"given": completed.lines, **structure.weights(completed.drawn.log_weights)}
+        of_rows = [asked[row] for row in completed.drawn.rows.tolist()]
+        more = {"given": of_rows, **structure.weights(completed.drawn.log_weights)}
         saved = write_sampled(request, what, completed.molecules, facts, more)
         return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
