@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 
 from discrete_diffusion.evaluation.bound import SampleBounds
-from discrete_diffusion.evaluation.tails import DrawTail, draw_tail, pareto_shape
+from discrete_diffusion.evaluation.tails import DrawTail, draw_tail, pareto_fit
 
 TOKENS = torch.full((600,), 10)
 LIGHT = {
@@ -29,7 +29,7 @@ def test_the_shape_of_pareto_tails_is_found(shape):
     """By 200 sets of 500: their mean, and that of maximum likelihood, within its error."""
     generator = np.random.default_rng(0)
     sets = np.sort(scipy.stats.genpareto(shape).rvs(size=(200, 500), random_state=generator))
-    found = np.array([pareto_shape(torch.from_numpy(each)) for each in sets])
+    found = np.array([pareto_fit(torch.from_numpy(each))[0] for each in sets])
     prior = (500 * shape + 5) / 510
     assert found.mean() == pytest.approx(prior, abs=0.02)
     assert found.std() < 1.2 * (1 + max(shape, 0)) / np.sqrt(500)  # the Cramer-Rao bound is 1.0
@@ -46,6 +46,31 @@ def test_light_tails_are_passed_over(name, num):
         assert not tail.is_doubtful
         assert tail.shape < 0.4
         assert "nelbo_draws_needed" not in tail.as_dict()
+
+
+@pytest.mark.parametrize("shape", [-0.3, 0.0, 0.5])
+def test_the_mean_of_pareto_tails_is_found(shape):
+    generator = np.random.default_rng(0)
+    sets = np.sort(
+        scipy.stats.genpareto(shape, scale=3).rvs(size=(200, 500), random_state=generator)
+    )
+    means = [pareto_fit(torch.from_numpy(each))[1] for each in sets]
+    assert np.mean(means) == pytest.approx(3 / (1 - shape), rel=0.06)
+
+
+def test_a_heavy_tail_that_is_no_share_of_the_bound_is_passed_over():
+    """30 to 40 nats, and above 40 a tail of shape .85, a hundredth of a nat long or ten."""
+    top = draws(scipy.stats.uniform(), 2, seed=1) > 0.8
+    bulk = 30 + 10 * draws(scipy.stats.uniform(), 2, seed=2)
+    small, large = (
+        draw_tail(bulk.where(~top, 40 + scale * draws(scipy.stats.pareto(1 / 0.85), 2)), TOKENS)
+        for scale in (0.01, 10)
+    )
+    for tail in (small, large):
+        assert tail.shape == pytest.approx(0.85, abs=0.2)
+    assert small.expected_share < 0.01
+    assert not small.is_doubtful
+    assert large.is_doubtful
 
 
 def test_a_heavy_tail_is_told_with_the_draws_that_would_do():

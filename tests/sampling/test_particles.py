@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from toy_constraints import CONSTRAINTS, Toy, conditional
 from toy_samplers import exact
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.sampling import FirstHitting, build_sampler
 from discrete_diffusion.sampling.particles import (
     Move,
     Particles,
@@ -18,6 +20,7 @@ from discrete_diffusion.sampling.particles import (
     log_mean,
     systematic,
 )
+from discrete_diffusion.types import SampleOutput
 from toy_world import FULL, PADDED, noise_floor, total_variation
 
 
@@ -147,6 +150,24 @@ def test_fixed_positions_do_not_move():
     move = Move(sampler, exact("mdlm"), Toy("one three", "possible", FULL), share=1.0)
     output, _ = move(x, FULL.expand(200, -1), generator=make_generator(1), fixed=fixed)
     assert torch.equal(output.x0[:, 1], x[:, 1])
+
+
+def test_given_positions_stay_given():
+    """Those before the text of a ``num_given`` layout are not real, and known to the network."""
+    seen = []
+
+    class Seen(FirstHitting):
+        def sample(self, algorithm, real, *, clamp, **_):
+            seen.append(clamp)
+            return SampleOutput(clamp.clamp(min=0), real.sum(dim=1), torch.zeros(len(real)))
+
+    layout = TokenLayout.flat(3, 3, mask_id=2, num_given=1)
+    algorithm = SimpleNamespace(layout=layout)
+    move = Move(Seen(), algorithm, SimpleNamespace(met=lambda x: x[:, 0] > 0), share=1.0)
+    real = torch.tensor([[False, True, True]]).expand(4, -1)
+    x = torch.ones(4, 3, dtype=torch.long)
+    move(x, real, generator=make_generator(0))
+    assert seen[0].tolist() == [[1, -1, -1]] * 4
 
 
 def test_systematic_resampling_rounds_expected_numbers():

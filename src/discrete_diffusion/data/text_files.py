@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -60,6 +61,12 @@ class TextSource:
     def place(self, line: int) -> str:
         """Place of a line, for errors."""
         return place_of_line(self.name if self.given is None else self.given, line)
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a file: they end at ``\n``, ``\r\n`` or ``\r`` alone, where
+    ``str.splitlines`` cuts at a form feed or U+2028 too, which JSON has inside of strings."""
+    return [line.removesuffix("\n") for line in StringIO(text, newline=None)]
 
 
 def read_text(path: str | Path | GivenObjects) -> TextSource:

@@ -21,6 +21,9 @@ _FEW = 5
 _MANY = 50
 """Effective draws that would do."""
 
+_LEAST_SHARE = 0.01
+"""Of the bound: a tail that carries less may have any shape."""
+
 _PRIOR = 10
 """Weight of the prior that the shape is 1/2, in draws of the tail."""
 
@@ -33,7 +36,9 @@ class DrawTail:
     mean from 1 on; None where too few differ. ``effective``: the number of equal deviations from
     the mean that give the same variance and fourth moment, (sum d^2)^2 / sum d^4: about 1 where a
     single draw makes the error, a third of all draws of a normal distribution. ``largest_share``:
-    share of the bound that the largest 1 % of the draws carry.
+    share of the bound that the largest 1 % of the draws carry. ``expected_share``: share of it by
+    which the largest exceed their threshold in the mean of the fitted distribution, seen or not;
+    None if that is infinite.
     """
 
     shape: float | None
@@ -41,12 +46,16 @@ class DrawTail:
     largest_share: float
     num_samples: int
     draws: int
+    expected_share: float | None = None
 
     @property
     def enough(self) -> int:
-        """Draws of each sample that would do: 10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3),
-        and so many that ``_MANY`` are effective if ``_FEW`` are not; at most ``_MOST + 1``."""
-        shape, most = self.shape or 0.0, math.log10((_MOST + 1) * self.num_samples)
+        """Draws of each sample that would do: 10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3)
+        where the tail is a share of the bound, and so many that ``_MANY`` are effective if ``_FEW``
+        are not; at most ``_MOST + 1``."""
+        counts = self.expected_share is None or self.expected_share > _LEAST_SHARE
+        shape = (self.shape or 0.0) if counts else 0.0
+        most = math.log10((_MOST + 1) * self.num_samples)
         if shape >= 1 - 1 / most:
             return _MOST + 1
         num = max(1, math.ceil(10 ** (1 / (1 - max(0.0, shape))) / self.num_samples))
@@ -98,29 +107,34 @@ def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
     if per_token[0] == per_token[-1]:
         return None
     nats = draws.double().flatten()
+    shape, mean_excess = pareto_fit(excess[excess > 0])
+    share = mean_excess * size / num / float(per_token.abs().mean())
     return DrawTail(
-        pareto_shape(excess[excess > 0]),
+        shape,
         float(squares.sum() ** 2 / squares.square().sum()),
         float(nats.topk(math.ceil(num / 100)).values.sum() / nats.abs().sum()),
         *draws.shape,
+        share if math.isfinite(share) else None,
     )
 
 
-def pareto_shape(excess: Tensor) -> float | None:
-    """Shape k of the generalised Pareto distribution of ``excess`` Float[n], ascending and above 0,
-    the excesses over a threshold; None of fewer than 5.
+def pareto_fit(excess: Tensor) -> tuple[float | None, float]:
+    """Shape k and mean of the generalised Pareto distribution of ``excess`` Float[n], ascending and
+    above 0, the excesses over a threshold; None and infinity of fewer than 5. The mean is that of
+    the fitted scale s and shape, s / (1 - k), infinite from k = 1 on.
 
     The posterior mean of Zhang and Stephens (Technometrics 51, 2009), with the weak prior of Pareto
     smoothed importance sampling (arXiv 1507.02646, appendix C) that k is 1/2.
     """
     n = len(excess)
     if n < 5:
-        return None
+        return None, math.inf
     m = 30 + math.isqrt(n)
     grid = 1 - (m / (torch.arange(1, m + 1, dtype=torch.float64) - 0.5)).sqrt()
     theta = 1 / excess[-1] + grid / (3 * excess[(n + 2) // 4 - 1])  # (m,)
     k = torch.log1p(-theta.unsqueeze(1) * excess).mean(dim=1)
     log_profile = n * ((-theta / k).log() - k - 1)
     best = (log_profile.softmax(dim=0) * theta).sum()
-    shape = float(torch.log1p(-best * excess).mean())
-    return (shape * n + 0.5 * _PRIOR) / (n + _PRIOR)
+    likely = float(torch.log1p(-best * excess).mean())
+    shape = (likely * n + 0.5 * _PRIOR) / (n + _PRIOR)
+    return shape, -likely / float(best) / (1 - shape) if shape < 1 else math.inf

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+import torch
 from safetensors import SafetensorError
 
 INSTALL = 'pip install "discrete-diffusion[text]"'
@@ -22,7 +23,12 @@ _UNREADABLE = (
 
 def transformers_library(what: str, remedy: str = "") -> ModuleType:
     """``transformers``, which does ``what``; ``ValueError`` if it is not installed. ``remedy``:
-    another than to install it."""
+    another than to install it.
+
+    The meta device is used first: PyTorch lists what it makes tensors with at its first use, and
+    of lists made while transformers reads a model ``torch.linspace`` is missing ever after."""
+    with torch.device("meta"):
+        torch.empty(0)
     try:
         import transformers
     except ImportError as error:

@@ -238,7 +238,9 @@ class Move:
         """
         free = real if fixed is None else real & ~fixed
         hidden = (uniform_draws(tuple(x.shape), generator, x.device) < self.share) & free
-        clamp = x.masked_fill(hidden | ~real, -1)
+        sampled = hidden | ~real
+        sampled[:, : self.algorithm.layout.num_given] = False  # not real, and yet known
+        clamp = x.masked_fill(sampled, -1)
         output = self.sampler.sample(
             self.algorithm, real, generator=generator, clamp=clamp, conditions=conditions
         )

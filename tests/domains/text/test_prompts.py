@@ -67,6 +67,19 @@ def test_lines_of_text_and_of_json(tmp_path):
     assert {line: shown(ids) for line, ids in found.items()} == {1: "ab??", 3: "a\nb?"}
 
 
+def test_lines_end_where_files_say(tmp_path):
+    """Not at U+2028 inside of a JSON string, nor at a form feed; at every line feed and return."""
+    lines, plain = tmp_path / "texts.jsonl", tmp_path / "texts.txt"
+    lines.write_text('"a\u2028b"\n{"text": "c\x85"}\n', encoding="utf-8")
+    found = read_prompts(str(lines), BYTES, 6)
+    assert {line: bytes(ids[ids >= 0].tolist()).decode() for line, ids in found.items()} == {
+        **{1: "a\u2028b", 2: "c\x85"}
+    }
+    plain.write_bytes(b"a\x0cb\r\nc\rd\n")
+    found = read_prompts(str(plain), BYTES, 6)
+    assert [bytes(ids[ids >= 0].tolist()) for ids in found.values()] == [b"a\x0cb", b"c", b"d"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "named"),
     [

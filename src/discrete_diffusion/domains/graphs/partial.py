@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.text_files import read_text
+from discrete_diffusion.data.text_files import read_text, split_lines
 from discrete_diffusion.domains.graphs.files.readers import load_json
 from discrete_diffusion.domains.graphs.files.records import (
     GraphError,
@@ -53,7 +53,7 @@ def read_partials(
     """Partial graphs by line number. ``ValueError`` naming file, line and field for a line that is
     wrong, and for a file without one."""
     found, source = {}, read_text(given)
-    for number, line in enumerate(source.text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(source.text), start=1):
         if line.strip():
             try:
                 found[number] = parse_partial(load_json(line), types, n_max)

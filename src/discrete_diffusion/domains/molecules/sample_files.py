@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.text_files import read_text, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
 from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
@@ -58,7 +58,7 @@ def read_graphs(path: str) -> list[Molecule]:
 
 def _read_lines(path: str, skip_invalid: bool) -> tuple[list[Molecule], int]:
     """And how many lines are blank."""
-    lines = read_text(path).text.splitlines()
+    lines = split_lines(read_text(path).text)
     found = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.text_files import read_text, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
 from discrete_diffusion.domains.molecules.molecule import (
     Molecule,
     MoleculeError,
@@ -120,7 +120,7 @@ def read_scaffolds(
 
 def _mol_blocks(text: str) -> list[tuple[int, str]]:
     """Each with the number of its first line."""
-    blocks, first, lines = [], 1, text.splitlines()
+    blocks, first, lines = [], 1, split_lines(text)
     for number, line in enumerate([*lines, _END_OF_BLOCK], start=1):
         if line.startswith(_END_OF_BLOCK):
             block = "\n".join(lines[first - 1 : number - 1])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from discrete_diffusion.data.text_files import read_text, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
 from discrete_diffusion.runtime.given_objects import GivenObjects
 
 TABLES = {".csv": ",", ".tsv": "\t"}
@@ -53,7 +53,7 @@ def read_rows(
 
 
 def _listed(text: str, keep_blank: bool) -> Iterator[Row]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(text), start=1):
         words = line.split()
         if not words and keep_blank:
             yield Row(number, "")

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.text_files import TextSource, read_text, suffix_of
+from discrete_diffusion.data.text_files import TextSource, read_text, split_lines, suffix_of
 from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.json_text import json_text, text_of
 from discrete_diffusion.domains.text.vocabulary import Vocabulary
@@ -76,7 +76,7 @@ def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
             yield number, text_of(value, place_of_line(given, number))
         return
     source, is_json = read_text(given), suffix_of(Path(given)) == ".jsonl"
-    for number, line in enumerate(source.text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(source.text), start=1):
         if is_json and line.strip():
             yield number, json_text(line, source.place(number))
         elif not is_json:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from discrete_diffusion.data.text_files import split_lines
 from discrete_diffusion.domains.graphs.files.node_links import TYPE
 from discrete_diffusion.domains.graphs.files.records import GraphError
 
@@ -67,7 +68,7 @@ def blocks_of(text: str) -> list[list[Line]]:
             raise GraphError(f"is no list of edges but looks like {name}")
     bodies: list[tuple[int, str, dict[str, Any]]] = []
     starts = [0]
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(text), start=1):
         if not line.strip():
             starts.append(len(bodies))
         elif not line.lstrip().startswith(_COMMENTS):

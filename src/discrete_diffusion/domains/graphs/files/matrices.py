@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
+from discrete_diffusion.data.text_files import split_lines
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.files.records import (
     ALL,
@@ -97,7 +98,7 @@ def _node_types(kinds: Sequence[int], types: GraphTypes, notes: Notes) -> dict[s
 
 def digress_records(text: str, types: GraphTypes, notes: Notes) -> Records:
     """A record for each block that begins with ``N=``."""
-    lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), start=1)]
+    lines = [(k, line.strip()) for k, line in enumerate(split_lines(text), start=1)]
     lines = [(k, line) for k, line in lines if line and line[0] not in "#%"]
     starts = [k for k, (_, line) in enumerate(lines) if BLOCK.match(line)]
     for first, end in zip(starts, [*starts[1:], len(lines)], strict=True):

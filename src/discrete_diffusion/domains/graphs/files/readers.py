@@ -13,7 +13,7 @@ from typing import Any
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.data.text_files import read_text, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
 from discrete_diffusion.domains.graphs.files.edge_lists import edge_list_records
 from discrete_diffusion.domains.graphs.files.linked_formats import parse_graph6, parse_graphml
 from discrete_diffusion.domains.graphs.files.matrices import (
@@ -163,13 +163,13 @@ def _parse_record(record: Any, types: GraphTypes, notes: Notes) -> TypedGraph:
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """The place of each line that is not blank, and the line."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(text), start=1):
         if line.strip():
             yield f", line {number}", line
 
 
 def _blank(file: Path) -> list[str]:
-    lines = enumerate(read_text(file).text.splitlines(), start=1)
+    lines = enumerate(split_lines(read_text(file).text), start=1)
     return [f"{file}, line {number}: is blank" for number, line in lines if not line.strip()]
 
 
@@ -217,7 +217,7 @@ def _graphml(text: str, types: GraphTypes, notes: Notes) -> Records:
 
 def _listed(text: str, types: GraphTypes, notes: Notes) -> Records:
     """A list of edges, or blocks of DiGress."""
-    lines = (line.strip() for line in text.splitlines())
+    lines = (line.strip() for line in split_lines(text))
     first = next((line for line in lines if line and line[0] not in "#%"), "")
     read = digress_records if BLOCK.match(first) else edge_list_records
     yield from read(text, types, notes)

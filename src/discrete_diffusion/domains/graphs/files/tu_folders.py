@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.data.text_files import read_text
+from discrete_diffusion.data.text_files import read_text, split_lines
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.files.records import (
     ALL,
@@ -101,7 +101,7 @@ def _table(file: Path) -> list[list[str]]:
         text = read_text(file).text
     except ValueError as error:
         raise GraphError(str(error)) from error
-    return [[word for word in re.split(r"[\s,]+", line) if word] for line in text.splitlines()]
+    return [[word for word in re.split(r"[\s,]+", line) if word] for line in split_lines(text)]
 
 
 def _graphs(
