@@ -114,7 +114,7 @@ def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
         float(squares.sum() ** 2 / squares.square().sum()),
         float(nats.topk(math.ceil(num / 100)).values.sum() / nats.abs().sum()),
         *draws.shape,
-        share if math.isfinite(share) else None,
+        expected_share=share if math.isfinite(share) else None,
     )
 
 

@@ -106,11 +106,9 @@ class DiffusionModule(LightningModule):
         validate epochs that are fewer batches than ``trainer.val_check_interval`` at their end, and
         log how another length of a resumed run changes its learning rate."""
         self.algorithm.train()
-        if (epochs := self.trainer.max_epochs or 0) > 0 and (
-            self.trainer.check_val_every_n_epoch is None
-        ):
-            batches = epochs * self.trainer.num_training_batches
-            self.trainer.val_check_batch = min(self.trainer.val_check_batch, batches)
+        every, epochs = self.trainer.val_check_batch, self.trainer.max_epochs or -1
+        if every is not None and epochs > 0:
+            self.trainer.val_check_batch = min(every, epochs * self.trainer.num_training_batches)
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
             return
