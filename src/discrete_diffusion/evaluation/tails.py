@@ -113,7 +113,8 @@ def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
         shape,
         float(squares.sum() ** 2 / squares.square().sum()),
         float(nats.topk(math.ceil(num / 100)).values.sum() / nats.abs().sum()),
-        *draws.shape,
+        num_samples=len(draws),
+        draws=draws.shape[1],
         expected_share=share if math.isfinite(share) else None,
     )
 
