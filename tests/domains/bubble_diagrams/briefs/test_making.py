@@ -170,7 +170,7 @@ def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsy
     assert sorted(path.name for path in Path("made").iterdir()) == [
         *("geojson", "plans.json", "plans.jsonl", "plans.svg"),
     ]
-    assert "the best 1 plans of 2 different diagrams" in capsys.readouterr().out
+    assert "the best 1 plan of 2 different diagrams" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         command("num=1")
     assert "made holds an earlier" in capsys.readouterr().err
@@ -182,13 +182,25 @@ def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsy
     command("num=2", "rules=default", "hall=never", "habitable=true", **of)
     assert len(lines()) == 1
     assert (
-        "the best 1 plans of 2 different diagrams, all of which break no rule"
-        in capsys.readouterr().out
+        "the best 1 plan of 2 different diagrams, without a broken rule" in capsys.readouterr().out
     )
     with pytest.raises(SystemExit):
         command("num=1", "rules=default", "hall=never", "habitable=true", "out=none", of=(BEHIND,))
     assert "access by 1" in capsys.readouterr().err
     assert not Path("none").exists()
+
+
+@pytest.mark.slow
+def test_diagrams_that_the_area_is_too_small_for_are_left_out_and_counted(command, capsys):
+    small = ("rules=default", "total_area=14")
+    command("num=1", *small, of=(THREE, PAIR))
+    assert [line["rooms"][:2] for line in lines()] == [["LivingRoom", "Kitchen"]]
+    assert (
+        "1 different diagram left out; of the first: field 'total_area'" in capsys.readouterr().out
+    )
+    with pytest.raises(SystemExit):
+        command("num=1", "candidates=1", *small, "out=none", of=(THREE,))
+    assert "no plan is possible of 1 different diagram" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -209,5 +221,7 @@ def test_after_ctrl_c_the_best_of_those_found_are_written(command, monkeypatch, 
         command("num=2", "candidates=2")
     assert ended.value.code == 130
     assert len(lines()) == 1
-    assert "stopped" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "stopped" in said.err
+    assert "the best 1 plan of 1 different diagram," in said.out
     assert making.best_plans([], 3) == []

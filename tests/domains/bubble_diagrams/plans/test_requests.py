@@ -125,6 +125,16 @@ def test_a_total_that_rules_do_not_allow_is_refused_with_the_least():
     assert sum(job.demands.areas) == pytest.approx(5)
 
 
+def test_a_boundary_that_rules_do_not_allow_is_refused_with_the_least():
+    def outline(depth: float) -> Outline:
+        return Outline(boundary=((0, 0), (5, 0), (5, depth), (0, depth)))
+
+    with pytest.raises(DiagramError, match=r"boundary': 10 m2.*default.*14\.7 m2.*rules=none"):
+        PlanRequest(outline=outline(2), rules=DEFAULT).jobs([DIAGRAM])
+    (job,) = PlanRequest(outline=outline(3), rules=DEFAULT).jobs([DIAGRAM])
+    assert sum(job.demands.areas) == pytest.approx(15)  # shares of it are too small
+
+
 def test_seed_and_place_decide_what_is_drawn():
     def drawn(seed: int) -> list[tuple[float, ...]]:
         return [

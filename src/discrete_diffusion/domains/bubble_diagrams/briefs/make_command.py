@@ -6,18 +6,19 @@ import argparse
 import sys
 import time
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.making import (
-    MadePlan,
     best_plans,
     check_habitable,
     made_plans,
     none_found,
+    possible_jobs,
     wished_diagrams,
     with_brief,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import checked_files, request_of
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import summary
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise_all
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised, realise_all
 
 
 def run_make(options: argparse.Namespace) -> None:
@@ -37,24 +38,30 @@ def run_make(options: argparse.Namespace) -> None:
         brief=options.brief,
         num_rooms=options.num_rooms,
     )
-    jobs = request.jobs(diagrams)
-    made: list[MadePlan] = []
+    jobs, left_out = possible_jobs(request, diagrams)
+    if left_out:
+        print(
+            f"{counted(len(left_out), 'different diagram')} left out; of the first: {left_out[0]}"
+        )
+    tried: list[Realised] = []
     stopped = False
     try:
-        for each in made_plans(jobs, realise_all(jobs, threads=threads)):
-            made.append(each)
+        for found in realise_all(jobs, threads=threads):
+            tried.append(found)
     except KeyboardInterrupt:
         stopped = True
         print("discrete-diffusion: stopped; other diagrams are not tried", file=sys.stderr)
+    made = list(made_plans(jobs[: len(tried)], tried))
     best = best_plans(made, options.num, options.habitable)
     if not best:
-        why = none_found(len(jobs), [each.broken for each in made])
-        raise ValueError(f"{why}; raise candidates, or request less")
+        why = none_found(len(tried), [each.broken for each in made])
+        raise ValueError(why if stopped else f"{why}; raise candidates, or request less")
     numbers = files.write_found(
         [each.job for each in best], [each.found for each in best], began=began
     )
-    kept = ", all of which break no rule" if options.habitable else ""
-    print(f"the best {len(best)} plans of {len(jobs)} different diagrams{kept}, best first")
+    kept = ", without a broken rule" if options.habitable else ""
+    diagrams_tried = counted(len(tried), "different diagram")
+    print(f"the best {counted(len(best), 'plan')} of {diagrams_tried}{kept}, best first")
     print(summary(numbers, files))
     if stopped:
         raise SystemExit(130)

@@ -10,6 +10,7 @@ from typing import Any
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import brief_of, read_brief
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import Scores, place_of, ranked
@@ -79,8 +80,8 @@ def make_plans(
         by the mean of their scores.
 
     Raises:
-        ValueError: a number is out of its range, the brief is wrong or cannot be met, or OR-Tools
-            is not installed; ``habitable`` without rules.
+        ValueError: a number is out of its range, the brief is wrong or cannot be met, no diagram
+            fits the request, or OR-Tools is not installed; ``habitable`` without rules.
         ImportError: shapely is not installed.
     """
     request = PlanRequest(rules=read_rules("default")) if request is None else request
@@ -89,7 +90,7 @@ def make_plans(
     diagrams = wished_diagrams(
         model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
     )
-    jobs = request.jobs(diagrams)
+    jobs, _ = possible_jobs(request, diagrams)
     return best_plans(made_plans(jobs, realise_all(jobs, threads=threads)), num, habitable)
 
 
@@ -150,6 +151,26 @@ def wished_diagrams(
     chosen = {name: value for name, value in asked.items() if value is not None}
     drawn = model.sample(candidates, seed=seed, **chosen)
     return list({(each.rooms, each.relations): each for each in drawn}.values())
+
+
+def possible_jobs(
+    request: PlanRequest, diagrams: Sequence[BubbleDiagram]
+) -> tuple[list[Job], list[DiagramError]]:
+    """Plans to find of the diagrams whose rooms the request has space for, and why others are left
+    out; ``ValueError`` if none remains."""
+    jobs: list[Job] = []
+    left_out: list[DiagramError] = []
+    for number, diagram in enumerate(diagrams, start=1):
+        try:
+            jobs.append(request.job(number, diagram))
+        except DiagramError as error:
+            left_out.append(error)
+    if not jobs:
+        raise ValueError(
+            f"no plan is possible of {counted(len(left_out), 'different diagram')}; of the first: "
+            f"{left_out[0]}"
+        )
+    return jobs, left_out
 
 
 def made_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadePlan]:

@@ -141,8 +141,8 @@ class PlanRequest:
             outline = Outline(boundary=own["boundary"])
         given = _given_areas(own["areas"], diagram.num_rooms)
         random = Random(f"{self.seed} {number}")
-        needs = self._needs(diagram, given)
-        totals = self._totals(outline, given, sum(needs))
+        needs = self._needs(diagram, given, outline)
+        totals = self._totals(outline, sum(needs))
         areas, *others = (
             _scaled(self.areas.draw(diagram.rooms, random), given, total, needs)
             for total in (totals if None in given else totals[:1])
@@ -161,36 +161,35 @@ class PlanRequest:
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
         return Job(bare, demands, self.variants, self.seed, tuple(others), hall)
 
-    def _needs(self, diagram: BubbleDiagram, given: Sequence[float | None]) -> list[float]:
+    def _needs(
+        self, diagram: BubbleDiagram, given: Sequence[float | None], outline: Outline
+    ) -> list[float]:
         """Square metres of every room that are given, or that the rules need at least.
 
-        Raises ``DiagramError`` if these are more than the total area.
+        Raises ``DiagramError`` if these are more than the total area, or than the boundary holds.
         """
         least = least_areas(diagram.rooms, self.rules)
         needs = [need if own is None else own for need, own in zip(least, given, strict=True)]
-        if (
-            self.total_area is not None
-            and None in given
-            and any(least)
-            and sum(needs) > self.total_area
-        ):
+        key, most = "total_area", self.total_area
+        if most is None and outline.boundary is not None:
+            key, most = "boundary", outline.area
+        if most is not None and sum(own or 0.0 for own in given) < most < sum(needs):
             raise DiagramError(
-                "total_area",
-                f"{self.total_area:g} m2: rules={self.rules.name} need at least "
+                key,
+                f"{most:g} m2: rules={self.rules.name} need at least "
                 f"{math.ceil(10 * sum(needs)) / 10:.1f} m2 for these rooms; rules=none needs less",
             )
         return needs
 
-    def _totals(
-        self, outline: Outline, given: Sequence[float | None], least: float
-    ) -> list[float | None]:
-        """Total areas to try, None for areas as they are drawn; the first whatever it leaves."""
+    def _totals(self, outline: Outline, least: float) -> list[float | None]:
+        """Total areas to try, None for areas as drawn: those that leave a plan, or all there is."""
         totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
         if self.total_area is None and outline.boundary is not None:
             fill = self.rules.rules.get("fill")
             shares = _FILLED if fill is None else ((1 + fill["share"]) / 2, _FILLED[0])
             totals = [share * outline.area for share in shares]
-        return [t for k, t in enumerate(totals) if k == 0 or t is None or t > least]
+        enough = [total for total in totals if total is None or total > least]
+        return enough or [self.total_area or outline.area]
 
 
 def realise_diagrams(

@@ -15,6 +15,7 @@ import torch
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.making import (
     none_found,
+    possible_jobs,
     rules_of,
     wished_diagrams,
     with_brief,
@@ -183,7 +184,7 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
         brief=wish.brief,
         num_rooms=wish.num_rooms,
     )
-    return request.jobs(diagrams)
+    return possible_jobs(request, diagrams)[0]
 
 
 def _found(
