@@ -128,11 +128,17 @@ def test_a_wrong_config_names_the_remedy(words, named, tmp_path, capsys):
     ("line", "named"),
     [
         ("area: 0", ["line 2", "area", "square metres"]),
+        ("area: 90000", ["line 2", "area", "square metres", "at most 40,000", "90000"]),
         ("area: large", ["line 2", "area", "large"]),
         ("outline: [[0, 0], [10, 8], [10, 0], [0, 8]]", ["line 2", "outline", "cross"]),
         ("outline: [[0, 0], [10, 8]]", ["line 2", "outline"]),
         ("outline: [[0, 0], [10, x], [10, 0]]", ["line 2", "outline[1]", "[x, y]"]),
         ("front_door: [1, 2]", ["line 2", "front_door", "outline"]),
+        ("outline: [[0, 0], [9000, 0], [0, 9000]]", ["line 2", "outline", "9000 x 9000"]),
+        (
+            "outline: [[0, 0], [9, 0], [0, 9]]\nfront_door: [5500, 0]",
+            ["line 3", "front_door", "[5500.0, 0.0]", "5,491.0 m from the boundary", "in metres"],
+        ),
         ("north: up", ["line 2", "north", "degrees"]),
     ],
 )

@@ -31,6 +31,7 @@ from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stopped
 
 SMALL = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])
+PLOT = ["out=built", "boundary=[[0,0],[12,0],[12,8],[0,8]]"]
 INPUT = [replace(generate_plans(1, seed=1)[0], boxes=None), CIRCLE, SMALL]
 
 
@@ -133,7 +134,7 @@ def test_areas_of_a_file_and_a_ratio(folder):
         (["out=built", "storey=2"], "storey=2"),
         (["out=built", "ratio=-1"], "ratio=-1"),
         (["out=built", "ratio=1e300"], "ratio=1e+300: expected width / height, between 0.1 and 10"),
-        (["out=built", "total_area=1e12"], "1e+12 m2 in all: expected at most 100,000"),
+        (["out=built", "total_area=1e12"], "1e+12 m2 in all: expected at most 40,000"),
         (["out=built", "tolerance=2"], "tolerance=2"),
         (["out=built", "variants=0"], "variants=0"),
         (["out=built", "total_area=0"], "total_area=0"),
@@ -144,6 +145,11 @@ def test_areas_of_a_file_and_a_ratio(folder):
         (["out=built", "boundary=[[0,0],[1,1]]"], "boundary"),
         (["out=built", "boundary=[[0,0]"], "boundary=[[0,0]"),
         (["out=built", "front_door=[1,2]"], "front_door=[1.0, 2.0]"),
+        (
+            [*PLOT, "front_door=[5500,8000]"],
+            "front_door=[5500.0, 8000.0]: 9,694.9 m from the boundary; expected a place [x, y] on "
+            "it, in metres",
+        ),
         (["out=built", "front_door=door"], "front_door=door: expected its place [x,y]"),
         (["out=built", "front_door=[1]"], "front_door=[1]: expected its place [x,y]"),
         (["out=built", "north=nan"], "north=nan: expected degrees"),

@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import MOST_AREA, Outline
+
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Point
     from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import Node
 
 
 def area_of(node: Node) -> float:
-    """``BriefError`` for what is no number above 0."""
+    """``BriefError`` for what is no number above 0, or more than a plan can have."""
     area = _number(node)
-    if area is None or area <= 0:
-        raise node.error(f"expected square metres, such as 85, got {node.shown}")
+    if area is None or not 0 < area <= MOST_AREA:
+        raise node.error(
+            f"expected square metres, such as 85, at most {MOST_AREA:,}; got {node.shown}"
+        )
     return area
 
 
@@ -36,15 +41,12 @@ def point_of(node: Node) -> Point:
 
 
 def outline_of(node: Node) -> tuple[Point, ...]:
-    """``BriefError`` for what are no corners of a polygon."""
-    from shapely import Polygon
-
+    """``BriefError`` for what are no corners of a polygon, or of one that no plan fills."""
     corners = tuple(map(point_of, node.items("the corners [[x, y], ...], in metres")))
-    if len(corners) < 3 or not Polygon(corners).is_valid or not Polygon(corners).area:
-        raise node.error(
-            "expected the corners [[x, y], ...] of a polygon in order, whose sides do not cross; "
-            f"got {node.shown}"
-        )
+    try:
+        Outline(boundary=corners)
+    except DiagramError as error:
+        raise node.error(error.reason) from error
     return corners
 
 

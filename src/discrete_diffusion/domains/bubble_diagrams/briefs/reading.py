@@ -44,6 +44,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.yaml_nodes import (
     node_of,
     read_node,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import not_on_boundary
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 
 
@@ -184,7 +185,10 @@ class _Reading:
     def read_front_door(self, node: Node) -> None:
         if self.plan_facts.outline is None:
             raise node.error("a front door has its place in an outline; give outline: too")
-        self.plan_facts = replace(self.plan_facts, front_door=point_of(node))
+        door = point_of(node)
+        if why := not_on_boundary(door, self.plan_facts.outline):
+            raise node.error(f"{list(door)}: {why}")
+        self.plan_facts = replace(self.plan_facts, front_door=door)
 
     def read_north(self, node: Node) -> None:
         self.plan_facts = replace(self.plan_facts, north=degrees_of(node))

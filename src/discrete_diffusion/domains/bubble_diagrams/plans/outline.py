@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import FRONT
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point, validate_boundary
 from discrete_diffusion.runtime.computed_once import computed_once
 
@@ -21,6 +23,9 @@ MOST_RATIO = 10
 
 _LONGEST = 200
 """Metres of a boundary: what is longer is in another unit."""
+
+MOST_AREA = _LONGEST**2
+"""Square metres of a plan."""
 
 _STEP = 5
 """Decimetres: slanted sides become stairs of this size, inside the outline."""
@@ -118,6 +123,17 @@ class Outline:
 
 
 FREE = Outline()
+
+
+def not_on_boundary(place: Point, boundary: Sequence[Point]) -> str:
+    """Reason why a front door cannot be at a place, in words; empty for one on the boundary, or
+    within the width of a front door."""
+    from shapely import LinearRing, Point
+
+    away = LinearRing(boundary).distance(Point(place))
+    if away <= FRONT:
+        return ""
+    return f"{away:,.1f} m from the boundary; expected a place [x, y] on it, in metres"
 
 
 def _cuts(values: list[float], end: int, slanted: bool) -> list[int]:

@@ -18,7 +18,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.hall import (
     LED_FROM,
     without_halls,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import (
+    FREE,
+    MOST_AREA,
+    Outline,
+    not_on_boundary,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise_all
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas, least_areas
@@ -28,9 +33,6 @@ _FILLED = (0.85, 0.8, 0.7, 0.6)
 """Shares of a boundary's area that its rooms have in all if nobody says, the first of these that
 leaves a plan; under a rule of the least share one midway between it and 1 is tried, then the first.
 Real plans fill .75 of the box around them."""
-
-MOST_AREA = 100_000
-"""Square metres of a plan: the solver's numbers end not far beyond."""
 
 _OTHER_DRAWS = 1
 """Other samples of areas, where no plan was found that has the first ones."""
@@ -82,6 +84,8 @@ class PlanRequest:
             raise ValueError(f"front_door={list(self.front_door)}: expected [x, y] in metres")
         if self.north is not None and not math.isfinite(self.north):
             raise ValueError(f"north={self.north}: expected degrees, clockwise from up")
+        if self.front_door is not None and self.outline.boundary is not None:
+            _check_front_door(self.front_door, self.outline)
         if self.variants < 1:
             raise ValueError(f"variants={self.variants}: expected at least 1")
         if self.total_area is not None and self.outline.boundary is not None:
@@ -150,11 +154,8 @@ class PlanRequest:
         if sum(areas) > MOST_AREA:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
         bare = replace(diagram, metadata=metadata)
-        if self.front_door is not None and outline.boundary is None:
-            raise DiagramError(
-                "",
-                f"front_door={list(self.front_door)}: its place is on a boundary; give boundary",
-            )
+        if self.front_door is not None:
+            _check_front_door(self.front_door, outline)
         demands = Demands(
             areas, self.tolerance, outline, self.rules, front_door=self.front_door, north=self.north
         )
@@ -240,6 +241,15 @@ def _scaled(
             areas[k] = needs[k] if small else scale * drawn[k]
         free = free - small if small else set()
     return tuple(areas)
+
+
+def _check_front_door(place: Point, outline: Outline) -> None:
+    """``DiagramError`` for a place that is on no boundary."""
+    why = "its place is on a boundary; give boundary"
+    if outline.boundary is not None:
+        why = not_on_boundary(place, outline.boundary)
+    if why:
+        raise DiagramError("", f"front_door={list(place)}: {why}")
 
 
 def _given_areas(areas: Any, num_rooms: int) -> list[float | None]:

@@ -6,16 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unreached
+from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import FRONT, unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import has_usual_shapes
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 
 _ROUNDING = 1e-6
-
-_AT_PLACE = 1.0
-"""Metres by which a front door may be off its place: its width."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +67,11 @@ def shortfalls_of(plan: FloorPlan, demands: Demands) -> tuple[Shortfall, ...]:
 
 
 def _front_door_off(plan: FloorPlan, place: Point) -> Shortfall | None:
+    """A front door that is further off its place than it is wide."""
     doors = [door for door in plan.doors if door.is_front]
     ends = [[(a + b) / 2 for a, b in zip(door.start, door.end, strict=True)] for door in doors]
     off = min((math.dist(end, place) for end in ends), default=math.inf)
-    if off <= _AT_PLACE:
+    if off <= FRONT:
         return None
     text = f"the front door is {off:.1f} m from its place" if ends else "there is no front door"
     return Shortfall(text, demand="front door", rooms=tuple(door.rooms[0] for door in doors))
