@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
+from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, write_diagrams
 from discrete_diffusion.domains.bubble_diagrams.briefs import brief_of
 from discrete_diffusion.domains.bubble_diagrams.briefs.checking import interval
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model
@@ -46,6 +46,16 @@ def test_it_says_what_a_brief_means_and_how_rare_it_is(capsys):
     for word in ("Exactly 1 kitchen", "Some kitchen is beside", f"{met} of 200", "95 %"):
         assert word in out
     assert ("can be met" in out) is box_model.is_installed()
+
+
+@needs_solver
+def test_the_diagram_that_meets_it_is_in_words_and_a_plan_if_there_is_one(capsys, folder):
+    (folder / "brief.yaml").write_text("num_rooms: 2\n")
+    write_diagrams("pair.jsonl", [BubbleDiagram((2, 3), [(0, 1, 2)])])
+    out, _, _ = run(capsys, "check", "brief.yaml", "plans=pair.jsonl")
+    assert "this diagram:\n  1 kitchen, 1 bathroom\n  kitchen left of bathroom\n" in out
+    out, _, _ = run(capsys, "check", "brief.yaml", "plans=none")
+    assert "this diagram:\n  2 living rooms\n" in out
 
 
 def test_none_of_them(capsys, folder):

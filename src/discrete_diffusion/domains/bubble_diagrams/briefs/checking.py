@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 
 from discrete_diffusion.domains.bubble_diagrams.briefs.brief import Brief
 from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import (
@@ -11,7 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import (
     has_floor_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
-from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import sentences
+from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import diagram_in_words, sentences
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_diagrams
@@ -49,15 +51,22 @@ def check_brief(options: argparse.Namespace) -> None:
     for wish in brief.left_out:
         print(f"warning: left out, as a diagram does not say it: {wish}")
     found = feasibility(brief, options.n_max, vocabulary)
+    title, plans = "", list[BubbleDiagram]()
+    if found.can_be_met is not False and options.plans not in (None, "none"):
+        title = options.plans
+        plans = list(read_diagrams(title, n_max=options.n_max, vocabulary=vocabulary))
+    elif found.can_be_met is not False and embedded:
+        title, plans = embedded_plans()
+    met = [
+        plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)
+    ]
+    if found.example is not None and met and not brief.buildable:
+        found = replace(found, example=met[0])
     print(f"\n{verdict(found, brief, options.n_max, vocabulary, options.file)}")
     if found.can_be_met is False:
         raise SystemExit(1)
-    if options.plans not in (None, "none"):
-        plans = read_diagrams(options.plans, n_max=options.n_max, vocabulary=vocabulary)
-        print(rarity(brief, list(plans), options.plans))
-    elif embedded:
-        title, diagrams = embedded_plans()
-        print(rarity(brief, diagrams, title))
+    if title:
+        print(rarity(brief, met, len(plans), title))
     elif options.plans is None:
         print("how rare it is was not counted; --plans FILE: in the plans of a file")
 
@@ -75,8 +84,8 @@ def verdict(
             f"No contradiction was found; whether any {scope} meets it was not decided"
             f"{'' if is_installed() else more}."
         )
-    if found.can_be_met:
-        return f"It can be met, as by this diagram: {found.example}"
+    if found.example is not None:
+        return "\n  ".join(["It can be met, as by this diagram:", *diagram_in_words(found.example)])
     if len(found.contradiction) == 1:
         head = f"No {scope} meets this:"
     else:
@@ -90,23 +99,20 @@ def verdict(
     return "\n".join([head, *lines])
 
 
-def rarity(brief: Brief, plans: list[BubbleDiagram], title: str) -> str:
-    """The share of plans that meet it, with an exact interval; of ``buildable``, how many of the
-    first that meet the rest have a floor plan."""
-    met = [
-        plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)
-    ]
-    low, high = interval(len(met), len(plans))
+def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:
+    """The share of ``num`` plans that meet it, with an exact interval; of ``buildable``, how many
+    of the first that meet the rest have a floor plan."""
+    low, high = interval(len(met), num)
     confidence = f"{100 * _CONFIDENCE:.0f} %"
     aside = ", buildable aside" if brief.buildable else ""
     if not met:
         return (
-            f"{title}: none of {len(plans):,} meets it{aside}; their share is at most {high:.2g}, "
+            f"{title}: none of {num:,} meets it{aside}; their share is at most {high:.2g}, "
             f"with {confidence} confidence"
         )
     text = (
-        f"{title}: {len(met):,} of {len(plans):,} meet it{aside}, a share of "
-        f"{len(met) / len(plans):.2g} ({confidence} interval {low:.2g} to {high:.2g})"
+        f"{title}: {len(met):,} of {num:,} meet it{aside}, a share of "
+        f"{len(met) / num:.2g} ({confidence} interval {low:.2g} to {high:.2g})"
     )
     if brief.buildable and is_installed():
         first = met[:_NUM_DECIDED]
