@@ -87,7 +87,7 @@ def test_plans_without_boxes_are_to_be_realised_first(capsys, failure, tmp_path)
         assert word in error
     assert not list(tmp_path.glob("out*"))
     main(["data", "convert", "mixed.jsonl", "out.dxf", "--skip-invalid"])
-    assert "out.dxf: 1 diagrams written; 2 without boxes left out" in capsys.readouterr().out
+    assert "out.dxf: 1 diagram written; 2 without boxes left out" in capsys.readouterr().out
     assert read_diagrams("out.dxf") == [FloorPlan.of(PLANS[0], "pixels").diagram]
     (tmp_path / "out.dxf").unlink()
     write_diagrams("bad.jsonl", [PLANS[0]])

@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.commands.description import describe
+from discrete_diffusion.domains.bubble_diagrams.commands.description import (
+    describe,
+    print_description,
+)
 
 
 def test_counts_by_hand():
@@ -39,6 +42,13 @@ def test_what_is_counted_of_diagrams_ignores_the_order_of_rooms(pairs):
     assert (plain.room_types, plain.rooms) == (moved.room_types, moved.rooms)
     assert plain.relations == moved.relations
     assert sum(plain.relation_types.values()) == sum(moved.relation_types.values())
+
+
+def test_the_table_counts_in_words_and_names_the_reading_of_relations(capsys):
+    print_description("a file", describe([BubbleDiagram((0, 2), ((0, 1, 2),))]), {})
+    said = capsys.readouterr().out
+    assert "1 diagram, 1 distinct up to relabelling of their rooms (0 repeats)" in said
+    assert "relation, of the earlier room" in said
 
 
 def test_an_empty_set_is_refused():

@@ -45,6 +45,12 @@ def test_relations(rule, words):
         assert word in said
 
 
+def test_one_fact_of_the_plan_is_it_and_two_are_them():
+    area, outline = {"area": 80}, {"outline": [[0, 0], [9, 0], [0, 9]]}
+    assert sentences(brief_of(area))[-1].endswith("trained on it; no diagram shows it.")
+    assert sentences(brief_of(area | outline))[-1].endswith("on them; no diagram shows them.")
+
+
 def test_a_sentence_for_each_rule():
     asked = {
         **{"num_rooms": "5-7", "rooms": {"Kitchen": 1, "Balcony": "2+", "Storage": 2}},

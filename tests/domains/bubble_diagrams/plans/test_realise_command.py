@@ -184,10 +184,11 @@ def test_a_share_of_the_boundary_below_the_given_areas_is_not_tried(folder):
 
 
 @pytest.mark.slow
-def test_a_format_named_twice_is_written_once_with_any_seed(folder):
+def test_a_format_named_twice_is_written_once_with_any_seed(folder, capsys):
     write_diagrams("samples.jsonl", [SMALL])
     main(["plans", "realise", "samples.jsonl", "out=built", "formats=wkt,wkt", f"seed={2**40}"])
     assert sorted(path.name for path in Path("built").iterdir() if path.is_dir()) == ["wkt"]
+    assert "1 of 1 diagram has a plan; 1 meets all" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -91,10 +91,11 @@ def stated_condition(
     known = () if facts is None else facts.names
     if unknown := [name for name in brief.plan_facts.names if name not in known]:
         learned = [*known, *(name for name in unknown if name in OF_PLANS)]
+        it = "it" if len(unknown) == 1 else "them"
         logger.warning(
-            "%s: %s was not trained on it, so the diagrams are drawn as without it; plans make "
-            "brief= gives it to the solver%s",
-            *(", ".join(unknown), trained.path),
+            "%s: %s was not trained on %s, so the diagrams are drawn as without %s; plans make "
+            "brief= gives %s to the solver%s",
+            *(", ".join(unknown), trained.path, it, it, it),
             f", data.condition=[{', '.join(learned)}] in training to a model"
             if len(learned) > len(known)
             else "",

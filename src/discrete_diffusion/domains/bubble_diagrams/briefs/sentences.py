@@ -54,9 +54,10 @@ def sentences(brief: Brief) -> list[str]:
     if brief.buildable:
         sentences.append("There is a floor plan with these relations.")
     if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
+        it = "it" if len(names) == 1 else "them"
         sentences.append(
-            f"The {_listed(names, 'and')}: for the solver, and a model trained on it; no diagram "
-            "shows it."
+            f"The {_listed(names, 'and')}: for the solver, and a model trained on {it}; no diagram "
+            f"shows {it}."
         )
     return sentences
 

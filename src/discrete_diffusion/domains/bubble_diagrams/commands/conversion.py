@@ -118,11 +118,12 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
         write_each(taken, writers.write_graphml)
     else:
         writers.write_graphml(target, taken[0])
-    count = f"{len(taken):,} of {len(diagrams):,}" if options.first else f"{len(taken):,}"
+    written = f"{len(taken):,} of " if options.first else ""
+    written += f"{counted(len(diagrams), 'diagram')} written"
     left_out = f"; {num_bare:,} without boxes left out" if num_bare else ""
     if in_folder:
-        return f"{folder}: {count} diagrams written, a file each{left_out}"
-    return f"{target}: {count} diagrams written{left_out}"
+        return f"{folder}: {written}, a file each{left_out}"
+    return f"{target}: {written}{left_out}"
 
 
 def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
@@ -131,8 +132,8 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
     bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
     if bare:
         raise ValueError(
-            f"{len(bare):,} of {counted(len(diagrams), 'diagram')} have no boxes, the first of "
-            f"them number {bare[0]}; {Path(options.target).name} is of dimensioned plans. First "
+            f"{len(bare):,} of {counted(len(diagrams), 'diagram')} without boxes, the first "
+            f"number {bare[0]}; {Path(options.target).name} is of dimensioned plans. First "
             f"give them boxes: discrete-diffusion plans realise {options.source} out=FOLDER; or "
             "leave them out with --skip-invalid"
         )

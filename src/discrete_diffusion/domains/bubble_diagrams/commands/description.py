@@ -10,6 +10,7 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_TYPES
@@ -22,7 +23,7 @@ class Description:
     ``num_distinct``: diagrams that differ by more than the order of their rooms.
     ``rooms``, ``relations``: number of rooms (relations) of a diagram -> diagrams that have it.
     ``room_types``: type -> rooms of it; ``diagrams_with``: type -> diagrams with one or more.
-    ``relation_types``: relation -> how often it is listed; read from the other room it is another.
+    ``relation_types``: relation -> pairs that have it, read from the room with the smaller number.
     """
 
     num_diagrams: int
@@ -60,8 +61,8 @@ def print_description(title: str, counts: Description, structure: Mapping[str, f
     console.print(title, highlight=False, markup=False, soft_wrap=True)
     num, distinct = counts.num_diagrams, counts.num_distinct
     console.print(
-        f"{num:,} diagrams, {distinct:,} distinct up to relabelling of their rooms "
-        f"({num - distinct:,} repeats)",
+        f"{counted(num, 'diagram')}, {distinct:,} distinct up to relabelling of their rooms "
+        f"({counted(num - distinct, 'repeat')})",
         highlight=False,
     )
     console.print()
@@ -85,7 +86,7 @@ def print_description(title: str, counts: Description, structure: Mapping[str, f
     ]
     lower = [
         _table(("room type", "share of rooms", "plans with one"), rooms),
-        _table(("relation, as listed", "share"), relations),
+        _table(("relation, of the earlier room", "share"), relations),
     ]
     console.print(Columns(upper, padding=(0, 5)))
     console.print()

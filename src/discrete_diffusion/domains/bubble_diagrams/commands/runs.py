@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.make_command import run_make
 from discrete_diffusion.domains.bubble_diagrams.commands.conversion import (
     check_target,
@@ -123,7 +124,9 @@ def _print_problems(report: ReadReport, num: int) -> None:
     for warning in without_floor_plan(report, num) if num else ():
         print(f"warning: {warning}")
     if 0 < num < len(report.diagrams):
-        print(f"floor plans were looked for of the first {num:,} diagrams; --plans N: of N")
+        print(
+            f"floor plans were looked for of the first {counted(num, 'diagram')}; --plans N: of N"
+        )
 
 
 def convert_file(options: argparse.Namespace) -> None:

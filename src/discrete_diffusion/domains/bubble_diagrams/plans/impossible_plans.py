@@ -62,7 +62,9 @@ def without_floor_plan(report: ReadReport, num: int) -> list[str]:
         found[k] = why.sentence() if why else "which relations contradict each other is unknown"
     lines = [_sentence(report, "relations that no floor plan has", found, num)] if found else []
     if undecided := answers.count(None):
-        lines.append(f"whether {counted(undecided, 'diagram')} more have a floor plan is undecided")
+        lines.append(
+            f"{counted(undecided, 'diagram')} undecided: no floor plan found, nor ruled out"
+        )
     return lines
 
 

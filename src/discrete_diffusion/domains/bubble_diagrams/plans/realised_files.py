@@ -239,7 +239,7 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
         text += " (" + ", ".join(f"{n:,}: {why}" for why, n in numbers["reasons"].items()) + ")"
     if found:
         met, dead = numbers["num_all_met"], numbers["dead_area"]
-        text += f"; {met:,} meet all that was requested"
+        text += f"; {met:,} {'meets' if met == 1 else 'meet'} all that was requested"
         if given_up := numbers["given_up"]:
             text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
         if halls := numbers["num_with_hall"]:

@@ -68,7 +68,7 @@ class RuleReport:
         num, missing = len(self.judgements), self.num_without_boxes
         lines = [f"rules={self.rules.name}: {counted(num, 'plan')} judged"]
         if missing:
-            lines[0] += f"; {counted(missing, 'diagram')} without boxes, which are no floor plans"
+            lines[0] += f"; {counted(missing, 'diagram')} without boxes left out"
         if not num:
             return lines
         lines += ["", *self._table(), "", *self._share_table()]
