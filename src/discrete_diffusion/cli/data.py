@@ -15,12 +15,32 @@ from discrete_diffusion.config.plugins import refuse_taken
 from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.domains.sub_command import SubCommand
 
+_NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
+
+_UNITS = {"M2": ", in square metres", "M": ", in metres", "DEG": ", in degrees"}
+"""Units of numbers, by the name that ``--help`` has for the value."""
+
 
 class _Parser(argparse.ArgumentParser):
     """Reports errors as ``ValueError``, so that they end like every other user error."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}; see {self.prog} --help")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if action.type not in _NUMBERS:
+                raise
+            expected = _NUMBERS[action.type] + _UNITS.get(str(action.metavar), "")
+            raise ValueError(f"{action.dest}={arg_string}: expected {expected}") from error
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise ValueError(
+                f"{action.dest}={value}: expected {' or '.join(map(str, action.choices))}"
+            )
 
 
 def kinds_with_commands() -> list[str]:
@@ -104,14 +124,19 @@ def _flag(key: str) -> str:
 
 
 def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
-    """``--out=DIR`` for ``out=DIR``, ``--overwrite`` for ``overwrite=true``, nothing for false."""
-    key, equals, value = word.partition("=")
+    """``--out=DIR`` for ``out=DIR``, ``--overwrite`` for ``overwrite=true``, nothing for false.
+
+    Raises ``ValueError`` for a switch that is neither true nor false.
+    """
+    key, equals, value = word.removeprefix("--").partition("=")
     flag = _flag(key)
     if not equals or flag not in known:
         return [word]
-    if flag in switches and value in ("true", "false"):
-        return [flag] if value == "true" else []
-    return [f"{flag}={value}"]
+    if flag not in switches:
+        return [f"{flag}={value}"]
+    if value not in ("true", "false"):
+        raise ValueError(f"{key}={value}: expected true or false")
+    return [flag] if value == "true" else []
 
 
 def _commands(kind: str) -> dict[str, SubCommand]:

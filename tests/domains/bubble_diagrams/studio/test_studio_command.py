@@ -27,7 +27,7 @@ from guide_code import blocks
         (["checkpoint=x", "threads=0"], "threads=0: expected at least 1"),
         (["checkpoint=x", "workers=0"], "workers=0: expected at least 1"),
         (["checkpoint=x", "prt=8"], "did you mean 'port'"),
-        (["checkpoint=x", "open=maybe"], "invalid choice: 'maybe'"),
+        (["checkpoint=x", "open=maybe"], "open=maybe: expected true or false"),
     ],
 )
 def test_what_cannot_be_served_is_refused(words, sentence, capsys):
