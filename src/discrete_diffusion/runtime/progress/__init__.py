@@ -50,13 +50,14 @@ def parts(*names: str) -> Iterator[AbstractContextManager[Task]]:
 
 
 @contextmanager
-def calls(most: int | None = None, *, each: int = 1) -> Iterator[Calls]:
-    """Calls that make what the innermost task has at hand; of none, if nothing is shown."""
+def calls(most: int | None = None, *, each: int = 1, name: str = "call") -> Iterator[Calls]:
+    """Calls that make what the innermost task has at hand; of none, if nothing is shown. ``name``:
+    of one, which is shown."""
     tasks = [] if _screen is None else _screen.tasks
     task = tasks[-1] if tasks else None
     former = "" if task is None else task.note
     try:
-        yield Calls(task, most, each)
+        yield Calls(task, most, each, name)
     finally:
         if task is not None:
             task.note = former

@@ -80,8 +80,10 @@ class Calls:
     ``wants_share``: the task has been shown since it last heard what share is made, and the number
     of rounds does not say it."""
 
-    def __init__(self, task: Task | None = None, most: int | None = None, each: int = 1) -> None:
-        self._task, self._each = task, each
+    def __init__(
+        self, task: Task | None = None, most: int | None = None, each: int = 1, name: str = "call"
+    ) -> None:
+        self._task, self._each, self._name = task, each, name
         self.begun, self.most = 0, most
         self._follows = most is not None  # the share that is made is that of the rounds
         self._share_known = False
@@ -116,7 +118,7 @@ class Calls:
         self.begun += 1
         if task is not None:
             of = "" if self.most is None else f" of at most {self.most * self._each:,}"
-            task.note = f"call {self.begun * self._each:,}{of}"
+            task.note = f"{self._name} {self.begun * self._each:,}{of}"
 
 
 def _clock(seconds: float) -> str:

@@ -25,8 +25,10 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from discrete_diffusion.domains.bubble_diagrams.plans import realising
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.ranking import scores_of
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised, realise
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stopped
 
@@ -261,32 +263,46 @@ def test_no_picture_of_earlier_plans_stays_beside_none(folder):
     assert not Path("built/plans.svg").exists()
 
 
-# A signal can come between the opening of the partial file and its `with`: the collector closes the
-# file then, and says so.
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_says_where_the_plans_are_that_were_found(folder, monkeypatch, capsys, threads):
+def test_ctrl_c_writes_the_plans_that_were_found(folder, monkeypatch, capsys, threads):
     """It comes while the solver works, which has its own way with signals."""
     many = [SMALL] * 4 + [INPUT[0]] * 50
     write_diagrams(
         "many.jsonl", [replace(each, metadata={"name": k}) for k, each in enumerate(many)]
     )
-    partial, begun = Path("built/plans.partial.jsonl"), []
+    begun = []
 
-    def interrupted(job):
+    def interrupted(job, **options):
         begun.append(job)
         if len(begun) == 5:
             Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return realise(job)
+        return realise(job, **options)
 
     monkeypatch.setattr(realising, "realise", interrupted)
     words = ["plans", "realise", "many.jsonl", "out=built", f"threads={threads}"]
-    said = stopped(capsys, *words)
-    assert said.splitlines()[-1].endswith(f"stopped; what was found is in {partial}")
-    found = [line["name"] for line in lines(str(partial))]
+    stopped(capsys, *words)
+    found = [line["name"] for line in lines("built/plans.jsonl")]
     assert found == [*range(len(found))]
-    assert 0 < len(found) < len(begun) < 12
+    assert 0 < len(found) <= len(begun) < 12
+    assert json.loads(Path("built/plans.json").read_text())["num_not_tried"] == 54 - len(found)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_variants_of_the_diagram_at_hand(folder, monkeypatch, capsys):
+    write_diagrams("small.jsonl", [SMALL])
+    best, noted = PlanModel.best, []
+
+    def interrupted(self, *arguments):
+        noted.append(progress.where())
+        if len(noted) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return best(self, *arguments)
+
+    monkeypatch.setattr(PlanModel, "best", interrupted)
+    stopped(capsys, "plans", "realise", "small.jsonl", "out=built", "variants=99")
+    assert len(lines("built/plans.jsonl")) == 3
+    assert "variant 3 of at most 99" in noted[-1]
 
 
 def test_kinds_of_data_with_commands_have_their_own_word(folder, capsys):
@@ -341,7 +357,7 @@ DRAWN = ["num_samples=4", "num_rooms=3", "threads=1", "out=drawn", "realise=true
 def test_ctrl_c_while_plans_are_found_keeps_these(untrained, folder, monkeypatch, capsys):
     begun = []
 
-    def interrupted(job):
+    def interrupted(job, **options):
         begun.append(job)
         if len(begun) == 2:
             signal.raise_signal(signal.SIGINT)

@@ -29,12 +29,13 @@ from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanReques
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting
+from discrete_diffusion.runtime.stopping import StopSignals
 
 _PICTURES = (".svg", ".png")
 
 
 def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> None:
-    """Find a dimensioned plan for every diagram of FILE.
+    """Find a dimensioned plan for every diagram of FILE. After Ctrl-C those found are written.
 
     ``read``: the ``ReadReport`` of a file. Raises ``ValueError`` for options that are wrong, and
     ``SystemExit`` where a plan breaks a rule and ``strict`` forbids it.
@@ -50,12 +51,14 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     else:
         near = _near(options.near, read, len(report.diagrams))
         jobs = changed_jobs(request, report.diagrams, near, report.places)
-    try:
-        numbers = files.write(jobs, threads=threads)
-        print(summary(numbers, files))
-    except KeyboardInterrupt:
-        print(f"discrete-diffusion: stopped; {files.left_over()}", file=sys.stderr)
-        raise SystemExit(130) from None
+    with StopSignals() as signals:
+        signals.promise, signals.finish_step = "writing the plans that are found", True
+        numbers = files.write(
+            jobs, threads=threads, stop_asked=lambda: signals.received is not None
+        )
+    print(summary(numbers, files))
+    if signals.received is not None:
+        raise SystemExit(128 + signals.received)
     if options.strict and (broken := broken_rules(numbers)):
         print(f"discrete-diffusion: strict=true: {broken}", file=sys.stderr)
         raise SystemExit(1)

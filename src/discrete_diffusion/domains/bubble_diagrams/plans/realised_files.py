@@ -29,7 +29,6 @@ from discrete_diffusion.runtime.atomic_files import (
     atomic_folder,
     ensured_folder,
     growing_file,
-    growing_name,
     note_of_complete_files,
     write_text,
 )
@@ -79,9 +78,11 @@ class PlanFiles:
         ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
         (see ``ranked``); of a diagram without a plan it has the diagram with "no_plan", the
         reason. Plans are in ``plans.partial.jsonl`` as they are found. When a stop is requested,
-        those that are found are written, and the numbers say how many diagrams were not tried.
+        those that are found are written, variants of the diagram at hand too, and the numbers say
+        how many diagrams were not tried.
         """
-        return self.write_found(jobs, realise_all(jobs, threads=threads), stop_asked=stop_asked)
+        plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
+        return self.write_found(jobs, plans, stop_asked=stop_asked)
 
     def write_found(
         self,
@@ -133,11 +134,6 @@ class PlanFiles:
         write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
         shown = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
         return numbers, [scored for scored in scores if scored], shown
-
-    def left_over(self) -> str:
-        """Sentence that says where the plans are that were found before ``write`` was stopped."""
-        partial = growing_name(self.folder / PLANS)
-        return f"what was found is in {partial}" if partial.exists() else "no plan was found yet"
 
     def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
         """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
@@ -28,6 +29,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
+from discrete_diffusion.runtime import progress
 
 _EFFORT, _POLISH = 0.6, 0.3
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
@@ -92,7 +94,7 @@ class Realised:
         return led, len(rules), len(self.given_up)
 
 
-def realise(job: Job) -> Realised:
+def realise(job: Job, *, stop_asked: Callable[[], bool] = lambda: False) -> Realised:
     """A dimensioned plan of a diagram: the relations of its boxes are exactly the diagram's, and no
     two rooms overlap unless a relation says that one is inside the other.
 
@@ -100,15 +102,16 @@ def realise(job: Job) -> Realised:
     up or rules broken, other areas are tried, and of all plans the one that gives up least is kept.
     The outline is never given up; nor are relations. A diagram that is "buildable" has a plan at
     least in a free outline: at worst the boxes of ``find_boxes``, in sizes that nobody requested.
+    ``stop_asked``: once there is a plan, no further variant is looked for.
 
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
     cp_sat()
     if job.near is not None:
-        return _changed(job, job.near)
+        return _changed(job, job.near, stop_asked)
     decided, best = True, None
     for areas in (job.demands.areas, *job.other_areas):
-        ruled_out, found = _found_for(job, replace(job.demands, areas=areas))
+        ruled_out, found = _found_for(job, replace(job.demands, areas=areas), stop_asked)
         decided = decided and ruled_out
         if found is not None:
             best = found if best is None else min(best, found, key=lambda each: each.rank)
@@ -135,11 +138,13 @@ def realise(job: Job) -> Realised:
     return Realised(reason="no plan was found that fits the outline")
 
 
-def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
+def _found_for(
+    job: Job, demands: Demands, stop_asked: Callable[[], bool]
+) -> tuple[bool, Realised | None]:
     """True if the solver ruled all plans out, and the best that was found."""
     best, ruled_out = None, False
     for model in _models(job, demands):
-        answer, plans = _best(job, demands, model)
+        answer, plans = _best(job, demands, model, stop_asked)
         ruled_out = ruled_out or (answer is False and model.hall is None)
         plans = tuple(plan for plan in plans if leads_on(plan))
         if plans:
@@ -153,10 +158,10 @@ def _found_for(job: Job, demands: Demands) -> tuple[bool, Realised | None]:
     return ruled_out, best
 
 
-def _changed(job: Job, near: Near) -> Realised:
+def _changed(job: Job, near: Near, stop_asked: Callable[[], bool]) -> Realised:
     """Plans near an earlier one. Rooms whose areas nobody requests have those that they get."""
     model = NearModel(job.diagram.rooms, job.diagram.relations, job.demands, near)
-    answer, plans = _best(job, job.demands, model)
+    answer, plans = _best(job, job.demands, model, stop_asked)
     if not plans:
         kept = [_kept_in_words(job, near, *what) for what, _ in model.kept]
         if answer is None:
@@ -232,7 +237,7 @@ def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
 
 
 def _best(
-    job: Job, demands: Demands, model: PlanModel
+    job: Job, demands: Demands, model: PlanModel, stop_asked: Callable[[], bool]
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
     """Answer of ``BoxModel.solve``, and up to ``job.variants``. A flawed one that meets all wishes
     is kept only where a few others are flawed too; near an earlier plan the nearest is first."""
@@ -241,20 +246,26 @@ def _best(
     plans: list[FloorPlan] = []
     others: list[FloorPlan] = []
     spare = _OTHERS if job.near is None else 0
-    for turn in range(job.variants + spare):
-        seed, wanted = job.seed + turn, turn < job.variants
-        if not wanted and (model.misses or not model.meets_all(_EFFORT, seed)):
-            break
-        found, boxes = model.best(_EFFORT, polish, seed)
-        answer = found if turn == 0 else answer
-        if boxes is None:
-            break
-        plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
-        is_flawed = job.near is None and _is_flawed(plan, demands, model)
-        (others if is_flawed else plans).append(plan)
-        if len(plans) == job.variants:
-            break
-        model.differ_from(boxes)
+    with progress.calls(name="variant") as going:
+        going.expect(job.variants, exact=False)
+        for turn in range(job.variants + spare):
+            if turn > 0 and stop_asked():
+                break
+            seed, wanted = job.seed + turn, turn < job.variants
+            if wanted and job.variants > 1:
+                going.begin()
+            if not wanted and (model.misses or not model.meets_all(_EFFORT, seed)):
+                break
+            found, boxes = model.best(_EFFORT, polish, seed)
+            answer = found if turn == 0 else answer
+            if boxes is None:
+                break
+            plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
+            is_flawed = job.near is None and _is_flawed(plan, demands, model)
+            (others if is_flawed else plans).append(plan)
+            if len(plans) == job.variants:
+                break
+            model.differ_from(boxes)
     return answer, tuple([*plans, *others][: job.variants])
 
 
@@ -265,10 +276,13 @@ def _is_flawed(plan: FloorPlan, demands: Demands, model: PlanModel) -> bool:
     return bool(rooms_with_split_floors(plan) or broken)
 
 
-def realise_all(jobs: Sequence[Job], *, threads: int = 1) -> Iterator[Realised]:
+def realise_all(
+    jobs: Sequence[Job], *, threads: int = 1, stop_asked: Callable[[], bool] = lambda: False
+) -> Iterator[Realised]:
     """``realise`` each, in their order, see ``map_shared``."""
     cp_sat()
-    return map_shared(realise, jobs, threads=threads, doing="finding plans")
+    find = partial(realise, stop_asked=stop_asked)
+    return map_shared(find, jobs, threads=threads, doing="finding plans")
 
 
 def _plan(
