@@ -47,6 +47,13 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
     """A directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), edge (i, j) ``relation``.
 
     Edge (i, j) reads "room i is ``relation`` room j". Metadata is in ``graph.graph["metadata"]``.
+
+    Args:
+        diagram: N rooms, E relations.
+
+    Returns:
+        A graph of the nodes 0 to N - 1 and E edges, i < j; rooms and relations by name, sides of
+        boxes as numbers in their own unit.
     """
     import networkx
 
@@ -103,7 +110,15 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
 def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
     """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
 
-    Raises ``ValueError`` for an undirected graph or a missing or wrong attribute.
+    Args:
+        graph: N nodes with any names, E edges.
+
+    Returns:
+        A diagram of N rooms and E relations.
+
+    Raises:
+        ValueError: the graph is undirected, has a loop or edges both ways between two rooms, or an
+            attribute of a node, an edge or the graph is missing or wrong.
     """
     return read_networkx(graph).diagram
 
@@ -128,6 +143,13 @@ def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:
     """``to_networkx`` as networkx's node-link object, what ``node_link_data(edges="edges")`` gives.
 
     Written out here because releases of networkx differ in the name of the list of edges.
+
+    Args:
+        diagram: N rooms, E relations.
+
+    Returns:
+        An object with ``directed``, ``multigraph``, ``graph`` (with the metadata), N ``nodes`` and E
+        ``edges``; the metadata is not checked to be JSON.
     """
     graph = to_networkx(diagram)
     return {

@@ -74,6 +74,12 @@ def read_diagrams(
 
     What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls)
     is logged, and so is what is odd.
+
+    Raises:
+        FileNotFoundError: nothing is at ``path``.
+        ValueError: a plan is invalid or has more than ``n_max`` rooms (unless ``skip_invalid``),
+            naming file, line or record, and field; a keyword is wrong or does not fit the file; or
+            the package that reads a drawing is missing.
     """
     options = ReadOptions(
         skip_invalid=skip_invalid,
@@ -155,7 +161,13 @@ def read_partials(
     codes: str | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> list[PartialDiagram]:
-    """The partial diagrams of a file, in its order; see ``numbered_partials``."""
+    """The partial diagrams of a file, in its order; see ``numbered_partials``.
+
+    Raises:
+        FileNotFoundError: nothing is at ``path``.
+        ValueError: ``path`` is a folder or no file of JSON lines, or a line is wrong, contradicts
+            itself or has more than ``n_max`` rooms, naming file, line and field.
+    """
     partials = numbered_partials(path, n_max=n_max, codes=codes, vocabulary=vocabulary)
     return list(partials.values())
 
