@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -50,20 +50,18 @@ def _none(counts: Sequence[Count]) -> bool:
         return True
     steps = 0
 
-    def found(k: int, sums: list[int]) -> Iterator[bool]:
+    def fits(k: int, sums: list[int]) -> bool:
         nonlocal steps
         steps += 1
         if steps > _MOST_STEPS or k == len(groups):
-            yield True
-        else:
-            members = [c for c in range(len(counts)) if groups[k][c]]
-            rooms = [counts[c].most for c in members]
-            left = [
-                most - sums[c] for c, most in zip(members, rooms, strict=True) if most is not None
-            ]
-            for number in range(min(left, default=0) + 1):
-                after = [total + number * (c in members) for c, total in enumerate(sums)]
-                if all(after[c] >= count.least for c, count in enumerate(counts) if last[c] == k):
-                    yield from found(k + 1, after)
+            return True
+        members = [c for c, is_in in enumerate(groups[k]) if is_in]
+        left = [most - sums[c] for c in members if (most := counts[c].most) is not None]
+        for number in range(min(left, default=0) + 1):
+            after = [total + number * is_in for total, is_in in zip(sums, groups[k], strict=True)]
+            ended = (c for c in range(len(counts)) if last[c] == k)
+            if all(after[c] >= counts[c].least for c in ended) and fits(k + 1, after):
+                return True
+        return False
 
-    return not any(found(0, [0] * len(counts)))
+    return not fits(0, [0] * len(counts))

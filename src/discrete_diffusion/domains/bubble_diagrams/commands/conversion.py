@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.files import writers
@@ -96,34 +96,35 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     taken = diagrams[: options.first]
     if not taken:
         raise ValueError("no diagram was read, so nothing is written")
-    one_each = suffix == ".graphml" or format is not None
-    in_folder = options.each or (one_each and len(taken) > 1)
-    plans = [] if format is None else _plans(taken, options)
-    write_each = partial(
-        writers.write_each, folder, suffix, replaced=_print_place if options.overwrite else None
-    )
-    if format is not None and in_folder:
-        write_each(plans, lambda path, plan: write_plan(path, plan, format))
-    elif format is not None:
-        write_plan(target, plans[0], format)
-    elif suffix in PICTURES:
-        _draw(taken, target, write_each if in_folder else None)
-    elif suffix == ".jsonl":
-        writers.write_diagrams(target, taken, names=not options.codes)
-    elif options.node_link:
-        writers.write_networkx_json(target, taken)
-    elif suffix == ".json":
-        writers.write_json_list(target, taken, names=not options.codes)
-    elif in_folder:
-        write_each(taken, writers.write_graphml)
+    items = taken if format is None else _plans(taken, options)
+    takes_one, write = _writer(options)
+    in_folder = takes_one and (options.each or len(taken) > 1)
+    if in_folder:
+        replaced = _print_place if options.overwrite else None
+        writers.write_each(folder, suffix, items, write, replaced=replaced)
     else:
-        writers.write_graphml(target, taken[0])
+        write(target, items[0] if takes_one else items)
     written = f"{len(taken):,} of " if options.first else ""
     written += f"{counted(len(diagrams), 'diagram')} written"
     left_out = f"; {num_bare:,} without boxes left out" if num_bare else ""
     if in_folder:
         return f"{folder}: {written}, a file each{left_out}"
     return f"{target}: {written}{left_out}"
+
+
+def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], object]]:
+    """Whether a file has one diagram or plan, not all of them, and what writes it."""
+    suffix = Path(options.target).suffix.lower()
+    if (format := _plan_format(options)) is not None:
+        return True, lambda path, plan: write_plan(path, plan, format)
+    if suffix in PICTURES:
+        return options.each, partial(_draw, each=options.each)
+    if suffix == ".graphml":
+        return True, writers.write_graphml
+    if options.node_link:
+        return False, writers.write_networkx_json
+    write = writers.write_diagrams if suffix == ".jsonl" else writers.write_json_list
+    return False, partial(write, names=not options.codes)
 
 
 def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
@@ -150,21 +151,19 @@ def _print_place(aside: Path) -> None:
     print(f"what was there is now {aside}")
 
 
-def _draw(
-    diagrams: Sequence[BubbleDiagram], target: Path, write_each: Callable[..., None] | None
-) -> None:
-    """One picture, or one each in a folder by ``write_each``."""
+def _draw(path: Path, drawn: Any, *, each: bool) -> None:
+    """Plot one diagram, or several in one picture."""
     from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import (
         plot_diagram,
         plot_grid,
     )
 
-    if write_each is not None:
-        write_each(diagrams, lambda path, each: plot_diagram(each, path))
+    if each:
+        plot_diagram(drawn, path)
         return
-    if len(diagrams) > MAX_DRAWN:
+    if len(drawn) > MAX_DRAWN:
         raise ValueError(
-            f"{len(diagrams):,} diagrams are too many for one picture; draw some with "
+            f"{len(drawn):,} diagrams are too many for one picture; draw some with "
             f"--first {MAX_DRAWN}, or a file for each with --each"
         )
-    plot_grid(diagrams, target)
+    plot_grid(drawn, path)

@@ -148,8 +148,8 @@ def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:
         diagram: N rooms, E relations.
 
     Returns:
-        An object with ``directed``, ``multigraph``, ``graph`` (with the metadata), N ``nodes`` and E
-        ``edges``; the metadata is not checked to be JSON.
+        An object with ``directed``, ``multigraph``, ``graph`` (with the metadata), N ``nodes`` and
+        E ``edges``; the metadata is not checked to be JSON.
     """
     graph = to_networkx(diagram)
     return {

@@ -149,15 +149,10 @@ class PlanModel(WishModel):
     def _add_doors(self, relations: Relations) -> list[Any]:
         """Wish a tree of doors from the root, through common rooms alone as far as the rules say;
         a room inside another has its door to it. What slits and detours cost."""
-        costs, num, root = [], len(self.rooms), self._root()
-        doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.inside}
-        if self.hall is not None:
-            doors |= {frozenset((i, self.hall)): self._hall_wall(i) for i in range(self.hall)}
-        for i, j, code in relations:
-            if code not in CONTAIN:
-                doors[frozenset((i, j))] = shared = self._shared_wall(i, j)
-                costs.append(_SLIT * shared.negated())
-                self._add_no_void(i, j, shared)
+        num, root = len(self.rooms), self._root()
+        doors = self._possible_doors(relations)
+        slits = [doors[frozenset((i, j))] for i, j, code in relations if code not in CONTAIN]
+        costs = [_SLIT * shared.negated() for shared in slits]
         depth = [self.model.new_int_var(0, num - 1, "") for _ in range(num)]
         reached = [self.model.new_bool_var("") for _ in range(num)]
         common = [self.model.new_bool_var("") for _ in range(num)]
@@ -191,6 +186,18 @@ class PlanModel(WishModel):
             self.model.add(common[self.hall] == 1)
             self.model.add_bool_or(from_hall)
         return costs
+
+    def _possible_doors(self, relations: Relations) -> dict[frozenset[int], Any]:
+        """Pairs of rooms that a door may join, with a literal: they share a wall for it; None: one
+        is inside the other. Wish that those that face each other touch."""
+        doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.inside}
+        if self.hall is not None:
+            doors |= {frozenset((i, self.hall)): self._hall_wall(i) for i in range(self.hall)}
+        for i, j, code in relations:
+            if code not in CONTAIN:
+                doors[frozenset((i, j))] = shared = self._shared_wall(i, j)
+                self._add_no_void(i, j, shared)
+        return doors
 
     def _root(self) -> int:
         """Room that one enters first: an entrance, or else a living room, or else the hall."""

@@ -41,6 +41,10 @@ _NEAREST = {**dict.fromkeys(_BEDROOMS, BEDROOM), "Wall-in": "Storage"}
 _CODES = {name: code for code, name in CODE_TABLES["houseganpp"].known.items()}
 
 
+_Wall = tuple[Box, int, int | None]
+"""A side, the node that it is of, and the room behind it."""
+
+
 def nearest_type(room: str) -> str:
     """The room type, or ``BEDROOM``, that a type of ours is in tables of House-GAN++."""
     return _NEAREST.get(room, room)
@@ -115,18 +119,8 @@ def houseganpp_of(plan: FloorPlan) -> str:
     kinds = ["front-door" if door.is_front else "interior-door" for door in plan.doors]
     codes = [_CODES[nearest_type(name)] for name in (*plan.diagram.room_names, *kinds)]
     floors = [_in_pixels(drawn_floor(plan, k), frame) for k in range(plan.diagram.num_rooms)]
-    walls: list[tuple[Box, int, int | None]] = []
-    for k, floor in enumerate(floors):
-        others = [number for number in range(len(floors)) if number != k]
-        for side, behind in _sides(floor):
-            areas = {number: behind.intersection(floors[number]).area for number in others}
-            faced = max(areas, key=areas.__getitem__, default=None)
-            walls.append((side, k, faced if faced is not None and areas[faced] > 0 else None))
-    for k, door in enumerate(plan.doors):
-        opening = _in_pixels(shapely.box(*doors[k]), frame)
-        rooms = [None if room == FRONT_DOOR else floors[room] for room in door.rooms]
-        for (side, _), leads in zip(_sides(opening), _rooms_of_sides(opening, rooms), strict=True):
-            walls.append((side, len(floors) + k, None if leads is None else door.rooms[leads]))
+    openings = [_in_pixels(shapely.box(*box), frame) for box in doors]
+    walls = [*_walls_of_rooms(floors), *_walls_of_doors(plan, openings, floors)]
     data: dict[str, Any] = {
         "room_type": codes,
         "boxes": [list(frame.pixels(box)) for box in boxes],
@@ -139,6 +133,24 @@ def houseganpp_of(plan: FloorPlan) -> str:
     if frame != _Frame():
         data[FRAME] = {"metres_per_pixel": frame.metres, "left": frame.left, "top": frame.top}
     return json.dumps(data) + "\n"
+
+
+def _walls_of_rooms(floors: Sequence[BaseGeometry]) -> Iterator[_Wall]:
+    for k, floor in enumerate(floors):
+        others = [number for number in range(len(floors)) if number != k]
+        for side, behind in _sides(floor):
+            areas = {number: behind.intersection(floors[number]).area for number in others}
+            faced = max(areas, key=areas.__getitem__, default=None)
+            yield side, k, faced if faced is not None and areas[faced] > 0 else None
+
+
+def _walls_of_doors(
+    plan: FloorPlan, openings: Sequence[BaseGeometry], floors: Sequence[BaseGeometry]
+) -> Iterator[_Wall]:
+    for number, (door, opening) in enumerate(zip(plan.doors, openings, strict=True), len(floors)):
+        rooms = [None if room == FRONT_DOOR else floors[room] for room in door.rooms]
+        for (side, _), leads in zip(_sides(opening), _rooms_of_sides(opening, rooms), strict=True):
+            yield side, number, None if leads is None else door.rooms[leads]
 
 
 def _in_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:

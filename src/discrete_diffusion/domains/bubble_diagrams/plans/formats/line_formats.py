@@ -172,32 +172,30 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
         raise DiagramError("doors", f"a plan of {table.name} lists its doors among its rooms")
     places = [f"{key}[{k}]" for k in range(len(given))]
     types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
-    rooms, room_boxes, doors = [], [], []
     checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
     is_door = [room in table.doors.values() for room in types]
     outlines = read_outlines(data, read_frame(data, checked), is_door) if walls else None
     if outlines is not None:
         checked = [*outlines.boxes]
         types = room_types(given, table, places, outlines.areas, doors=True)
-    for k, (room, sides) in enumerate(zip(types, checked, strict=True)):
-        if is_door[k]:
-            leads = _rooms_of_door(k, is_door, data["ed_rm"]) if walls else {}
-            doors.append({"type": room, "box": list(sides), **leads})
-        else:
-            rooms.append(room_code(room, places[k]))
-            room_boxes.append(sides)
+    nodes = [k for k, door in enumerate(is_door) if not door]
+    rooms = [room_code(types[k], places[k]) for k in nodes]
     if not rooms:
         no_door = " that is no door" if table.doors else ""
         raise DiagramError(key, f"a diagram needs at least one room{no_door}")
     check_size(len(rooms), n_max, key)
-    if doors:
-        metadata["doors"] = doors
+    if len(nodes) < len(types):
+        behind = data["ed_rm"] if walls else []
+        metadata["doors"] = [
+            {"type": types[k], "box": list(checked[k]), **_rooms_of_door(k, nodes, behind)}
+            for k, door in enumerate(is_door)
+            if door
+        ]
     notes: tuple[Note, ...] = ()
     if outlines is not None:
-        nodes = (k for k, door in enumerate(is_door) if not door)
         floors, notes = outlines.floors(dict(zip(nodes, rooms, strict=True)))
         metadata |= {} if floors is None else {"floors": floors}
-    bare = BubbleDiagram(tuple(rooms), (), tuple(room_boxes), metadata)
+    bare = BubbleDiagram(tuple(rooms), (), tuple(checked[k] for k in nodes), metadata)
     related = replace(bare, relations=_measured(bare, threshold, were_metres=bool(walls)))
     num_open = 0 if outlines is None else outlines.num_open
     return Plan(related, (WALLS,) * num_open, measured=True, notes=notes)
@@ -216,12 +214,11 @@ def _measured(
     return tuple((i, j, int(found[i, j])) for i, j in np.argwhere(found != NO_EDGE).tolist())
 
 
-def _rooms_of_door(node: int, is_door: Sequence[bool], walls: object) -> dict[str, Any]:
+def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, Any]:
     """The rooms behind a door of House-GAN++, numbered without the doors, as ``Door`` has them;
-    nothing if its walls do not say one for a front door, two for another."""
-    numbers = {
-        k: number for number, k in enumerate(k for k, door in enumerate(is_door) if not door)
-    }
+    nothing if its walls do not say one for a front door, two for another. ``rooms``: the nodes
+    that are no doors."""
+    numbers = {k: number for number, k in enumerate(rooms)}
     found: list[Any] = []
     for behind in walls if isinstance(walls, list) else []:
         if isinstance(behind, list) and node in behind:
