@@ -13,9 +13,14 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.feasibility import (
     has_floor_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
-from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import diagram_in_words, sentences
+from discrete_diffusion.domains.bubble_diagrams.briefs.sentences import (
+    relation_words,
+    rooms_in_words,
+    sentences,
+)
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_diagrams
 from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
@@ -85,7 +90,7 @@ def verdict(
             f"{'' if is_installed() else more}."
         )
     if found.example is not None:
-        return "\n  ".join(["It can be met, as by this diagram:", *diagram_in_words(found.example)])
+        return f"It can be met, as by this diagram:\n  {_in_words(found.example)}"
     if len(found.contradiction) == 1:
         head = f"No {scope} meets this:"
     else:
@@ -97,6 +102,13 @@ def verdict(
     if not found.is_irreducible:
         lines.append("  (perhaps not all of these are needed)")
     return "\n".join([head, *lines])
+
+
+def _in_words(diagram: BubbleDiagram) -> str:
+    """``1 kitchen, 1 bathroom``, and ``kitchen left of bathroom`` in a line below."""
+    names = room_names(diagram)
+    relations = [f"{names[i]} {relation_words([r])} {names[j]}" for i, j, r in diagram.relations]
+    return rooms_in_words(diagram) + (f"\n  {', '.join(relations)}" if relations else "")
 
 
 def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:

@@ -19,7 +19,6 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
     RelationRule,
     Rule,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import room_names
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 if TYPE_CHECKING:
@@ -115,15 +114,12 @@ def _end(end: Kind | str, article: str) -> str:
     return f'"{end}"' if isinstance(end, str) else f"{article} {_word(end)}"
 
 
-def diagram_in_words(diagram: BubbleDiagram) -> list[str]:
-    """``1 kitchen, 2 bathrooms``, and ``kitchen left of bathroom 1`` if there are relations."""
-    rooms = [
+def rooms_in_words(diagram: BubbleDiagram) -> str:
+    """``1 kitchen, 2 bathrooms``"""
+    return ", ".join(
         f"{num} {word if num == 1 else _plural(word)}"
         for word, num in Counter(map(_words, diagram.room_names)).items()
-    ]
-    names = room_names(diagram)
-    relations = [f"{names[i]} {relation_words([r])} {names[j]}" for i, j, r in diagram.relations]
-    return [", ".join(part) for part in (rooms, relations) if part]
+    )
 
 
 def _word(kind: Kind) -> str:
