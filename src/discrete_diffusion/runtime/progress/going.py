@@ -83,10 +83,8 @@ class Calls:
     def __init__(
         self, task: Task | None = None, most: int | None = None, each: int = 1, name: str = "call"
     ) -> None:
-        self._task, self._each, self._name = task, each, name
-        self.begun, self.most = 0, most
-        self._follows = most is not None  # the share that is made is that of the rounds
-        self._share_known = False
+        self._task, self._each, self._name, self.begun, self.most = task, each, name, 0, most
+        self._follows, self._share_known = most is not None, False  # it is that of the rounds
 
     def expect(self, most: int, *, exact: bool = True) -> None:
         """Expect ``most`` rounds; unless ``exact``, perhaps fewer, so that they are no measure
