@@ -28,7 +28,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import NO_RULES, RuleSet
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, ROOM_TYPES
 
-BENT = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom", "DiningRoom", "Entrance")))
+BENT = tuple(
+    k
+    for k, name in enumerate(ROOM_TYPES)
+    if name not in ("Bathroom", "Balcony", "Storage", "Wall-in")
+)
 """Rooms that may be L-shaped: a room beside them may lie in a corner of their box."""
 
 PASSAGE = 9
