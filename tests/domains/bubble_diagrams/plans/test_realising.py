@@ -166,6 +166,21 @@ def test_the_area_of_a_room_in_a_corner_is_taken_off_once(kitchen):
     assert largest_area_error(plan, demands.areas) <= 0.1
 
 
+def test_a_hall_in_a_corner_leaves_the_room_its_relations():
+    """The room has its shorter wall on both sides, and its centre: else one would read that it is
+    inside the hall."""
+    diagram = diagram_of("Kitchen Bathroom", (0, 1, 2))
+    demands = Demands((7.0, 5.0))
+    model = PlanModel(diagram.rooms, diagram.relations, demands, hall=True)
+    model.model.maximize(model.floors[2])
+    answer, boxes = model.solve(0.5, seed=0, fixed=[model.in_corner[2, 0]])
+    assert answer
+    kitchen, hall = boxes[0], boxes[2]
+    longer = [kitchen[a + 2] - kitchen[a] - (hall[a + 2] - hall[a]) for a in (0, 1)]
+    assert min(longer) >= 9
+    assert realising._plan(diagram, demands, boxes).honours_diagram
+
+
 def test_every_variant_says_what_it_does_not_meet(monkeypatch):
     """Doors are found for each plan apart, so that one may have less than another."""
     unreached = iter([(), (1,)])

@@ -166,6 +166,11 @@ class RoomModel(BoxModel):
         flush = [self._if(margin == 0) for margin in margins]
         for axis in AXES:
             self.model.add_bool_or([*flush[axis::2], corner.negated()])
+            self.model.add(sum(margins[axis::2]) >= PASSAGE).only_enforce_if(corner)
+        if u == self.hall:  # on the centre of v it would read as a room that v is inside
+            sides = zip(self._sides(u), self._sides(v), strict=True)
+            off = [self._if(2 * own < others) for own, others in sides]
+            self.model.add_bool_or([*off, corner.negated()])
         for margin, is_flush in zip(margins, flush, strict=True):
             self.model.add_bool_or([is_flush, self._if(margin >= PASSAGE), corner.negated()])
         for margin, is_free in zip(margins, self._free_sides(v), strict=True):
