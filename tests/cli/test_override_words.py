@@ -64,11 +64,16 @@ def test_a_path_is_what_is_typed(key):
         assert value(word) == f"{name}.x" or ("," in name and key == "samples")
 
 
+@pytest.mark.parametrize("word", ["checkpoint=", "out=", "+hydra.run.dir=", "brief="])
+def test_an_empty_path_is_refused(word):
+    with pytest.raises(ValueError, match=re.escape(f"{word} is empty")):
+        paths_as_typed([word])
+
+
 @pytest.mark.parametrize(
     ("word", "meant"),
     [
         ("samples=null", None),
-        ("samples=", ""),
         ("samples='a b'", "a b"),
         ('samples="it\'s"', "it's"),
         ("samples=[A,B]", ["A", "B"]),

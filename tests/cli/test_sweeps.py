@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
+from discrete_diffusion.cli import main
+from discrete_diffusion.cli.sweeps import job_of_sweep, jobs_of
 from discrete_diffusion.runtime import progress
 
 
@@ -22,7 +23,37 @@ from discrete_diffusion.runtime import progress
     ],
 )
 def test_jobs_are_counted(words, num):
-    assert number_of_jobs("train", words, None) == num
+    assert len(jobs_of("train", words, None)) == num
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["train", "algo=mdlm,mdml"], ["job 2 of 2", "algo=mdml", "'mdlm'", "no job was run"]),
+        (["train", "trainer.max_steps=2,x"], ["job 2 of 2", "trainer.max_steps=x", "a number"]),
+        (["train", "model.d_modell=8,16"], ["job 1 of 2", "d_modell", "d_model"]),
+        (
+            ["sample", "checkpoint=plans-small", "seed=0,1", "out=made"],
+            ["out=made", "jobs 1 and 2", "'out=made/${seed}'"],
+        ),
+        (["sample", "checkpoint=a,b", "out=made"], ["out=made", "'out=made/${hydra:job.num}'"]),
+    ],
+)
+def test_all_jobs_are_checked_before_the_first(words, named, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main([words[0], "-m", *words[1:]])
+    error = capsys.readouterr().err
+    assert all(word in error for word in named), error
+    assert "--- job" not in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_jobs_with_folders_of_their_own_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["checkpoint=plans-small", "seed=0,1", "num_samples=2", "threads=1"]
+    main(["sample", "-m", *words, "out=made/${seed}"])
+    assert sorted(path.parent.name for path in tmp_path.glob("made/*/samples.jsonl")) == ["0", "1"]
 
 
 def test_a_job_is_a_task_and_a_line_of_the_log(caplog):

@@ -204,7 +204,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.cli.compose import compose
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
     from discrete_diffusion.cli.request_options import offer_options
-    from discrete_diffusion.cli.sweeps import job_of_sweep, number_of_jobs
+    from discrete_diffusion.cli.sweeps import check_jobs, job_of_sweep, jobs_of
 
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags
@@ -219,7 +219,11 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         overrides = [*overrides, *named]
 
     defer_torchmetrics()
-    num_jobs = number_of_jobs(command, overrides, user_dir) if sweeps else None
+    jobs = jobs_of(command, overrides, user_dir) if sweeps else None
+    num_jobs = None if jobs is None else len(jobs)
+    if jobs and not {*_ASKING} & set(flags):
+        with shown(partial(print, file=sys.stderr, flush=True)):
+            check_jobs(command, jobs, overrides, user_dir)
 
     def run(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own

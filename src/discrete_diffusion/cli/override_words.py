@@ -60,7 +60,9 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
         return f"{key}={_one(value)}"
     if not equals or _is_plain(value) or not _names_path(key.lstrip("+"), keys):
         return word
-    if value.lower() in ("", "null") or _QUOTED.fullmatch(value):
+    if not value:
+        raise ValueError(f"{word} is empty: give a path, or leave the key out")
+    if value.lower() == "null" or _QUOTED.fullmatch(value):
         return word
     there = _exists(value)
     if sweeps and not there and (_CALL.fullmatch(value) or "," in value):

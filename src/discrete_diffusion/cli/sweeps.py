@@ -1,4 +1,4 @@
-"""Jobs of a sweep: how many there are, and which one this is."""
+"""Jobs of a sweep: what each is given, whether all of them can run, and which one this is."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from discrete_diffusion.cli.compose import compose, compose_plainly
+from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.cli.search_path import is_search_path
 from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)
 
 
-def number_of_jobs(
+def jobs_of(
     command: str, overrides: Sequence[str], user_config_dir: str | None
-) -> int | None:
-    """Number of jobs of ``--multirun`` with overrides; None if the sweeper decides as it goes."""
+) -> list[list[str]] | None:
+    """Overrides of each job of ``--multirun``; None if the sweeper decides as it goes."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    from discrete_diffusion.cli.compose import compose_plainly
 
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra")]
     others = [word for word in overrides if word not in of_hydra]
@@ -27,7 +28,43 @@ def number_of_jobs(
         return None
     words = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
     parsed = OverridesParser.create().parse_overrides([*words, *others])
-    return sum(map(len, BasicSweeper.split_arguments(parsed, None)))
+    return [words for batch in BasicSweeper.split_arguments(parsed, None) for words in batch]
+
+
+def check_jobs(
+    command: str, jobs: Sequence[Sequence[str]], overrides: Sequence[str], user_dir: str | None
+) -> None:
+    """Compose the config of every job, before the first one runs. ``overrides``: of the sweep.
+
+    Raises ``ValueError`` naming a job whose config is wrong, or ``out`` if several jobs would write
+    into one folder.
+    """
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+
+    places = [word for word in overrides if is_search_path(word)]
+    shared = set(jobs[0]).intersection(*jobs)
+    folders: dict[str, int] = {}
+    for number, job in enumerate(progress.track(jobs, "checking all jobs", "jobs"), start=1):
+        own = [word for word in job if word not in shared]
+        try:
+            config = compose(command, [*places, *job], user_config_dir=user_dir)
+        except (HydraException, ValueError) as error:
+            what = explain(error, command, job, user_dir)
+            which = f"job {number} of {len(jobs)}, {' '.join(own)}"
+            raise ValueError(f"{which}: {what}; no job was run") from error
+        out = OmegaConf.to_container(config, resolve=False).get("out")  # type: ignore[union-attr]
+        if out is None or "${hydra:" in out:  # which only a job that runs can tell
+            continue
+        if (first := folders.setdefault(str(config.out), number)) != number:
+            keys = [word.lstrip("+").partition("=")[0] for word in own]
+            each = (
+                "-".join(f"${{{key}}}" for key in keys if key != "checkpoint") or "${hydra:job.num}"
+            )
+            raise ValueError(
+                f"out={config.out}: jobs {first} and {number} would write into one folder; give "
+                f"each its own, as in 'out={config.out}/{each}'"
+            )
 
 
 @contextmanager

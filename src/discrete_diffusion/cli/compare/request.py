@@ -103,7 +103,9 @@ def check_request(
         if key in ("backbones", "columns") and values is None:
             continue
         if not isinstance(values, list) or not values:
-            raise ValueError(f"{key}={values}: expected a list, as in {key}={example}")
+            raise ValueError(
+                f"{key}={values}: expected a list of one or more, as in {key}={example}"
+            )
         if len({*map(str, values)}) < len(values):
             raise ValueError(f"{key}={values}: the same one twice")
     known = all_choices("algo", user_config_dir, overrides)
