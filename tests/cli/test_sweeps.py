@@ -34,9 +34,8 @@ def test_jobs_are_counted(words, num):
         (["train", "model.d_modell=8,16"], ["job 1 of 2", "d_modell", "d_model"]),
         (
             ["sample", "checkpoint=plans-small", "seed=0,1", "out=made"],
-            ["out=made", "jobs 1 and 2", "'out=made/${seed}'"],
+            ["out=made", "jobs 1 and 2", "'out=made/${hydra:job.num}'"],
         ),
-        (["sample", "checkpoint=a,b", "out=made"], ["out=made", "'out=made/${hydra:job.num}'"]),
     ],
 )
 def test_all_jobs_are_checked_before_the_first(words, named, tmp_path, monkeypatch, capsys):
@@ -49,10 +48,11 @@ def test_all_jobs_are_checked_before_the_first(words, named, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_jobs_with_folders_of_their_own_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("own", ["${seed}", "${hydra:job.num}"])
+def test_jobs_with_folders_of_their_own_run(own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["checkpoint=plans-small", "seed=0,1", "num_samples=2", "threads=1"]
-    main(["sample", "-m", *words, "out=made/${seed}"])
+    main(["sample", "-m", *words, f"out=made/{own}"])
     assert sorted(path.parent.name for path in tmp_path.glob("made/*/samples.jsonl")) == ["0", "1"]
 
 

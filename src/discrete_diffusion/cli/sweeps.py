@@ -57,13 +57,9 @@ def check_jobs(
         if out is None or "${hydra:" in out:  # which only a job that runs can tell
             continue
         if (first := folders.setdefault(str(config.out), number)) != number:
-            keys = [word.lstrip("+").partition("=")[0] for word in own]
-            each = (
-                "-".join(f"${{{key}}}" for key in keys if key != "checkpoint") or "${hydra:job.num}"
-            )
             raise ValueError(
                 f"out={config.out}: jobs {first} and {number} would write into one folder; give "
-                f"each its own, as in 'out={config.out}/{each}'"
+                f"each its own, as in 'out={config.out}/${{hydra:job.num}}'"
             )
 
 
