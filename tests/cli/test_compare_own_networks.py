@@ -137,6 +137,21 @@ def register(name: str, default_model=None, build=None):
     register_backbone(name, default_model=default_model)(build or from_config)
 
 
+def test_every_backbone_is_tried_before_the_first_run(tmp_path, failure):
+    class OneIdShort(Stack):
+        def forward(self, x_t, sigma=None):
+            return super().forward(x_t)[..., :-1]
+
+    register("good", {"width": 8})
+    register("bad", {"width": 8}, lambda config, size: OneIdShort(size, config.model.width))
+    words = ["algos=[mdlm,udlm]", "backbones=[good,bad]", "seeds=[0,1]", *TINY]
+    said = failure("compare", *words, "out=compared")
+    assert "compare refuses 2 of 4 combinations, and ran none" in said
+    for algorithm in ("mdlm", "udlm"):
+        assert f"{algorithm} with bad: OneIdShort.forward(x_t, sigma=None) returned" in said
+    assert not (tmp_path / "compared").exists()
+
+
 def models(*words: str, **folder) -> list[tuple[str, int]]:
     return [(cell.model, cell.parameters) for cell in plan(*words, **folder)]
 

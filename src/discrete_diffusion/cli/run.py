@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.building.rewards import reward_of
@@ -166,11 +168,22 @@ class Run:
         }
 
 
-def _try_backbone(algorithm: Any, data: Any, config: DictConfig) -> None:
-    """One call of the network, on a small and a large sample of the training split."""
+def new_algorithm(config: DictConfig) -> Any:
+    """The algorithm of a run before it has seen data, with weights of ``seed``."""
+    torch.manual_seed(config.seed)
+    algorithm: Any = build_algorithm(config)
+    if algorithm.has_reward:
+        algorithm.score = reward_of(config)
+    return algorithm
+
+
+def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
+    """Fit it to the training split, and call its network on a small and a large sample of it,
+    unless ``check_backbone=false``."""
+    algorithm.fit(data.splits["train"].batch())
     some = data.splits["train"][:_LOOKED_THROUGH]
-    if len(some) == 0:
-        return  # which is refused where batches are made
+    if len(some) == 0 or not config.get("check_backbone", True):
+        return  # no samples at all are refused where batches are made
     sizes = some.real.sum(dim=1)
     pair = sizes.argsort(stable=True)[[0, -1]] if len(some) > 1 else slice(0, 1)
     batch = data.augment(some[pair], make_generator(config.seed, TRIAL_STREAM))
@@ -179,25 +192,18 @@ def _try_backbone(algorithm: Any, data: Any, config: DictConfig) -> None:
 
 def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     """Build all but the trainer; cheap checks come before the data is read."""
-    import torch
-
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     if config.compile:
         check_compiler(torch.device("cuda" if on_gpu else "cpu"))
-    torch.manual_seed(config.seed)
-    algorithm: Any = build_algorithm(config)
+    algorithm = new_algorithm(config)
     sampler = build_sampler(config)
     check_sampler(sampler, algorithm)
-    if algorithm.has_reward:
-        algorithm.score = reward_of(config)
     data = build_data(config)
     config, shortened = with_measurements(
         config, num_train=len(data.splits["train"]), num_held_out=len(data.splits["val"])
     )
-    algorithm.fit(data.splits["train"].batch())
-    if config.get("check_backbone", True):
-        _try_backbone(algorithm, data, config)
+    fit_and_try(algorithm, data, config)
     fingerprint = data.fingerprint()
     from discrete_diffusion.training import DiffusionModule  # slow, so after what may be refused
 

@@ -12,6 +12,7 @@ from discrete_diffusion.cli.compare.cells import Cell
 from discrete_diffusion.cli.compare.results import write_comparison
 from discrete_diffusion.cli.compare.running import run_cells
 from discrete_diffusion.cli.precision import check_trainer_units
+from discrete_diffusion.cli.run import fit_and_try, new_algorithm
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains import build_data, complete_data
@@ -55,6 +56,7 @@ def compare_cells(
     data = read_data(cells)
     _check_folders(cells, data, overwrite=config.overwrite)
     missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, protocol)]
+    _try_backbones([cell for cell in missing if not cell.folder.is_trained], data)
     _announce(cells, missing)
     if missing:
         run_cells(missing, protocol, launcher=launcher, user_config_dir=user_config_dir)
@@ -111,6 +113,25 @@ def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite
             f"{cells[0].out / 'cells'} holds other runs (was -> is); give overwrite=true to train "
             f"them anew, or another out=FOLDER:\n  {listed}"
         )
+
+
+def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
+    """Try the backbone of each algorithm once, before any run.
+
+    Raises ``ValueError`` that lists the combinations whose backbone the trial refuses."""
+    pairs: dict[tuple[str, str], Cell] = {}
+    for cell in cells:
+        pairs.setdefault((cell.algorithm, cell.backbone), cell)
+    refused = []
+    for (algorithm, backbone), cell in pairs.items():
+        config = complete_data(cell.config)
+        try:
+            fit_and_try(new_algorithm(config), data[cell.data], config)
+        except (ValueError, TypeError) as error:
+            refused.append(f"{algorithm} with {backbone}: {error}")
+    if refused:
+        count, listed = f"{len(refused)} of {len(pairs)}", "\n  ".join(refused)
+        raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
 
 
 def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
