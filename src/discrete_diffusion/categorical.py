@@ -84,10 +84,12 @@ def sample_categorical(log_probs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def pick(log_probs: Tensor, u: Tensor) -> Tensor:
-    """``sample_categorical`` with its uniform numbers ``u``, Float64[...] in [0, 1)."""
+    """``sample_categorical`` with its uniform numbers ``u``, Float64[...] in [0, 1).
+
+    Rows that hold NaN or no probability give some id in 0..V-1."""
     cumulative = log_probs.double().exp().cumsum(dim=-1)
     threshold = u.unsqueeze(-1) * cumulative[..., -1:]
-    return (cumulative <= threshold).sum(dim=-1)
+    return (cumulative[..., :-1] <= threshold).sum(dim=-1)
 
 
 def log_prob_at(ids: Tensor, log_probs: Tensor) -> Tensor:

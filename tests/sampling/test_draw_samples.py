@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.algorithms import MDLM, UDLM
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, FirstHitting, sample_in_batches
@@ -146,3 +146,31 @@ def test_no_rows_and_the_size_of_a_batch():
     at_once = rows_at_once("cpu", 1024, 4098)  # text of a tokenizer: 4 bytes each, and copies
     assert 1 <= at_once * 1024 * 4098 * 4 <= 2**28
     assert rows_at_once("cpu", 1024, 500_000) == 1
+
+
+@pytest.mark.parametrize("in_weights", [True, False])
+@pytest.mark.parametrize("sampler", [FirstHitting(), Ancestral(steps=3)])
+def test_logits_that_are_nan_are_told_with_what_to_do(sampler, in_weights):
+    algorithm = mdlm()
+    if in_weights:
+        algorithm.backbone.table.data.fill_(torch.nan)
+    else:
+        algorithm.backbone.register_forward_hook(lambda *call: call[-1] * torch.nan)
+    nodes = real_positions(torch.tensor([1, 1]))  # id 0, drawn from NaN, is legal there
+    with pytest.raises(ValueError, match="returned NaN or infinite logits") as found:
+        drawn(nodes, algorithm=algorithm, sampler=sampler)
+    message = str(found.value)
+    assert "RandomLogits.forward(x_t, sigma=None)" in message
+    assert "first for sample 0, position 0" in message
+    assert ("take an earlier checkpoint" in message) == in_weights
+    assert ("look in it for a division by 0" in message) != in_weights
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("kind", [(MDLM, Absorbing), (UDLM, Uniform)])
+def test_every_number_that_is_not_finite_is_told(kind, value):
+    algorithm, process = kind
+    made = algorithm(RandomLogits(), process(VOCAB.layout(), LogLinear())).eval()
+    made.backbone.table.data.fill_(value)
+    with pytest.raises(ValueError, match="returned NaN or infinite logits"):
+        drawn(real_positions(torch.tensor([4])), algorithm=made, sampler=Ancestral(steps=3))

@@ -236,13 +236,14 @@ class Draft:
             self.frames.append(self.x.clone())
 
     def output(self) -> SampleOutput:
-        """The finished samples."""
+        """The finished samples; -1 for a token whose probability is NaN."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
         if trajectory is not None and self.fixed:  # equal states are still among them
             new = (trajectory.diff(dim=0) != 0).flatten(1).any(dim=1)
             trajectory = torch.cat([trajectory[:1], trajectory[1:][new]])
         forced = None if self.narrowing is None else self.num_forced
-        return SampleOutput(self.x, self.nfe, self.log_weights, trajectory, self.ancestors, forced)
+        x0 = self.x.masked_fill(self.probs.isnan(), -1)
+        return SampleOutput(x0, self.nfe, self.log_weights, trajectory, self.ancestors, forced)
 
 
 def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:

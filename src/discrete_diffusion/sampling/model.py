@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.models.calling import described
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.types import Conditions, SampleOutput
 
@@ -71,7 +72,9 @@ class Model:
         keep_trajectory: bool = False,
     ) -> SampleOutput:
         """Samples of tokens for the rows of ``real`` Bool[B, L], all at once; on the CPU. The
-        arguments as for ``TokenSampler.sample``, on any device."""
+        arguments as for ``TokenSampler.sample``, on any device.
+
+        Raises ``ValueError``, with a remedy, for ids that come of logits that are not finite."""
         device = self.algorithm.layout.support.device
         output: SampleOutput = self.sampler.sample(
             self.algorithm,
@@ -83,7 +86,9 @@ class Model:
             conditions={name: x.to(device) for name, x in (conditions or {}).items()},
             keep_trajectory=keep_trajectory,
         )
-        return output.cpu()
+        output = output.cpu()
+        _check_drawn(self.algorithm, output.x0, real.cpu())
+        return output
 
     @property
     def rows_at_once(self) -> int:
@@ -99,3 +104,29 @@ def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 
     kind = torch.device(device).type
     most = min(_MOST_ROWS.get(kind, 4096), _MOST_TOKENS // length)
     return max(1, min(most, _MOST_LOGITS.get(kind, 1 << 28) // (length * vocab_size)))
+
+
+def _check_drawn(algorithm: Any, x0: Tensor, real: Tensor) -> None:
+    """Raise ``ValueError``, naming sample and position, for an id that only logits that are not
+    finite give: x0 Int[B, L] is illegal at a position of ``real`` Bool[B, L], and no MASK."""
+    support = algorithm.layout.support.cpu()
+    ids = x0.clamp(0, support.shape[-1] - 1)
+    legal = support.gather(-1, ids.T).T & (ids == x0)
+    wrong = real & ~legal & (x0 != algorithm.layout.mask_id)
+    if not wrong.any():
+        return
+    sample, position = wrong.nonzero()[0].tolist()
+    if all(weight.isfinite().all() for weight in algorithm.backbone.parameters()):
+        remedy = (
+            "its weights are finite: look in it for a division by 0, or a softmax over nothing but "
+            "masked keys"
+        )
+    else:
+        remedy = (
+            "its weights hold NaN or infinity, so training has diverged: take an earlier "
+            "checkpoint, or train with a lower optim.lr"
+        )
+    raise ValueError(
+        f"{described(algorithm.backbone)} returned NaN or infinite logits while it was sampled, "
+        f"first for sample {sample}, position {position}; {remedy}"
+    )

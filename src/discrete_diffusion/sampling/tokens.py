@@ -220,8 +220,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         if draft.narrowing is not None:
             NarrowedDraw(draft, draft.narrowing, self.shaped).at(where, log_d0, u)
             return
-        rows, position = where.nonzero(as_tuple=True)
-        support = None if draft.support is None else draft.legal_at(rows, position)
+        support = None if draft.support is None else draft.legal_at(*where.nonzero(as_tuple=True))
         log_d0, log_kept = self.shaped(log_d0, support)
         tokens = pick(log_d0, u)
         draft.write(where, tokens, log_kept)
