@@ -224,16 +224,23 @@ def test_a_sampler_of_a_package_is_listed_with_its_state(site):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("import no_such_library\n", "ModuleNotFoundError: No module named 'no_such_library'$"),
-        ("raise RuntimeError\n", "RuntimeError$"),
-        ("def (:\n", "SyntaxError: "),
-        (None, "ModuleNotFoundError: No module named 'user_module'; name a module that is inst"),
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("raise RuntimeError", "RuntimeError"),
+        ("import json; json.loads('{')", "JSONDecodeError: Expecting property name .*"),
+        ("def (:", "SyntaxError: invalid syntax"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_named_with_the_reason(site, text, reason):
-    if text is not None:
-        (site / "user_module.py").write_text(text)
-    with pytest.raises(ValueError, match=f"^plugins: user_module cannot be imported: {reason}"):
+def test_a_module_that_cannot_be_imported_is_named_with_reason_file_and_line(site, text, reason):
+    (site / "user_module.py").write_text(f"import torch\n\n{text}\n")
+    place = rf"\({re.escape(str(site / 'user_module.py'))}, line 3\)$"
+    with pytest.raises(
+        ValueError, match=f"^plugins: user_module cannot be imported: {reason} {place}"
+    ):
+        import_plugins(["user_module"])
+
+
+def test_a_module_that_is_not_there_is_named_with_where_to_put_it():
+    with pytest.raises(ValueError, match=r"No module named 'user_module'; name a module that is i"):
         import_plugins(["user_module"])
 
 

@@ -3,14 +3,18 @@ own."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -191,5 +195,20 @@ def load_plugins(
 
 
 def _reason(error: Exception) -> str:
-    """``ModuleNotFoundError: No module named 'x'``, on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    """``NameError: name 'x' is not defined (/home/me/my_module.py, line 3)``, on one line."""
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    reason = f"{type(error).__name__}: {' '.join(said.split())}".removesuffix(": ")
+    place = place_of(error)
+    return f"{reason} ({place})" if place else reason
+
+
+def place_of(error: Exception) -> str:
+    """``FILE, line N`` of the user's code that raised an error, or called a library that did; empty
+    if none is on the way."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    passed = ("<", str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent))
+    places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    places = [place for place in places if not place[0].startswith(passed)]
+    own = [place for place in places if not place[0].startswith((*sysconfig.get_paths().values(),))]
+    return "".join("{}, line {}".format(*place) for place in (own or places)[-1:])
