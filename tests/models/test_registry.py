@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -241,3 +242,48 @@ def test_builders_work_without_allocating(make_config, backbone):
     with torch.device("meta"):
         model = build_backbone(make_config(backbone, presets_of(backbone)[0]), 28)
     assert all(tensor.is_meta for tensor in model.parameters())
+
+
+def _raises(config, vocab_size):
+    return nn.Embedding(vocab_size)  # without its width
+
+
+def _takes_one(config):
+    return nn.Identity()
+
+
+def _returns_nothing(config, vocab_size):
+    nn.Identity()
+
+
+def _returns_a_class(config, vocab_size):
+    return nn.Identity
+
+
+class _Network(nn.Identity):
+    def __init__(self, width, depth, vocab_size):
+        super().__init__()
+
+
+@pytest.mark.parametrize(
+    ("builder", "place", "says"),
+    [
+        (
+            _raises,
+            "return nn.Embedding(vocab_size)  # without",
+            "cannot be built: .* missing 1 required positional",
+        ),
+        (_takes_one, "def _takes_one", r"cannot be built: .* builder takes \(config, vocab_size\)"),
+        (_Network, "def __init__(self, width, depth", "cannot be built: .* missing 1 required"),
+        (_returns_nothing, "def _returns_nothing", "returned None; .* is return missing"),
+        (_returns_a_class, "def _returns_a_class", "returned the class Identity; .* call the cl"),
+    ],
+)
+def test_a_builder_that_fails_is_named_with_file_and_line(make_config, builder, place, says):
+    register_backbone("toy")(builder)
+    with pytest.raises(TypeError, match=says) as found:
+        build_backbone(make_config("toy", None), 28)
+    assert "backbone 'toy'" in str(found.value)
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = (k for k, line in enumerate(lines, 1) if line.strip().startswith(place))
+    assert f"({__file__}, line {number})" in str(found.value)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from inspect import unwrap
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.options import check_scaling
-from discrete_diffusion.config.plugins import LazyEntry, Registry
+from discrete_diffusion.config.plugins import LazyEntry, Registry, place_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -215,6 +216,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         ValueError: the name is unknown, the model preset lacks a key that the builder reads,
             ``algo.causal_attention`` is set for a backbone that is not causal, or ``forward``
             cannot be called (``models/calling.py``).
+        TypeError: the builder raises one, or returns no network; with file and line.
     """
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
@@ -231,6 +233,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
             f"algo.causal_attention=true, but backbone {name!r} is not causal; "
             f"choose algo.backbone={' or algo.backbone='.join(able)}"
         )
+    ours = isinstance(_BACKBONE_BUILDERS[name], LazyEntry)
     try:
         backbone = _registry().find(name)(config, vocab_size)
     except (ConfigAttributeError, ConfigKeyError) as error:
@@ -238,15 +241,44 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         if not key.startswith("model."):
             raise
         raise ValueError(_lacks_key(config, name, key)) from error
+    except TypeError as error:
+        if ours:
+            raise
+        raise TypeError(
+            f"backbone {name!r} cannot be built: {error} ({place_of(error) or _place(name)}); a "
+            "builder takes (config, vocab_size) and returns a network"
+        ) from error
+    _check_built(name, backbone)
     if spec.state != "latent":
         from discrete_diffusion.models.calling import BackboneCall
 
         BackboneCall.of(backbone)
-    if not isinstance(_BACKBONE_BUILDERS[name], LazyEntry):
+    if not ours:
         return backbone  # a user's network stays as it is
     from discrete_diffusion.models.tuned import tuned
 
     return tuned(backbone)
+
+
+def _check_built(name: str, backbone: Any) -> None:
+    """``TypeError`` for anything but a network."""
+    from torch import nn
+
+    if not isinstance(backbone, nn.Module):
+        is_class = isinstance(backbone, type)
+        got = f"the class {backbone.__name__}" if is_class else repr(backbone)
+        remedy = "; call the class" if is_class else "; is return missing?" * (backbone is None)
+        raise TypeError(
+            f"the builder of backbone {name!r} ({_place(name)}) returned {got}; expected a "
+            f"network, an nn.Module{remedy}"
+        )
+
+
+def _place(name: str) -> str:
+    """``FILE, line N`` where the builder of a backbone begins; of a class, its ``__init__``."""
+    builder: Any = unwrap(_registry().find(name))
+    code = getattr(vars(builder).get("__init__", builder), "__code__", None)
+    return f"{code.co_filename}, line {code.co_firstlineno}" if code else repr(builder)
 
 
 def _lacks_key(config: DictConfig, name: str, key: str) -> str:
