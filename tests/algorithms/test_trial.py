@@ -119,6 +119,38 @@ def test_infinity_is_refused_where_it_is_read():
     tried(Infinite)
 
 
+class Detached(Their):
+    def forward(self, x, sigma):
+        return super().forward(x, sigma).detach()
+
+
+class Frozen(Their):
+    def __init__(self, vocab_size, length):
+        super().__init__(vocab_size, length)
+        self.requires_grad_(False)
+
+
+class InAList(nn.Module):
+    def __init__(self, vocab_size, length):
+        super().__init__()
+        self.layers = [Their(vocab_size, length)]
+
+    def forward(self, x, sigma):
+        return self.layers[0](x, sigma)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (Detached, "returned numbers without a gradient"),
+        (Frozen, "none has requires_grad=True"),
+        (InAList, "of its parameters, 0 numbers, none has requires_grad=True"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(kind, says):
+    assert says in refusal(kind)
+
+
 @pytest.mark.parametrize("kind", [Object, Single])
 def test_logits_are_taken_out_of_what_holds_them_in_every_call(kind):
     made = tried(kind)

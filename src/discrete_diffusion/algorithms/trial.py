@@ -32,8 +32,8 @@ _NOTE = (
 
 def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) -> None:
     """Compute the loss of a small batch once, and look at what the backbone returns on the way:
-    its shape, its type, whether it is finite; on tokens also whether it reads what it must not
-    (``leaks``). ``causal``: whether it is held to it whatever the algorithm needs.
+    its shape, its type, whether it is finite and has a gradient; on tokens also whether it reads
+    what it must not (``leaks``). ``causal``: whether it is held to it whatever the algorithm needs.
 
     Nothing is left behind: weights, buffers, modes and torch's random numbers are as they were.
     Modules whose weights are made at the first call have them afterwards.
@@ -47,9 +47,11 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         given = algorithm.accepted(conditions)
         wants_states = given.pop("states", False)
         call = ProbedCall(algorithm, x_t, sigma, given)
-        with _Noting():
+        with _Noting(), torch.enable_grad():
             output = call.answer()
         _check_output(algorithm, call, output, batch)
+        _check_gradient(algorithm, output)
+        output = output.detach()
         asked.append(call)
         return _states(call) if wants_states else output.float()
 
@@ -63,6 +65,12 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             del algorithm.apply_backbone
         if asked and isinstance(algorithm, TokenAlgorithm):
             check_leaks(asked[0], batch.real, causal or "causal" in algorithm.backbone_needs)
+    if not any(parameter.requires_grad for parameter in algorithm.parameters()):
+        raise ValueError(
+            f"{described(algorithm.backbone)} has nothing to train: of its parameters, "
+            f"{algorithm.num_parameters:,} numbers, none has requires_grad=True; keep its layers "
+            "in attributes, nn.ModuleList or nn.ModuleDict, and leave requires_grad_(False) out"
+        )
 
 
 def _states(call: ProbedCall) -> Tensor:
@@ -166,6 +174,17 @@ def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch:
             "%s returned probabilities, rows that sum to 1; logits are expected: take the log, or "
             "leave the softmax out",
             name,
+        )
+
+
+def _check_gradient(algorithm: Algorithm, output: Tensor) -> None:
+    """``ValueError`` for an output without the gradient that its parameters would need."""
+    trained = any(parameter.requires_grad for parameter in algorithm.backbone.parameters())
+    if trained and not output.requires_grad:
+        raise ValueError(
+            f"{described(algorithm.backbone)} returned numbers without a gradient, so it cannot be "
+            "trained; leave torch.no_grad(), detach() and argmax out of the way from its "
+            "parameters to what it returns"
         )
 
 
