@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from discrete_diffusion.sampling.drawing import sample_in_batches
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.sampling.model import Model
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def requested_sizes(
     """Sizes of a graph's samples by an option, ``num_nodes=...``: a number of nodes, or several to
     sample as often as in the training data among these; None for all.
 
-    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen.
+    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen; one
+    alone that it has not seen is warned of.
     """
     ((name, asked),) = key.items()
     one = asked if isinstance(asked, int) else None
@@ -136,7 +140,22 @@ def requested_sizes(
                 f"{size} {nodes}, so none would be drawn among the others; {name}={size} alone "
                 "draws them"
             )
+    warn_of_sizes(trained, [] if one is None else [one])
     return several or one
+
+
+def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
+    """Log which of the requested sizes of a graph the model was not trained on, and on which it
+    was."""
+    seen = [size for size, count in enumerate(trained.size_counts) if count]
+    if unseen := sorted({*sizes} - {*seen}):
+        samples, nodes = trained.domain.title, trained.domain.group_titles["node"]
+        logger.warning(
+            "%s was trained on no %s of %s %s, only of %s; samples of a size that it has not seen "
+            "may be poor: train it on some, or ask for another size",
+            *(trained.path, samples, ", ".join(map(str, unseen)), nodes),
+            ", ".join(map(str, seen)),
+        )
 
 
 def complete_tokens(

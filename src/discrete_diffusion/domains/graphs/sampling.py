@@ -31,6 +31,7 @@ from discrete_diffusion.evaluation.token_samples import (
     complete_tokens,
     requested_sizes,
     sample_fresh,
+    warn_of_sizes,
 )
 from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text
 from discrete_diffusion.runtime.given_objects import place_of_line
@@ -95,6 +96,7 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     """``completions`` graphs for every line of ``given``, its nodes in the order of the line."""
     types = GraphTypes.of(trained.data_config)
     partials = read_partials(request.given, types, vocab.n_max)
+    warn_of_sizes(trained, (len(each.nodes) for each in partials.values()))
     each = COMPLETIONS if request.completions is None else request.completions
     structure = Structure.requested(request, STRUCTURES, vocab)
     x0, real = encode_partials([*partials.values()], vocab)

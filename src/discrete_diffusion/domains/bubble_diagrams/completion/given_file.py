@@ -37,6 +37,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way, check_par
 from discrete_diffusion.domains.bubble_diagrams.sampling import check_directions, sampled
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import vocabulary_of_graph
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import warn_of_sizes
 from discrete_diffusion.runtime.given_objects import place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 
@@ -82,6 +83,7 @@ def complete_file(
         max_arrangements=request.max_arrangements,
         trajectories=request.trajectory,
     )
+    warn_of_sizes(trained, (each.num_rooms for each in completion.partials.values()))
     with trained.sharing() as shard:
         start = time.perf_counter()
 
