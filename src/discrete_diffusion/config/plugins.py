@@ -195,7 +195,7 @@ def load_plugins(
 
 
 def _reason(error: Exception) -> str:
-    """``NameError: name 'x' is not defined (/home/me/my_module.py, line 3)``, on one line."""
+    """``NameError: name 'x' is not defined (FILE, line 3)``, on one line."""
     said = error.msg if isinstance(error, SyntaxError) else str(error)
     reason = f"{type(error).__name__}: {' '.join(said.split())}".removesuffix(": ")
     place = place_of(error)

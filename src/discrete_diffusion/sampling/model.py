@@ -86,9 +86,8 @@ class Model:
             conditions={name: x.to(device) for name, x in (conditions or {}).items()},
             keep_trajectory=keep_trajectory,
         )
-        output = output.cpu()
-        _check_drawn(self.algorithm, output.x0, real.cpu())
-        return output
+        _check_drawn(self.algorithm, output.x0, real.to(device))
+        return output.cpu()
 
     @property
     def rows_at_once(self) -> int:
@@ -109,7 +108,7 @@ def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 
 def _check_drawn(algorithm: Any, x0: Tensor, real: Tensor) -> None:
     """Raise ``ValueError``, naming sample and position, for an id that only logits that are not
     finite give: x0 Int[B, L] is illegal at a position of ``real`` Bool[B, L], and no MASK."""
-    support = algorithm.layout.support.cpu()
+    support = algorithm.layout.support
     ids = x0.clamp(0, support.shape[-1] - 1)
     legal = support.gather(-1, ids.T).T & (ids == x0)
     wrong = real & ~legal & (x0 != algorithm.layout.mask_id)
