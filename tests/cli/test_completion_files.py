@@ -88,10 +88,10 @@ def test_a_size_that_was_not_trained_on_is_warned_of_once(mdlm_checkpoint, tmp_p
     write_lines(tmp_path / "partial.jsonl", [LINES[1], LINES[2], LINES[1]])
     for k, asked in enumerate(["num_rooms=4", "num_rooms=2", "given=partial.jsonl"]):
         main(["sample", f"checkpoint={mdlm_checkpoint}", asked, "steps=2", f"out={k}"])
-    said = [line for line in capsys.readouterr().out.splitlines() if "was trained on no" in line]
+    said = [line for line in capsys.readouterr().out.splitlines() if "on none of" in line]
     assert len(said) == 2
     for line, size in zip(said, (4, 3), strict=True):
-        assert f"was trained on no diagrams of {size} rooms, only of 1, 2; samples" in line
+        assert f"was trained on diagrams of 1, 2 rooms, on none of {size}; samples" in line
 
 
 def test_lines_that_no_valid_plan_completes_are_named_and_completed(

@@ -149,12 +149,11 @@ def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
     was."""
     seen = [size for size, count in enumerate(trained.size_counts) if count]
     if unseen := sorted({*sizes} - {*seen}):
-        samples, nodes = trained.domain.title, trained.domain.group_titles["node"]
         logger.warning(
-            "%s was trained on no %s of %s %s, only of %s; samples of a size that it has not seen "
+            "%s was trained on %s of %s %s, on none of %s; samples of a size that it has not seen "
             "may be poor: train it on some, or ask for another size",
-            *(trained.path, samples, ", ".join(map(str, unseen)), nodes),
-            ", ".join(map(str, seen)),
+            *(trained.path, trained.domain.title, ", ".join(map(str, seen))),
+            *(trained.domain.group_titles["node"], ", ".join(map(str, unseen))),
         )
 
 

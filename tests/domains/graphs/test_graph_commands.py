@@ -110,7 +110,7 @@ def test_a_size_that_was_not_trained_on_is_warned_of(run, capsys, asked):
     Path("pair.jsonl").write_text('{"n": 2}\n{"n": 3}\n')
     main(["sample", f"checkpoint={run}/run", *asked, "steps=1", "out=few"])
     assert (
-        "was trained on no graphs of 2 nodes, only of 3, 4, 5, 6, 7; samples"
+        "was trained on graphs of 3, 4, 5, 6, 7 nodes, on none of 2; samples"
         in capsys.readouterr().out
     )
 
