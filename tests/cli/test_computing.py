@@ -97,7 +97,7 @@ def test_commands_refuse_before_anything_is_read(failure):
 def test_a_sweep_is_of_single_processes(capsys):
     Path("nowhere.ckpt").touch()
     with pytest.raises(SystemExit):
-        main(["sample", "checkpoint=nowhere.ckpt", "devices=2", "-m", "seed=0,1"])
+        main(["sample", "checkpoint=nowhere.ckpt", "devices=2", "-m", "seed=0,1", "out=${seed}"])
     assert "devices=2 does not go with --multirun" in capsys.readouterr().err
 
 

@@ -246,6 +246,7 @@ def test_tables_of_regions_are_for_other_commands(failure, folder, command):
         (["check", "plans.jsonl", "--n-max", "many"], "n_max=many: expected a whole number"),
         (["check", "plans.jsonl", "json=maybe"], "json=maybe: expected true or false"),
         (["check", "plans.jsonl", "--json=maybe"], "json=maybe: expected true or false"),
+        (["check", "plans.jsonl", "n_max="], "n_max= is empty"),
         (["make", "out=o", "total_area=90m2"], "=90m2: expected a number, in square metres"),
         (["make", "out=o", "north=N"], "north=N: expected a number, in degrees"),
         (["check", "plans.jsonl", "--plans", "-1"], "--plans -1: expected at least 0"),

@@ -64,7 +64,7 @@ def test_a_path_is_what_is_typed(key):
         assert value(word) == f"{name}.x" or ("," in name and key == "samples")
 
 
-@pytest.mark.parametrize("word", ["checkpoint=", "out=", "+hydra.run.dir=", "brief="])
+@pytest.mark.parametrize("word", ["checkpoint=", "out=", "+hydra.run.dir=", "brief=", "given=''"])
 def test_an_empty_path_is_refused(word):
     with pytest.raises(ValueError, match=re.escape(f"{word} is empty")):
         paths_as_typed([word])

@@ -31,6 +31,7 @@ def test_jobs_are_counted(words, num):
     [
         (["train", "algo=mdlm,mdml"], ["job 2 of 2", "algo=mdml", "'mdlm'", "no job was run"]),
         (["train", "trainer.max_steps=2,x"], ["job 2 of 2", "trainer.max_steps=x", "a number"]),
+        (["train", "trainer.max_steps=2,-3"], ["job 2 of 2", "trainer.max_steps=-3", "at least"]),
         (["train", "model.d_modell=8,16"], ["job 1 of 2", "d_modell", "d_model"]),
         (
             ["sample", "checkpoint=plans-small", "seed=0,1", "out=made"],

@@ -132,6 +132,8 @@ def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
     flag = _flag(key)
     if not equals or flag not in known:
         return [word]
+    if not value:
+        raise ValueError(f"{word} is empty: give a value, or leave the key out")
     if flag not in switches:
         return [f"{flag}={value}"]
     if value not in ("true", "false"):

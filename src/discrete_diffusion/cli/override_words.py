@@ -60,7 +60,7 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
         return f"{key}={_one(value)}"
     if not equals or _is_plain(value) or not _names_path(key.lstrip("+"), keys):
         return word
-    if not value:
+    if value in ("", "''", '""'):
         raise ValueError(f"{word} is empty: give a path, or leave the key out")
     if value.lower() == "null" or _QUOTED.fullmatch(value):
         return word

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from discrete_diffusion.cli.compose import compose, compose_plainly
+from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.cli.search_path import is_search_path
 from discrete_diffusion.runtime import progress
@@ -34,7 +35,8 @@ def jobs_of(
 def check_jobs(
     command: str, jobs: Sequence[Sequence[str]], overrides: Sequence[str], user_dir: str | None
 ) -> None:
-    """Compose the config of every job, before the first one runs. ``overrides``: of the sweep.
+    """Compose and check the config of every job, before the first one runs. ``overrides``: of the
+    sweep.
 
     Raises ``ValueError`` naming a job whose config is wrong, or ``out`` if several jobs would write
     into one folder.
@@ -49,6 +51,8 @@ def check_jobs(
         own = [word for word in job if word not in shared]
         try:
             config = compose(command, [*places, *job], user_config_dir=user_dir)
+            if command == "train":
+                check_values(config)
         except (HydraException, ValueError) as error:
             what = explain(error, command, job, user_dir)
             which = f"job {number} of {len(jobs)}, {' '.join(own)}"
