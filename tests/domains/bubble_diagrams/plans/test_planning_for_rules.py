@@ -314,7 +314,7 @@ def test_living_rooms_lie_to_the_south_of_a_plot_that_leaves_a_choice(north, axi
 @pytest.mark.slow
 def test_a_kitchen_is_given_an_outer_wall_where_nothing_else_is_lost(monkeypatch):
     """Of a livable diagram whose kitchen would lie in the middle of its living room."""
-    (diagram,) = generate_plans(1, seed=0, livable=True)
+    (diagram,) = generate_plans(1, seed=10, livable=True)
     request = PlanRequest(rules=DEFAULT, seed=0)
     lit = []
     for cost in (plan_model._DARK, 0):

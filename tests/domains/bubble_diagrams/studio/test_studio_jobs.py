@@ -164,7 +164,7 @@ def test_plans_of_a_diagram_on_a_plot(client):
 
 @pytest.mark.slow
 def test_plans_that_break_a_rule_are_left_out_where_it_is_asked_for(client):
-    tiny = {"diagram": PLAN, "boundary": [[0, 0], [4, 0], [4, 2], [0, 2]], "num": 1}
+    tiny = {"diagram": PLAN, "boundary": [[0, 0], [8, 0], [8, 2.5], [0, 2.5]], "num": 1}
     (shown,) = made(client, **tiny)["answer"]["plans"]
     assert "area" in shown["broken"]
     answer = made(client, **tiny, habitable=True)["answer"]
