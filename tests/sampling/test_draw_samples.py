@@ -11,7 +11,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import Ancestral, FirstHitting, sample_in_batches
+from discrete_diffusion.sampling import Ancestral, EntropyBounded, FirstHitting, sample_in_batches
 from discrete_diffusion.sampling.model import Model, rows_at_once
 from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
@@ -149,7 +149,7 @@ def test_no_rows_and_the_size_of_a_batch():
 
 
 @pytest.mark.parametrize("in_weights", [True, False])
-@pytest.mark.parametrize("sampler", [FirstHitting(), Ancestral(steps=3)])
+@pytest.mark.parametrize("sampler", [FirstHitting(), Ancestral(steps=3), EntropyBounded()])
 def test_logits_that_are_nan_are_told_with_what_to_do(sampler, in_weights):
     algorithm = mdlm()
     if in_weights:

@@ -160,3 +160,10 @@ def test_a_model_in_training_stays_in_training():
     algorithm = mdlm().train()
     score(algorithm, ToyWorld.make(), FULL)
     assert algorithm.training
+
+
+def test_logits_that_are_nan_are_told():
+    world, algorithm = ToyWorld.make(), mdlm()
+    algorithm.backbone.register_forward_hook(lambda *call: call[-1] * torch.nan)
+    with pytest.raises(ValueError, match=r"ExactBackbone\.forward.*NaN or infinite logits while"):
+        score(algorithm, world, FULL)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.models.calling import described
@@ -115,7 +115,13 @@ def _check_drawn(algorithm: Any, x0: Tensor, real: Tensor) -> None:
     if not wrong.any():
         return
     sample, position = wrong.nonzero()[0].tolist()
-    if all(weight.isfinite().all() for weight in algorithm.backbone.parameters()):
+    when = f"while it was sampled, first for sample {sample}, position {position}"
+    raise not_finite(algorithm.backbone, when)
+
+
+def not_finite(backbone: nn.Module, when: str) -> ValueError:
+    """Error of a network whose logits are not finite, with a remedy; ``when`` they were seen."""
+    if all(weight.isfinite().all() for weight in backbone.parameters()):
         remedy = (
             "its weights are finite: look in it for a division by 0, or a softmax over nothing but "
             "masked keys"
@@ -125,7 +131,4 @@ def _check_drawn(algorithm: Any, x0: Tensor, real: Tensor) -> None:
             "its weights hold NaN or infinity, so training has diverged: take an earlier "
             "checkpoint, or train with a lower optim.lr"
         )
-    raise ValueError(
-        f"{described(algorithm.backbone)} returned NaN or infinite logits while it was sampled, "
-        f"first for sample {sample}, position {position}; {remedy}"
-    )
+    return ValueError(f"{described(backbone)} returned NaN or infinite logits {when}; {remedy}")

@@ -11,6 +11,10 @@ from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_prob_at
 from discrete_diffusion.sampling.calls import time_of_masked_share
+from discrete_diffusion.sampling.model import not_finite
+
+WHILE_WEIGHED = "while it weighed what is given"
+"""When logits were seen that are not finite, for ``not_finite``."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def log_prob_of(
     logs add up: an approximation that takes them for independent.
 
     Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
-    ``first_unseen``.
+    ``first_unseen``, or for logits that are not finite.
     """
     if (unseen := first_unseen(algorithm, known, real)) is not None:
         raise ValueError(
@@ -61,7 +65,10 @@ def log_prob_of(
         return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
     score = _by_chain_rule if algorithm.process.absorbing else _from_noise
     with eval_mode(algorithm):
-        return score(algorithm, tokens, known, real, generator, batch_size)
+        found = score(algorithm, tokens, known, real, generator, batch_size)
+    if found.log_prob.isnan().any():
+        raise not_finite(algorithm.backbone, WHILE_WEIGHED)
+    return found
 
 
 def first_unseen(algorithm: TokenAlgorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:

@@ -331,4 +331,5 @@ class EntropyBounded(Unmasking):
     ) -> Tensor:
         entropy = on_grid(entropy_of(log_d0), here, 0.0).gather(1, order)  # first to last
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
-        return (lost <= self.budget + _ROUNDING).sum(dim=1, keepdim=True)
+        beyond = lost > self.budget + _ROUNDING  # nothing is, of NaN: all come at once
+        return (~beyond).sum(dim=1, keepdim=True)

@@ -148,3 +148,10 @@ def test_arrangements_are_listed_alike():
         counts[some.arrangements.slots[:, 0], some.arrangements.slots[:, 1]] += 1
     share = counts[~torch.eye(4, dtype=torch.bool)] / counts.sum()
     assert (share - 1 / 12).abs().max() < 0.03
+
+
+def test_logits_that_are_nan_are_told_before_arrangements_are_chosen():
+    model, _, _ = tabulated_mdlm(random_diagrams(9, 4, seed=1), VOCAB)
+    model.backbone.register_forward_hook(lambda *call: call[-1] * torch.nan)
+    with pytest.raises(ValueError, match=r"TabulatedBackbone\.forward.*NaN or infinite logits"):
+        weighed(PARTIALS[0], max_kept=2, model=model)

@@ -19,7 +19,8 @@ from discrete_diffusion.domains.bubble_diagrams.completion.arrangements import (
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.calls import time_of_masked_share
-from discrete_diffusion.sampling.scoring import first_unseen, log_prob_of
+from discrete_diffusion.sampling.model import not_finite
+from discrete_diffusion.sampling.scoring import WHILE_WEIGHED, first_unseen, log_prob_of
 
 SCORED_PER_COMPLETION = 60
 """Default limit on the sequences that the network evaluates to weigh arrangements."""
@@ -285,12 +286,17 @@ class _Network:
         self.num_scored = self.num_batches = 0
 
     def log_d0(self, tokens: Tensor) -> Tensor:
-        """Float64[R, L, V] of Int[R, L], on the CPU, at the times of their masked shares."""
+        """Float64[R, L, V] of Int[R, L], on the CPU, at the times of their masked shares.
+
+        Raises ``ValueError`` for logits that are not finite."""
         distinct, which = tokens.unique(dim=0, return_inverse=True)
         batches = distinct.to(self.algorithm.layout.support.device).split(self.batch_size)
         self.num_scored += len(distinct)
         self.num_batches += len(batches)
-        return torch.cat([self._denoised(x) for x in batches]).double().cpu()[which]
+        found = torch.cat([self._denoised(x) for x in batches]).double().cpu()
+        if found.isnan().any():
+            raise not_finite(self.algorithm.backbone, WHILE_WEIGHED)
+        return found[which]
 
     def _denoised(self, x: Tensor) -> Tensor:
         layout = self.algorithm.layout
