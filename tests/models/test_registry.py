@@ -248,6 +248,14 @@ def _raises(config, vocab_size):
     return nn.Embedding(vocab_size)  # without its width
 
 
+def _refuses(config, vocab_size):
+    raise ValueError("a width of 5 is odd")
+
+
+def _divides(config, vocab_size):
+    return nn.Embedding(vocab_size // 0, 1)
+
+
 def _takes_one(config):
     return nn.Identity()
 
@@ -275,13 +283,15 @@ class _Network(nn.Identity):
         ),
         (_takes_one, "def _takes_one", r"cannot be built: .* builder takes \(config, vocab_size\)"),
         (_Network, "def __init__(self, width, depth", "cannot be built: .* missing 1 required"),
+        (_refuses, 'raise ValueError("a', "cannot be built: a width of 5 is odd"),
+        (_divides, "return nn.Embedding(vocab_size // 0", "cannot be built: ZeroDivisionError: "),
         (_returns_nothing, "def _returns_nothing", "returned None; .* is return missing"),
         (_returns_a_class, "def _returns_a_class", "returned the class Identity; .* call the cl"),
     ],
 )
 def test_a_builder_that_fails_is_named_with_file_and_line(make_config, builder, place, says):
     register_backbone("toy")(builder)
-    with pytest.raises(TypeError, match=says) as found:
+    with pytest.raises((TypeError, ValueError), match=says) as found:
         build_backbone(make_config("toy", None), 28)
     assert "backbone 'toy'" in str(found.value)
     lines = Path(__file__).read_text().splitlines()

@@ -30,6 +30,9 @@ ENTRY_POINT_GROUP = "discrete_diffusion.backbones"
 STATES = ("tokens", "features", "field", "latent")
 """Ids per position, rows of numbers, images, latent vectors: data, algorithm and backbone agree."""
 
+_MISTAKES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+"""What a user's builder may raise that is told in one sentence."""
+
 _BACKBONE_BUILDERS: dict[str, Builder | LazyEntry] = {}
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
 
@@ -214,8 +217,8 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
 
     Raises:
         ValueError: the name is unknown, the model preset lacks a key that the builder reads,
-            ``algo.causal_attention`` is set for a backbone that is not causal, or ``forward``
-            cannot be called (``models/calling.py``).
+            ``algo.causal_attention`` is set for a backbone that is not causal, the builder fails,
+            with file and line, or ``forward`` cannot be called (``models/calling.py``).
         TypeError: the builder raises one, or returns no network; with file and line.
     """
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
@@ -241,13 +244,10 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         if not key.startswith("model."):
             raise
         raise ValueError(_lacks_key(config, name, key)) from error
-    except TypeError as error:
+    except _MISTAKES as error:
         if ours:
             raise
-        raise TypeError(
-            f"backbone {name!r} cannot be built: {error} ({place_of(error) or _place(name)}); a "
-            "builder takes (config, vocab_size) and returns a network"
-        ) from error
+        raise _unbuilt(name, error) from error
     _check_built(name, backbone)
     if spec.state != "latent":
         from discrete_diffusion.models.calling import BackboneCall
@@ -258,6 +258,17 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     from discrete_diffusion.models.tuned import tuned
 
     return tuned(backbone)
+
+
+def _unbuilt(name: str, error: Exception) -> Exception:
+    """Error of a user's builder with the name of its backbone, file and line."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    reason = str(error) if isinstance(error, kind) else f"{type(error).__name__}: {error}"
+    remedy = "a builder takes (config, vocab_size) and returns a network"
+    return kind(
+        f"backbone {name!r} cannot be built: {reason} ({place_of(error) or _place(name)})"
+        + f"; {remedy}" * (kind is TypeError)
+    )
 
 
 def _check_built(name: str, backbone: Any) -> None:
