@@ -34,6 +34,18 @@ def test_jobs_are_counted(words, num):
         (["train", "trainer.max_steps=2,-3"], ["job 2 of 2", "trainer.max_steps=-3", "at least"]),
         (["train", "model.d_modell=8,16"], ["job 1 of 2", "d_modell", "d_model"]),
         (
+            ["sample", "checkpoint=plans-small", "num_samples=2,-3", "out=${num_samples}"],
+            ["job 2 of 2", "num_samples=-3", "at least 1", "no job was run"],
+        ),
+        (
+            ["sample", "checkpoint=a,b", "out=${hydra:job.num}"],
+            ["job 1 of 2", "checkpoint=a: no checkpoint at", "no job was run"],
+        ),
+        (
+            ["evaluate", "checkpoint=plans-small", "precision=32-true,8", "out=${precision}"],
+            ["job 2 of 2", "precision=8", "32-true"],
+        ),
+        (
             ["sample", "checkpoint=plans-small", "seed=0,1", "out=made"],
             ["out=made", "jobs 1 and 2", "'out=made/${hydra:job.num}'"],
         ),

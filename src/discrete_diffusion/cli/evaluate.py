@@ -50,6 +50,18 @@ def run(config: DictConfig) -> None:
     one that is read.
     """
     silence_nonzero_ranks()
+    check_values(config)
+    folder, written = Path(config.out), _written()
+    before = states_of(folder, written)
+    try:
+        _measure(evaluate_request(config), config, folder, written)
+    except Stop as stop:
+        kept = " and ".join(str(folder / name) for name in sorted(written_since(before, folder)))
+        end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
+
+
+def check_values(config: DictConfig) -> None:
+    """``ValueError`` or ``FileNotFoundError`` for what the config alone shows to be wrong."""
     if (config.checkpoint is None) == (config.samples is None):
         raise ValueError(
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
@@ -59,19 +71,12 @@ def run(config: DictConfig) -> None:
     request = evaluate_request(config)
     check_request(config, "evaluate")
     check_computing(config)
-    folder, written = Path(config.out), _written()
     inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}
     for key, files in ({"samples": as_list(config.samples)} | inputs).items():
-        refuse_overwriting(folder, written, key, files)
+        refuse_overwriting(Path(config.out), _written(), key, files)
     if config.checkpoint is not None:
         check_sampling(request.sampling)
     check_inputs(config, "evaluate")
-    before = states_of(folder, written)
-    try:
-        _measure(request, config, folder, written)
-    except Stop as stop:
-        kept = " and ".join(str(folder / name) for name in sorted(written_since(before, folder)))
-        end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
 
 
 def _measure(

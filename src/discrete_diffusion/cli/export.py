@@ -22,13 +22,19 @@ FORMATS = {"onnx": "network.onnx", "mdlm": "mdlm.ckpt"}
 
 def run(config: DictConfig) -> None:
     """Write ``out``, and compare it with the network that it was made of."""
-    check_name("format", str(config.format), FORMATS)
+    check_values(config)
     out = Path(str(config.out or FORMATS[str(config.format)]))
     if config.checkpoint is None:
         config.checkpoint = boxed_model()
-    check_model("checkpoint", config.checkpoint)
     with claimed_file("out", out):
         _export(config, out)
+
+
+def check_values(config: DictConfig) -> None:
+    """``ValueError`` or ``FileNotFoundError`` for what the config alone shows to be wrong."""
+    check_name("format", str(config.format), FORMATS)
+    if config.checkpoint is not None:
+        check_model("checkpoint", config.checkpoint)
 
 
 def _export(config: DictConfig, out: Path) -> None:

@@ -219,16 +219,17 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         overrides = [*overrides, *named]
 
     defer_torchmetrics()
+    module = partial(import_module, f"discrete_diffusion.cli.{COMMANDS[command]}")
     jobs = jobs_of(command, overrides, user_dir) if sweeps else None
     num_jobs = None if jobs is None else len(jobs)
     if jobs and not {*_ASKING} & set(flags):
         with shown(partial(print, file=sys.stderr, flush=True)):
-            check_jobs(command, jobs, overrides, user_dir)
+            check_jobs(command, jobs, overrides, user_dir, module().check_values)
 
     def run(config: DictConfig) -> None:
         if sweeps:  # every job of a sweep has a backbone of its own
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
-        import_module(f"discrete_diffusion.cli.{COMMANDS[command]}").run(config)
+        module().run(config)
 
     def task(config: DictConfig) -> None:
         with (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from omegaconf import DictConfig, OmegaConf
+
 from discrete_diffusion.cli.compose import compose, compose_plainly
-from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.cli.search_path import is_search_path
 from discrete_diffusion.runtime import progress
@@ -33,16 +35,19 @@ def jobs_of(
 
 
 def check_jobs(
-    command: str, jobs: Sequence[Sequence[str]], overrides: Sequence[str], user_dir: str | None
+    command: str,
+    jobs: Sequence[Sequence[str]],
+    overrides: Sequence[str],
+    user_dir: str | None,
+    check: Callable[[DictConfig], None],
 ) -> None:
-    """Compose and check the config of every job, before the first one runs. ``overrides``: of the
-    sweep.
+    """Compose the config of every job and ``check`` it, before the first one runs. ``overrides``:
+    of the sweep.
 
     Raises ``ValueError`` naming a job whose config is wrong, or ``out`` if several jobs would write
     into one folder.
     """
     from hydra.errors import HydraException
-    from omegaconf import OmegaConf
 
     places = [word for word in overrides if is_search_path(word)]
     shared = set(jobs[0]).intersection(*jobs)
@@ -51,20 +56,26 @@ def check_jobs(
         own = [word for word in job if word not in shared]
         try:
             config = compose(command, [*places, *job], user_config_dir=user_dir)
-            if command == "train":
-                check_values(config)
-        except (HydraException, ValueError) as error:
+            out = _out_of(config, number)
+            check(config)
+        except (HydraException, ValueError, OSError) as error:
             what = explain(error, command, job, user_dir)
             which = f"job {number} of {len(jobs)}, {' '.join(own)}"
             raise ValueError(f"{which}: {what}; no job was run") from error
-        out = OmegaConf.to_container(config, resolve=False).get("out")  # type: ignore[union-attr]
-        if out is None or "${hydra:" in out:  # which only a job that runs can tell
-            continue
-        if (first := folders.setdefault(str(config.out), number)) != number:
+        if out is not None and (first := folders.setdefault(out, number)) != number:
             raise ValueError(
-                f"out={config.out}: jobs {first} and {number} would write into one folder; give "
-                f"each its own, as in 'out={config.out}/${{hydra:job.num}}'"
+                f"out={out}: jobs {first} and {number} would write into one folder; give "
+                f"each its own, as in 'out={out}/${{hydra:job.num}}'"
             )
+
+
+def _out_of(config: DictConfig, number: int) -> str | None:
+    """``out`` of a job's config, in which its number stands for what only a job that runs knows."""
+    if "out" not in config:
+        return None
+    written = OmegaConf.to_container(config, resolve=False)["out"]  # type: ignore[index,call-overload]
+    config.out = written and re.sub(r"\$\{hydra:[^}]*\}", str(number - 1), written)
+    return None if config.out is None else str(config.out)
 
 
 @contextmanager
