@@ -94,6 +94,10 @@ class BD3LM(TokenAlgorithm):
 
     Deviation: the paper clips t during training to lower the variance; ``forced_mask`` bounds it
     without leaving anything out.
+
+    Raises ``ValueError`` for another process than absorbing, an unknown ``draw``, a causal
+    backbone, both ``block_size`` and ``block_lengths``, and as ``contiguous_blocks`` and
+    ``Algorithm`` do.
     """
 
     name = "bd3lm"

@@ -45,6 +45,7 @@ def general_bound(
     Tight for the exact leave-one-out D, for every prior and schedule (Campbell et al., arXiv
     2205.14987; the second form is von Ruette et al.'s, arXiv 2503.04482, with sum Q = 1).
 
+    ``xt``, ``x0``: Int[B, L], noisy and clean ids. ``t``: Float[B]. ``real``: Bool[B, L].
     ``log_d0``: Float[B, L, V], log D; a score model passes any positive G(y) in its place, since
     the formula never uses that D is normalised. The gradient goes to it alone, and is finite where
     the bound is. Of an interpolating process ``log_d0`` may be that of some ``positions``, and so

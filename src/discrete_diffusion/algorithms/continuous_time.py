@@ -34,6 +34,9 @@ class ContinuousTime(TokenAlgorithm):
     ``parameterization``: what the network's logits stand for. ``leave_one_out``: D, the prediction
     of a token from all others. ``posterior``: P, the prediction from all of xt, turned into
     D proportional to P(x0) / q_t(xt_l | x0); then untrained logits have an infinite bound.
+
+    Raises ``ValueError`` for an unknown ``draw`` or ``parameterization``, and as ``TokenAlgorithm``
+    does.
     """
 
     evaluation_draw = "importance"

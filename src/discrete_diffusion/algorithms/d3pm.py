@@ -30,6 +30,9 @@ class D3PM(TokenAlgorithm):
     samples i = ceil(T v^2) with v of low discrepancy, since steps with little noise weigh most.
 
     Deviation: no auxiliary cross-entropy; the loss is the bound, divided by L.
+
+    Raises ``ValueError`` for ``num_steps`` below 1 or no whole number, an unknown ``draw``, and as
+    ``TokenAlgorithm`` does.
     """
 
     name = "d3pm"

@@ -33,6 +33,8 @@ class GIDD(ContinuousTime):
 
     ``weighting``: ``dynamic`` or ``elbo``. ``draw``: of training times; the dynamic weight is
     bounded and needs no importance draw.
+
+    Raises ``ValueError`` for an unknown ``weighting``, and as ``ContinuousTime`` does.
     """
 
     name = "gidd"

@@ -51,6 +51,9 @@ class SEDD(ContinuousTime):
     under absorbing noise. Here they cost sum_l log K_l.
 
     ``draw``: of training times or masks; null takes the one of least variance for the process.
+
+    Raises ``ValueError`` for a ``draw`` that the process does not have, and as ``ContinuousTime``
+    does.
     """
 
     name = "sedd"

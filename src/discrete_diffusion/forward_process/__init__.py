@@ -62,7 +62,8 @@ def build_forward_process(
 ) -> ForwardProcess:
     """The process ``config["name"]``, its other keys passed as arguments.
 
-    Raises ``ValueError`` for an unknown process, or an option that it does not have.
+    Raises ``ValueError`` for an unknown process, an option that it does not have, one that it needs
+    and does not get or gets of another kind, and as the process itself does.
     """
     options = dict(config)
     name = options.pop("name")

@@ -41,6 +41,9 @@ def sample_in_batches(
     The processes of ``model.shard`` make the same request; each samples some of the batches and
     returns all samples. Each batch has a generator of its own, seeded by ``generator``, so a sample
     does not depend on the number of processes. It does on ``model.batch_size``.
+
+    Raises ``ValueError`` as ``Model.sample_batch`` and ``TokenSampler.sample`` do; ``Stop`` before
+    the first batch is finished, or without ``model.on_sampled``.
     """
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
     batches = _batches(real.sum(dim=1), model.rows_at_once, device)
