@@ -57,33 +57,36 @@ def print_help(
         if "/" not in group
     }
     table = _table("Groups, each with its choices")
+    meanings: dict[str, str] = {}
+    for file in files:
+        meanings |= comments(file.read_text())
     for group, choice in chosen.items():
         names = ", ".join(all_choices(group, user_config_dir, overrides))
         table.add_row(f"{group}={'null' if choice is None else choice}", names)
-    console.print(table, "")
-    meanings = {
-        key: comment for file in files for key, comment in comments(file.read_text()).items()
-    }
-    for group, choice in chosen.items():
         if choice is not None:
             meanings |= _comments_of_choice(group, choice, user_config_dir)
-    table = _table("Keys, each with its default")
+    console.print(table, "")
     options = _options(command)
+    table = _table("Keys, each with its default")
     for key, value in _leaves(_container(config)):
         section, _, name = key.rpartition(".")
-        if key.startswith("logger.") or key in options:
-            continue
-        if section in chosen and name in _NO_SETTINGS:
-            continue
-        table.add_row(f"{key}={_shown(value)}", meanings.get(key, ""))
+        of_group = section in chosen and name in _NO_SETTINGS
+        if not (of_group or key.startswith("logger.") or key in options):
+            table.add_row(f"{key}={_shown(value)}", meanings.get(key, ""))
     console.print(table, "")
+    for table in _tables_of_options(options):
+        console.print(table, "")
+    console.print(_FLAGS, end="")
+
+
+def _tables_of_options(options: Mapping[str, Mapping[str, Option]]) -> Iterator[Table]:
+    """A table of keys for each kind of data that has some of its own."""
     for title in dict.fromkeys(title for by_title in options.values() for title in by_title):
         table = _table(f"Keys for {title} alone")
         for key, by_title in options.items():
             if option := by_title.get(title):
                 table.add_row(f"{key}={_shown(option.default)}", option.meaning)
-        console.print(table, "")
-    console.print(_FLAGS, end="")
+        yield table
 
 
 def _options(command: str) -> dict[str, dict[str, Option]]:

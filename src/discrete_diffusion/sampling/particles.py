@@ -109,10 +109,9 @@ class Particles(Steered):
         num_calls = int(left.max()) if num else 0
         draft.calls.expect(num_calls)
         for k in range(num_calls):
-            rows = ((left > k) & draft.log_weights.isfinite()).nonzero().squeeze(1)
+            rows, position = _alive(draft, call, k)
             if not len(rows):
                 break
-            position = (call[rows] == k).int().argmax(dim=1)
             here, log_chance = self._outlook(draft, rows, position, t[rows, k])
             log_r[rows] = here + log_chance
             log_z = log_r[rows].logsumexp(dim=-1)
@@ -120,14 +119,8 @@ class Particles(Steered):
             chance = torch.full_like(log_r, -torch.inf)
             chance[rows] = log_chance
             if self._worn(draft.log_weights):
-                kept = systematic(draft.log_weights, num, draft.generator)
-                for tensor in (draft.x, call, t, left, log_h, log_r, chance):
-                    tensor.copy_(tensor[kept])
-                draft.real, draft.free = draft.real[kept], draft.free[kept]
-                draft.ancestors = draft.ancestors[kept]
-                draft.log_weights.fill_(log_mean(draft.log_weights))
-            rows = ((left > k) & draft.log_weights.isfinite()).nonzero().squeeze(1)
-            position = (call[rows] == k).int().argmax(dim=1)
+                _resample(draft, call, t, log_h, log_r, chance)
+            rows, position = _alive(draft, call, k)  # fewer: some have no weight left
             u = uniform_draws((len(rows),), draft.generator, device)
             tokens = pick(log_r[rows].log_softmax(dim=-1), u)
             draft.x[rows, position] = tokens
@@ -141,6 +134,26 @@ class Particles(Steered):
     def _worn(self, log_weights: Tensor) -> bool:
         finite = log_weights.isfinite().any()
         return bool(finite) and effective_number(log_weights) < self.resample * len(log_weights)
+
+
+def _alive(draft: Draft, call: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Int[R] twice: the particles of some weight that have a call k, and the position it samples;
+    ``call``: Int[B, L], that of each position."""
+    has_call = call.amax(dim=1) >= k
+    rows = (has_call & draft.log_weights.isfinite()).nonzero().squeeze(1)
+    return rows, (call[rows] == k).int().argmax(dim=1)
+
+
+def _resample(draft: Draft, *carried: Tensor) -> None:
+    """Sample the particles anew in proportion to their weights, which become their mean, with what
+    each has ``carried``, one row each."""
+    assert draft.ancestors is not None
+    kept = systematic(draft.log_weights, len(draft.x), draft.generator)
+    for tensor in (draft.x, *carried):
+        tensor.copy_(tensor[kept])
+    draft.real, draft.free = draft.real[kept], draft.free[kept]
+    draft.ancestors = draft.ancestors[kept]
+    draft.log_weights.fill_(log_mean(draft.log_weights))
 
 
 def effective_number(log_weights: Tensor) -> float:
