@@ -50,18 +50,19 @@ def run(config: DictConfig) -> None:
     one that is read.
     """
     silence_nonzero_ranks()
-    check_values(config)
+    request = check_values(config)
     folder, written = Path(config.out), _written()
     before = states_of(folder, written)
     try:
-        _measure(evaluate_request(config), config, folder, written)
+        _measure(request, config, folder, written)
     except Stop as stop:
         kept = " and ".join(str(folder / name) for name in sorted(written_since(before, folder)))
         end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
 
 
-def check_values(config: DictConfig) -> None:
-    """``ValueError`` or ``FileNotFoundError`` for what the config alone shows to be wrong."""
+def check_values(config: DictConfig) -> EvaluateRequest:
+    """The request of a config. ``ValueError`` or ``FileNotFoundError`` for what the config alone
+    shows to be wrong."""
     if (config.checkpoint is None) == (config.samples is None):
         raise ValueError(
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
@@ -77,6 +78,7 @@ def check_values(config: DictConfig) -> None:
     if config.checkpoint is not None:
         check_sampling(request.sampling)
     check_inputs(config, "evaluate")
+    return request
 
 
 def _measure(

@@ -47,14 +47,14 @@ def run(config: DictConfig) -> None:
     silence_nonzero_ranks()
     if config.checkpoint is None:
         config.checkpoint = boxed_model()
-    check_values(config)
-    request = sample_request(config)
+    request = check_values(config)
     with reserve_outputs(config, [*_outputs(), request.picture]):
         _sample(request, config)
 
 
-def check_values(config: DictConfig) -> None:
-    """``ValueError`` or ``FileNotFoundError`` for what the config alone shows to be wrong."""
+def check_values(config: DictConfig) -> SampleRequest:
+    """The request of a config. ``ValueError`` or ``FileNotFoundError`` for what the config alone
+    shows to be wrong."""
     check_counts(config, threads=1)
     request = sample_request(config)
     check_request(config, "sample")
@@ -62,6 +62,7 @@ def check_values(config: DictConfig) -> None:
     check_outputs(config)
     check_sampling(request.sampling)
     check_inputs(config, "sample")
+    return request
 
 
 def _sample(request: SampleRequest, config: DictConfig) -> None:

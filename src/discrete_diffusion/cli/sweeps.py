@@ -39,7 +39,7 @@ def check_jobs(
     jobs: Sequence[Sequence[str]],
     overrides: Sequence[str],
     user_dir: str | None,
-    check: Callable[[DictConfig], None],
+    check: Callable[[DictConfig], object],
 ) -> None:
     """Compose the config of every job and ``check`` it, before the first one runs. ``overrides``:
     of the sweep.
