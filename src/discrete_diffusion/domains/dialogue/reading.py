@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.text_files import read_text, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.words import tokens_of
 from discrete_diffusion.runtime.given_objects import GivenObjects
@@ -67,7 +67,7 @@ def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, 
         )
     found = [
         (number, where := source.place(number), _object(line, where))
-        for number, line in enumerate(source.text.split("\n"), start=1)
+        for number, line in enumerate(split_lines(source.text), start=1)
         if line.strip()
     ]
     if not found:
