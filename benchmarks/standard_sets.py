@@ -58,10 +58,10 @@ class Standard:
 
     ``published``: by the name of the method, numbers by key of the columns, as they are printed.
     ``followed``: of the validations, shown over training time. ``options``: of ``evaluate``.
-    ``split``: writes the papers' split of a file that has none, and says where. ``structures``:
-    what samples are narrowed to in rows of their own by the sampler ``narrowed_by``, beside the
-    controls of ``structure_controls`` that have it without a network. ``samplers``: of the curve of
-    calls, from samples by ``curve_options``; a student of ``student_calls`` is there too.
+    ``split``: writes the papers' split of a file that has none, and says where. ``narrowed``: words
+    of ``evaluate`` of rows of narrowed samples, beside the controls of ``structure_controls`` that
+    have the structure without a network. ``samplers``: of the curve of calls, from samples by
+    ``curve_options``; a student of ``student_calls`` is there too.
     """
 
     protocol: str
@@ -70,8 +70,7 @@ class Standard:
     followed: tuple[Column, ...]
     options: tuple[str, ...]
     split: Callable[[Path, Path], Path] | None = None
-    structures: tuple[str, ...] = ()
-    narrowed_by: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()
     curve_options: tuple[str, ...] = ()
     student_calls: int | None = None
@@ -144,7 +143,7 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _RELAXED, _UNIQUE),
         (f"num_samples={MOLECULES['qm9']}", *_ROUGH_BOUND),
-        structures=("connected",),
+        narrowed=("structure=connected", "structure=connected sampling=entropy"),
         samplers=(
             "sampling=first-hitting",
             *(f"sampling=first-hitting sampling.tokens_per_call={k}" for k in (4, 8)),
@@ -167,7 +166,7 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _RELAXED, _UNIQUE),
         (f"num_samples={MOLECULES['zinc']}", *_ROUGH_BOUND),
-        structures=("connected",),
+        narrowed=("structure=connected",),
     ),
     "planar": Standard(
         "SPECTRE protocol: 40 graphs of 64 nodes, five times",
@@ -181,7 +180,7 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
-        structures=("planar",),
+        narrowed=("structure=planar",),
     ),
     "tree": Standard(
         "SPECTRE protocol: 40 graphs of 64 nodes, five times",
@@ -194,8 +193,8 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _VUN),
         ("num_samples=40", "seeds=5"),
-        structures=("tree",),
-        narrowed_by=("sampling.tokens_per_call=20",),  # fewest calls: a tree is a tree anyway
+        # fewest calls: a tree is a tree anyway
+        narrowed=("structure=tree sampling.tokens_per_call=20",),
         samplers=(
             *(f"sampling.tokens_per_call={k}" for k in (20, 8, 4)),
             *(f"sampling={name} sampling.tokens_per_call=8" for name in ("entropy", "confidence")),
@@ -265,10 +264,10 @@ def table(standard: Standard, results: Mapping[str, Any]) -> str:
     for name, found in _networks(results).items():
         rows.append([f"**{name}**", *(_ours(found["evaluation"], c) for c in standard.columns)])
         for narrowed in found.get("narrowed", []):
-            forced = narrowed["forced_draws_per_sample"]
-            calls = narrowed["network_calls_per_sample"]
-            title = f"**{name}**, `structure={narrowed['structure']}`, {calls:,.0f} calls, "
-            title += f"{forced:.2f} forced draws"
+            calls = f"{narrowed['network_calls_per_sample']:,.0f} calls"
+            forced = f"{narrowed['forced_draws_per_sample']:.2f} forced draws"
+            sampler = _sampler(narrowed["sampling"])
+            title = f"**{name}**, `structure={narrowed['structure']}`, {sampler}, {calls}, {forced}"
             rows.append([title, *(_ours(narrowed, column) for column in standard.columns)])
     for name, found in results.get("controls", {}).items():
         rows.append([f"no network: {name}", *(_ours(found, column) for column in standard.columns)])
@@ -402,7 +401,7 @@ def measure_row(recipe: str, run: Path, options: Sequence[str]) -> dict[str, Any
     """A kept run of another training: free samples, and as many by other samplers."""
     standard = STANDARDS[recipe]
     as_many = tuple(each for each in standard.samplers if "num_samples=" in each)
-    return _measured(replace(standard, structures=(), samplers=as_many), run, options)
+    return _measured(replace(standard, narrowed=(), samplers=as_many), run, options)
 
 
 def _measured(standard: Standard, run: Path, options: Sequence[str]) -> dict[str, Any]:
@@ -412,12 +411,12 @@ def _measured(standard: Standard, run: Path, options: Sequence[str]) -> dict[str
         "validations": validations(run, (*bounds, *(c.key for c in standard.followed))),
         "evaluation": evaluate_run(run, *options),
         "narrowed": [
-            evaluate_run(run, *chosen, name=name)
-            for name, chosen in narrowed_parts(standard, options)
+            evaluate_run(run, *chosen, name=f"narrowed_{name}")
+            for name, chosen in sampled_parts(standard.narrowed, options)
         ],
         "by_calls": [
             {"evaluation": evaluate_run(run, *chosen, name=name)}
-            for name, chosen in sampler_parts(standard, options)
+            for name, chosen in sampled_parts(standard.samplers, options, standard.curve_options)
         ],
     }
     return found
@@ -451,18 +450,14 @@ def _replaced(options: Sequence[str], by: Sequence[str]) -> list[str]:
     return [*(word for word in options if word.partition("=")[0] not in keys), *by]
 
 
-def narrowed_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Names and words of the evaluations of narrowed samples."""
-    for structure in standard.structures:
-        chosen = [f"structure={structure}", *standard.narrowed_by, _SAMPLES_ALONE]
-        yield f"narrowed_{structure}", _replaced(options, chosen)
-
-
-def sampler_parts(standard: Standard, options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Names and words of the evaluations by each of the ``samplers``."""
-    for sampler in standard.samplers:
-        chosen = [*_replaced(standard.curve_options, sampler.split()), _SAMPLES_ALONE]
-        yield re.sub(r"\W+", "_", sampler), _replaced(options, chosen)
+def sampled_parts(
+    rows: Sequence[str], options: Sequence[str], others: Sequence[str] = ()
+) -> Iterator[tuple[str, list[str]]]:
+    """Names and words of evaluations of samples alone, a row of words each, in the place of
+    ``options`` of ``evaluate``; ``others`` of all rows, unless a row has its own."""
+    for row in rows:
+        chosen = [*_replaced(others, row.split()), _SAMPLES_ALONE]
+        yield re.sub(r"\W+", "_", row), _replaced(options, chosen)
 
 
 _SAMPLES_ALONE = "bound_draws=0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -12,9 +13,10 @@ from plan_examples import floor_plan
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import plan_model
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
-from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import AREAS_ALONE, Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
+from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, broken_rules
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
@@ -248,7 +250,7 @@ def test_fixed_literals_are_answered_as_assumed_ones(hall):
 
 def test_what_meets_all_is_what_the_plan_begins_with(monkeypatch):
     model = PlanModel(FLAT.rooms, FLAT.relations, Demands((20.0, 5.0), rules=DEFAULT))
-    assert model.meets_all(1.0, 0) is True
+    assert model.meets(1.0, 0) is True
     asked: list[dict[str, Any]] = []
     solve = model.solve
     monkeypatch.setattr(model, "solve", lambda *a, **k: (asked.append(k), solve(*a, **k))[1])
@@ -263,8 +265,8 @@ def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     """A plot of 48 m2, filled, for rooms of 34 m2."""
     demands = Demands((28.0, 6.0), outline=PLOT, rules=only("fill", "access", "facade"))
     model = PlanModel(FLAT.rooms, FLAT.relations, demands)
-    assert model.meets_all(1.0, 0) is False
-    assert model.meets_most(1.0, 0) is True
+    assert model.meets(1.0, 0) is False
+    assert model.meets(1.0, 0, AREAS_ALONE) is True
     asked: list[Any] = []
     ask = model._met_together
     monkeypatch.setattr(
@@ -274,6 +276,34 @@ def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     assert not asked
     lost = {wish.layer for wish in model.wishes if not model.value(wish.literal)}
     assert lost == {Layer.AREAS}
+
+
+def test_rules_come_before_usual_shapes_and_areas():
+    """A plot of 48 m2, filled, for rooms of 30 m2: none has more than twice its target."""
+    demands = Demands((26.0, 4.0), outline=PLOT, rules=only("fill", "access", "facade"))
+    found = realise(Job(FLAT, demands))
+    assert [each.kind for each in found.given_up] == ["areas"]
+    assert found.plans[0].areas[1] <= 8.0
+
+
+def test_rules_that_exclude_each_other_are_told(tmp_path):
+    """Rooms without a relation lie .7 m apart: a strip of the plot stays empty."""
+    apart = diagram_of("LivingRoom Bathroom Storage", "0 left-of 1")
+    rules = only("fill", "width", fill={"share": 0.99})
+    job = Job(apart, Demands((30.0, 6.0, 4.0), outline=PLOT, rules=rules))
+    found = realise(job)
+    assert found.excluded
+    assert [each.proved for each in found.given_up if each.rule == "fill"] == [False]
+    files = PlanFiles(tmp_path / "plans")
+    numbers = files.write_found([job], [found])
+    assert broken_rules(numbers) == "plan 1: fill (the rules exclude each other)"
+    (line,) = map(json.loads, (tmp_path / "plans" / "plans.jsonl").read_text().splitlines())
+    assert line["rules_excluded"] is True
+    again = PlanRequest().job(1, BubbleDiagram.from_json(line))
+    assert "rules_excluded" not in again.diagram.metadata
+    met = realise(Job(FLAT, Demands((40.0, 8.0), outline=PLOT, rules=only("fill"))))
+    assert not met.excluded
+    assert judge(met.plans[0], DEFAULT).kept["fill"]
 
 
 def test_a_hint_is_of_one_solve():

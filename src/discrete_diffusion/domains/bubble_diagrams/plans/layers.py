@@ -13,8 +13,18 @@ class Layer(IntEnum):
 
     ACCESS = 0
     SIZES = 1
-    WALLS = 2
-    FACADE = 3
-    ROUGH_AREAS = 4
-    FILL = 5
-    AREAS = 6
+    LARGEST = 2
+    SHAPES = 3
+    WALLS = 4
+    FACADE = 5
+    ROUGH_AREAS = 6
+    FILL = 7
+    AREAS = 8
+
+
+NO_LAYER: frozenset[Layer] = frozenset()
+AREAS_ALONE = frozenset({Layer.AREAS})
+SHAPES_AND_AREAS = frozenset({Layer.SHAPES, Layer.ROUGH_AREAS, Layer.AREAS})
+OF_NO_RULE = frozenset({Layer.LARGEST, *SHAPES_AND_AREAS})
+"""What may be left out, so that the rest is met: nothing; target areas; areas, but that no room has
+twice its target, and usual shapes; all layers without a wish that a rule needs."""

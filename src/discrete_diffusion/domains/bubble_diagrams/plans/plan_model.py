@@ -47,6 +47,9 @@ _CUT = 100
 _SHADE = 4
 """Square decimetres that half a decimetre costs by which a living room lies further north."""
 
+_MISSED = 300
+"""Square decimetres that a wish costs which the first plan found does not meet."""
+
 _JOG, _NEARLY = 100, 8
 """Square decimetres that a wall out of line costs, and decimetres that make it so."""
 
@@ -82,10 +85,10 @@ class PlanModel(WishModel):
         answer, boxes = self._meet_wishes(effort, seed)
         if boxes is None:
             return answer, None
-        self._keep_met()
-        self.model.minimize(self._cost)
+        cost = self._cost + _MISSED * sum(wish.negated() for wish in self._keep_met())
+        self.model.minimize(cost)
         boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes
-        self.model.minimize(self._cost + _JOG * sum(self._jogs(boxes)))
+        self.model.minimize(cost + _JOG * sum(self._jogs(boxes)))
         return True, self.solve(polish / 3, seed=seed, hint=boxes)[1] or boxes
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
 """The plans, a line each, and what was met, in numbers."""
 
-PROVED, NOT_FOUND = "proved impossible", "not found"
+PROVED, EXCLUDED, NOT_FOUND = "proved impossible", "the rules exclude each other", "not found"
 """What the solver says of a rule that a plan breaks."""
 
 
@@ -162,6 +162,8 @@ def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> 
         for each, shortfalls in zip(objects, found.shortfalls, strict=True):
             if shortfalls:
                 each["given_up"] = [shortfall.to_json() for shortfall in shortfalls]
+            if found.excluded:
+                each["rules_excluded"] = True
     return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
 
 
@@ -195,14 +197,15 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
 
 def _broken(realised: Sequence[Realised]) -> list[dict[str, Any]]:
     """Of each plan, by the name that its files have, that breaks a rule: the rules, and whether
-    each was proved impossible; a diagram without a plan has no rules here."""
+    each was proved impossible, alone or beside the others; of a diagram without a plan none."""
     found: list[dict[str, Any]] = []
     for number, of_diagram in enumerate(realised, start=1):
         if not of_diagram.plans:
             found.append({"plan": f"{number}", "rules": {}})
         for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
             broken = [each for each in shortfalls if each.rule]
-            rules = {each.rule: PROVED if each.proved else NOT_FOUND for each in broken}
+            other = EXCLUDED if of_diagram.excluded else NOT_FOUND
+            rules = {each.rule: PROVED if each.proved else other for each in broken}
             if rules:
                 found.append({"plan": _stem(number, variant), "rules": rules})
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
@@ -13,6 +14,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contr
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM, leads_on, with_hall
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import (
+    AREAS_ALONE,
+    OF_NO_RULE,
+    SHAPES_AND_AREAS,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
     LOCKS,
     Near,
@@ -34,8 +40,9 @@ from discrete_diffusion.runtime import progress
 _EFFORT, _POLISH = 0.6, 0.3
 """Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
 
-_MOST_EFFORT = 0.9
-"""Effort to tell whether all but the areas can be met."""
+_LEFT_OUT = ((AREAS_ALONE, 0.9), (SHAPES_AND_AREAS, 1.2))
+"""What is left out, one after the other, where not all can be met; effort to tell whether that
+will do."""
 
 _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
@@ -73,13 +80,16 @@ class Job:
 class Realised:
     """``plans``: the best first, for the target areas ``areas``, which added rooms have not.
     ``shortfalls``: of each plan, the demands that it does not meet. ``reason``: why there is no
-    plan, in words.
+    plan, in words. ``excluded``: the solver showed that none of the plans that it considers keeps
+    all rules, whatever the areas and shapes of rooms; of some rules it asks more than they do, so
+    that a plan drawn by hand may.
     """
 
     plans: tuple[FloorPlan, ...] = ()
     areas: tuple[float, ...] = ()
     shortfalls: tuple[tuple[Shortfall, ...], ...] = ()
     reason: str = ""
+    excluded: bool = False
 
     @property
     def given_up(self) -> tuple[Shortfall, ...]:
@@ -196,40 +206,41 @@ def _listed(words: Sequence[str]) -> str:
 
 def _models(job: Job, demands: Demands) -> Iterator[PlanModel]:
     """What to look for plans in, the best first: without a hall, and with one where that meets
-    more than areas, or may keep more of what a hall is for."""
+    more than areas, or more than areas and usual shapes, or may keep more of what a hall is
+    for."""
     plain = _model(job, demands, False)
-    if (
-        plain.meets_all(_EFFORT, job.seed)
-        or not job.hall
-        or plain.meets_most(_MOST_EFFORT, job.seed)
-    ):
+    if plain.meets(_EFFORT, job.seed) or not demands.rules.rules:
         yield plain
         return
-    halled = _model(job, demands, True)
-    if halled.meets_most(_MOST_EFFORT, job.seed):
-        yield from (halled, plain)
-        return
+    others = [_model(job, demands, True)] if job.hall else []
+    for (without, effort), model in product(_LEFT_OUT, (plain, *others)):
+        if model.meets(effort, job.seed, without):
+            yield from (model, plain) if model in others else (plain,)
+            return
     kept = plain.keeps(LED_FROM, _EFFORT, job.seed)
-    if kept or not halled.keeps(LED_FROM, _EFFORT, job.seed):
-        yield plain
-    else:
-        yield from (plain, halled) if kept is None else (halled, plain)
+    led = [] if kept else [each for each in others if each.keeps(LED_FROM, _EFFORT, job.seed)]
+    yield from (*led, plain) if kept is False else (plain, *led)
 
 
 def _with_proofs(job: Job, found: Realised) -> Realised:
     """Say of the rules that are broken which ones the solver shows that no plan keeps, with a hall
-    or without."""
-    demands, proved = replace(job.demands, areas=found.areas), set()
-    for rule in dict.fromkeys(each.rule for each in found.given_up if each.rule in PROVABLE):
-        halls = (False, True) if job.hall else (False,)
-        models = (_model(job, demands, hall) for hall in halls)
-        if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models):
-            proved.add(rule)
+    or without, and whether none keeps all rules."""
+    broken = {each.rule for each in found.given_up if each.rule}
+    if not broken:
+        return found
+    demands = replace(job.demands, areas=found.areas)
+    models = [_model(job, demands, hall) for hall in ((False, True) if job.hall else (False,))]
+    proved = {
+        rule
+        for rule in broken.intersection(PROVABLE)
+        if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models)
+    }
+    excluded = all(model.meets(_EFFORT, job.seed, OF_NO_RULE) is False for model in models)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
     )
-    return replace(found, shortfalls=shortfalls)
+    return replace(found, shortfalls=shortfalls, excluded=excluded)
 
 
 def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
@@ -254,7 +265,7 @@ def _best(
             seed, wanted = job.seed + turn, turn < job.variants
             if wanted and job.variants > 1:
                 going.begin()
-            if not wanted and (model.misses or not model.meets_all(_EFFORT, seed)):
+            if not wanted and (model.misses or not model.meets(_EFFORT, seed)):
                 break
             found, boxes = model.best(_EFFORT, polish, seed)
             answer = found if turn == 0 else answer

@@ -37,7 +37,9 @@ Real plans fill .75 of the box around them."""
 _OTHER_DRAWS = 1
 """Other samples of areas, where no plan was found that has the first ones."""
 
-_OF_EARLIER_PLANS = ("target_areas", "at_least", "scores", "given_up", "no_plan", "diagram")
+_OF_EARLIER_PLANS = (
+    *("target_areas", "at_least", "scores", "given_up", "rules_excluded", "no_plan", "diagram"),
+)
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class RoomModel(BoxModel):
                 continue
             conditions = [side >= self._width_of(i) for side in (width, height)]
             conditions += [width <= MAX_ASPECTS[room] * height, height <= MAX_ASPECTS[room] * width]
-            usual = self._wish(Layer.SIZES, *conditions)
+            usual = self._wish(Layer.SHAPES, *conditions)
             for u, axis in product(sorted(u for u, v in self.inside if v == i), AXES):
                 margins = self._margins(u, i)
                 for margin in margins[axis::2]:
@@ -227,7 +227,7 @@ class RoomModel(BoxModel):
             for layer, off in (
                 (Layer.AREAS, share),
                 (Layer.ROUGH_AREAS, max(share, _ROUGHLY)),
-                (Layer.SIZES, max(share, _AT_MOST)),
+                (Layer.LARGEST, max(share, _AT_MOST)),
             ):
                 least, most = within(area, off)
                 self._wish(layer, floor >= least, floor <= most)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes
-from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import AREAS_ALONE, NO_LAYER, Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import OutlineModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Wish
 
@@ -27,25 +28,19 @@ class WishModel(OutlineModel):
 
     misses: int = 0
     """Wishes that the plan does not meet, after ``best``."""
-    _of_all: _Found | None = None
-    _of_most: _Found | None = None
-    """What was found by ``meets_all`` and ``meets_most``, until ``best`` begins with it."""
+    _asked: Mapping[Collection[Layer], _Found] = MappingProxyType({})
+    """What was found by ``meets``, by the layers left out, until ``best`` begins with it."""
 
-    @property
-    def _most(self) -> list[Wish]:
-        """All wishes but those of the layer of areas."""
-        return [wish for wish in self.wishes if wish.layer != Layer.AREAS]
+    def meets(self, effort: float, seed: int, without: Collection[Layer] = NO_LAYER) -> bool | None:
+        """True if some plan meets all wishes but those of the layers ``without``, False if none
+        does, None if the effort does not do. To be asked before ``best``, which begins with what
+        was found."""
+        found = self._met_together(self._but(without), effort, seed)
+        self._asked = {**self._asked, without: found}
+        return found.answer
 
-    def meets_all(self, effort: float, seed: int) -> bool | None:
-        """True if some plan meets all wishes, False if none does, None if the effort does not do.
-        To be asked before ``best``, which begins with what was found."""
-        self._of_all = self._met_together(self.wishes, effort, seed)
-        return self._of_all.answer
-
-    def meets_most(self, effort: float, seed: int) -> bool | None:
-        """``meets_all`` but for the layer of areas: they are within half of their targets."""
-        self._of_most = self._met_together(self._most, effort, seed)
-        return self._of_most.answer
+    def _but(self, without: Collection[Layer]) -> list[Wish]:
+        return [wish for wish in self.wishes if wish.layer not in without]
 
     def _met_together(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Found:
         """A plan that meets these wishes: one without cuts is looked for first."""
@@ -65,25 +60,25 @@ class WishModel(OutlineModel):
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
 
-        It begins with what ``meets_all`` or ``meets_most`` found. Otherwise all wishes are tried at
-        once, without those that exclude others, unless that was undecided before. Where it does not
-        tell, they are added layer by layer; if this loses any but areas, these are looked for by
-        several searches that take turns, with another seed, unless they exclude each other.
+        It begins with the most that ``meets`` found. Otherwise all wishes are tried at once,
+        without those that exclude others, unless that was undecided before. Where it does not tell,
+        they are added layer by layer; if this loses any but areas, these are looked for by several
+        searches that take turns, with another seed, unless they exclude each other.
         """
-        of_all, of_most, self._of_all, self._of_most = self._of_all, self._of_most, None, None
+        asked, self._asked = self._asked, {}
         self.model.clear_objective()
         wishes = sorted(self.wishes, key=lambda wish: wish.layer)
-        found = _Found()
-        for earlier in (of_most, of_all):
-            if earlier is not None and earlier.answer:
-                found = earlier
-        if not found.answer and (of_all is None or of_all.answer is False):
+        met = [each for each in asked.values() if each.answer]
+        found = max(met, key=lambda each: len(each.wishes), default=_Found())
+        if not met and (NO_LAYER not in asked or asked[NO_LAYER].answer is False):
             answer, boxes = self._meet(wishes, effort / 3, seed)
             if answer is not None:
                 return answer, boxes
         found = self._by_layers(wishes, found, effort, seed)
-        if (of_most is None or of_most.answer is None) and _lost(self._most, found.wishes):
-            again = self._met_together(self._most, 1.5 * effort, seed + 1)
+        most = self._but(AREAS_ALONE)
+        undecided = AREAS_ALONE not in asked or asked[AREAS_ALONE].answer is None
+        if not met and undecided and _lost(most, found.wishes):
+            again = self._met_together(most, 1.5 * effort, seed + 1)
             if again.answer:
                 found = self._by_layers(wishes, again, effort, seed)
         if found.boxes is None:
@@ -91,11 +86,15 @@ class WishModel(OutlineModel):
         self.value = found.value
         return True, found.boxes
 
-    def _keep_met(self) -> None:
-        """The wishes that the boxes found last meet stay met."""
-        met = [wish.literal for wish in self.wishes if self.value(wish.literal)]
+    def _keep_met(self) -> list[Any]:
+        """The wishes that the boxes found last meet stay met; literals of the others."""
+        met: list[Any] = []
+        missed: list[Any] = []
+        for wish in self.wishes:
+            (met if self.value(wish.literal) else missed).append(wish.literal)
         self.model.add_bool_and(met)
-        self.misses = len(self.wishes) - len(met)
+        self.misses = len(missed)
+        return missed
 
     def _by_layers(self, wishes: list[Wish], found: _Found, effort: float, seed: int) -> _Found:
         """Add wishes to those that are ``found`` to be met, layer by layer, the most important
