@@ -86,7 +86,7 @@ class Model:
             conditions={name: x.to(device) for name, x in (conditions or {}).items()},
             keep_trajectory=keep_trajectory,
         )
-        _check_drawn(self.algorithm, output.x0, real.to(device))
+        check_drawn(self.algorithm, output.x0, real.to(device))
         return output.cpu()
 
     @property
@@ -105,7 +105,7 @@ def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 
     return max(1, min(most, _MOST_LOGITS.get(kind, 1 << 28) // (length * vocab_size)))
 
 
-def _check_drawn(algorithm: Any, x0: Tensor, real: Tensor) -> None:
+def check_drawn(algorithm: Any, x0: Tensor, real: Tensor) -> None:
     """Raise ``ValueError``, naming sample and position, for an id that only logits that are not
     finite give: x0 Int[B, L] is illegal at a position of ``real`` Bool[B, L], and no MASK."""
     support = algorithm.layout.support

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -65,6 +66,16 @@ def test_completions_keep_all_that_is_given(client):
     assert again["diagrams"] == found["diagrams"]
     other = asked(client, "complete", given=GIVEN, completions=3, seed=6)
     assert other["diagrams"] != found["diagrams"]
+
+
+def test_a_model_of_nan_is_told(studio_run):
+    trained = load(studio_run)
+    for weight in trained.backbone.parameters():
+        weight.data.fill_(math.nan)
+    with TestClient(create_app(trained), base_url=LOCAL) as client:
+        error = refused(client, "complete", given=GIVEN)
+    assert "NaN or infinite logits" in error
+    assert "take an earlier checkpoint" in error
 
 
 def test_the_events_reveal_every_token_of_the_answer(client):

@@ -34,7 +34,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 from discrete_diffusion.sampling import check_sampler
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.model import rows_at_once
+from discrete_diffusion.sampling.model import check_drawn, rows_at_once
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -163,6 +163,7 @@ class DiagramModel:
             generator=make_generator(0),
             clamp=torch.where(known, tokens, -1).to(self.device),
         )
+        check_drawn(self.algorithm, output.x0, real.to(self.device))
         output = output.cpu()
         everything = numbered_as_given(
             output, arranged, real, known, torch.arange(len(real)), Way("", self.vocab)
