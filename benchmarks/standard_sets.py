@@ -166,7 +166,10 @@ STANDARDS: dict[str, Standard] = {
         },
         (_VALID, _RELAXED, _UNIQUE),
         (f"num_samples={MOLECULES['zinc']}", *_ROUGH_BOUND),
-        narrowed=("structure=connected",),
+        narrowed=(
+            "structure=connected",
+            "structure=connected sampling=entropy sampling.tokens_per_call=4",
+        ),
     ),
     "planar": Standard(
         "SPECTRE protocol: 40 graphs of 64 nodes, five times",

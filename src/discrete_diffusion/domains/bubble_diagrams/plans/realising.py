@@ -44,6 +44,9 @@ _LEFT_OUT = ((AREAS_ALONE, 0.9), (SHAPES_AND_AREAS, 1.2))
 """What is left out, one after the other, where not all can be met; effort to tell whether that
 will do."""
 
+_EXCLUDING = 1.5
+"""Effort to show that the rules exclude each other."""
+
 _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
 
@@ -81,7 +84,7 @@ class Realised:
     """``plans``: the best first, for the target areas ``areas``, which added rooms have not.
     ``shortfalls``: of each plan, the demands that it does not meet. ``reason``: why there is no
     plan, in words. ``excluded``: the solver showed that none of the plans that it considers keeps
-    all rules, whatever the areas and shapes of rooms; of some rules it asks more than they do, so
+    all rules, whatever the shapes and areas of rooms; of some rules it asks more than they do, so
     that a plan drawn by hand may.
     """
 
@@ -206,14 +209,15 @@ def _listed(words: Sequence[str]) -> str:
 
 def _models(job: Job, demands: Demands) -> Iterator[PlanModel]:
     """What to look for plans in, the best first: without a hall, and with one where that meets
-    more than areas, or more than areas and usual shapes, or may keep more of what a hall is
-    for."""
+    more than areas, or more than areas and usual shapes, for the areas of the job alone, or may
+    keep more of what a hall is for."""
     plain = _model(job, demands, False)
     if plain.meets(_EFFORT, job.seed) or not demands.rules.rules:
         yield plain
         return
     others = [_model(job, demands, True)] if job.hall else []
-    for (without, effort), model in product(_LEFT_OUT, (plain, *others)):
+    left_out = _LEFT_OUT if demands.areas == job.demands.areas else _LEFT_OUT[:1]
+    for (without, effort), model in product(left_out, (plain, *others)):
         if model.meets(effort, job.seed, without):
             yield from (model, plain) if model in others else (plain,)
             return
@@ -235,12 +239,18 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
         for rule in broken.intersection(PROVABLE)
         if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models)
     }
-    excluded = all(model.meets(_EFFORT, job.seed, OF_NO_RULE) is False for model in models)
+    excluded = all(_excludes_rules(model, job.seed) for model in models)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
     )
     return replace(found, shortfalls=shortfalls, excluded=excluded)
+
+
+def _excludes_rules(model: PlanModel, seed: int) -> bool:
+    """True if the solver shows that no plan meets all that the rules need."""
+    wishes = [wish.literal for wish in model.wishes if wish.layer not in OF_NO_RULE]
+    return model.solve(_EXCLUDING, seed=seed, fixed=wishes, taking_turns=True)[0] is False
 
 
 def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
