@@ -20,7 +20,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import Plan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import rooms_of
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
     NO_RULES,
@@ -341,16 +340,12 @@ def test_living_rooms_lie_to_the_south_of_a_plot_that_leaves_a_choice(north, axi
     assert sign * (living[axis] - middle[axis]) > 0.3
 
 
-@pytest.mark.slow
-def test_a_kitchen_is_given_an_outer_wall_where_nothing_else_is_lost(monkeypatch):
-    """Of a livable diagram whose kitchen would lie in the middle of its living room."""
-    (diagram,) = generate_plans(1, seed=10, livable=True)
-    request = PlanRequest(rules=DEFAULT, seed=0)
-    lit = []
-    for cost in (plan_model._DARK, 0):
-        monkeypatch.setattr(plan_model, "_DARK", cost)
-        (job,) = request.jobs([BubbleDiagram(diagram.rooms, diagram.relations)])
-        (plan,) = realise(job).plans
-        assert not judge(plan, DEFAULT).broken
-        lit.append({each.room for each in find_windows(plan)} >= {*rooms_of(plan, ["Kitchen"])})
-    assert lit == [True, False]
+def test_a_kitchen_without_an_outer_wall_costs_and_one_with_it_does_not():
+    model = PlanModel(THREE.rooms, THREE.relations, Demands((20.0, 6.0, 12.0), rules=DEFAULT))
+    (cost,) = model._dark_kitchens()
+    lit = model.outer_wall(1, plan_model._WINDOW_WALL)
+    for literal, expected in ((lit, 0), (lit.negated(), plan_model._DARK)):
+        assert model.solve(1.0, fixed=[literal])[0] is True
+        assert model.value(cost) == expected
+    found = found_for(THREE, (20.0, 6.0, 12.0), DEFAULT)
+    assert {each.room for each in find_windows(found.plans[0])} == {0, 1, 2}
