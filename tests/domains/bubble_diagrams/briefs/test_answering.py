@@ -62,15 +62,6 @@ def test_a_common_brief_is_answered_by_rejection(brief, model):
     assert 1 <= metrics["distinct"] <= 8
 
 
-@pytest.mark.parametrize("brief", [HARD], indirect=True)
-def test_logits_that_overflow_are_told_when_particles_are_drawn(brief, model):
-    trained = load(model)
-    for weight in trained.backbone.parameters():
-        weight.data.fill_(1e30)
-    with pytest.raises(ValueError, match=r"NaN or infinite logits.*its weights are finite"):
-        trained.sample(4, brief=brief, method="particles", particles=16)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("brief", [HARD], indirect=True)
 def test_a_rare_brief_is_answered_by_particles(brief, model):
