@@ -28,10 +28,10 @@ class WishModel(OutlineModel):
 
     misses: int = 0
     """Wishes that the plan does not meet, after ``best``."""
-    _asked: Mapping[Collection[Layer], _Found] = MappingProxyType({})
+    _asked: Mapping[frozenset[Layer], _Found] = MappingProxyType({})
     """What was found by ``meets``, by the layers left out, until ``best`` begins with it."""
 
-    def meets(self, effort: float, seed: int, without: Collection[Layer] = NO_LAYER) -> bool | None:
+    def meets(self, effort: float, seed: int, without: frozenset[Layer] = NO_LAYER) -> bool | None:
         """True if some plan meets all wishes but those of the layers ``without``, False if none
         does, None if the effort does not do. To be asked before ``best``, which begins with what
         was found."""
@@ -39,7 +39,7 @@ class WishModel(OutlineModel):
         self._asked = {**self._asked, without: found}
         return found.answer
 
-    def _but(self, without: Collection[Layer]) -> list[Wish]:
+    def _but(self, without: frozenset[Layer]) -> list[Wish]:
         return [wish for wish in self.wishes if wish.layer not in without]
 
     def _met_together(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Found:
