@@ -115,9 +115,8 @@ class Habitable(DecidedOnce[Broken]):
                 answers[keys[k]] = NO_PLAN
             else:
                 possible.append(k)
-        jobs = [
-            self._job(diagrams[k].relabelled(orders[k][: diagrams[k].num_rooms])) for k in possible
-        ]
+        own = [diagrams[k].relabelled(orders[k][: diagrams[k].num_rooms]) for k in possible]
+        jobs = [replace(self._job(each), proofs=False) for each in own]  # the names are enough
         solved = map_shared(realise, jobs, threads=threads, doing="planning for the rules")
         for k, found in zip(possible, solved, strict=True):
             broken = _broken(found, self.rules)

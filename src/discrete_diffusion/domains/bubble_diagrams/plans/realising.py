@@ -67,7 +67,8 @@ class Job:
 
     ``other_areas``: targets that will do as well, where those of the demands or a rule are not met.
     ``hall``: a hall may be added where the solver meets more with one. ``near``: the plan is to
-    keep what is locked of an earlier one, and to be as near to it as can be.
+    keep what is locked of an earlier one, and to be as near to it as can be. ``proofs``: whether it
+    is asked if rules that are broken can be kept at all.
     """
 
     diagram: BubbleDiagram
@@ -77,6 +78,7 @@ class Job:
     other_areas: tuple[tuple[float, ...], ...] = ()
     hall: bool = False
     near: Near | None = None
+    proofs: bool = True
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
     """Say of the rules that are broken which ones the solver shows that no plan keeps, with a hall
     or without, and whether none keeps all rules."""
     broken = {each.rule for each in found.given_up if each.rule}
-    if not broken:
+    if not (broken and job.proofs):
         return found
     demands = replace(job.demands, areas=found.areas)
     models = [_model(job, demands, hall) for hall in ((False, True) if job.hall else (False,))]
@@ -239,18 +241,14 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
         for rule in broken.intersection(PROVABLE)
         if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models)
     }
-    excluded = all(_excludes_rules(model, job.seed) for model in models)
+    excluded = bool(proved) or all(
+        model.excludes(OF_NO_RULE, _EXCLUDING, job.seed) for model in models
+    )
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
     )
     return replace(found, shortfalls=shortfalls, excluded=excluded)
-
-
-def _excludes_rules(model: PlanModel, seed: int) -> bool:
-    """True if the solver shows that no plan meets all that the rules need."""
-    wishes = [wish.literal for wish in model.wishes if wish.layer not in OF_NO_RULE]
-    return model.solve(_EXCLUDING, seed=seed, fixed=wishes, taking_turns=True)[0] is False
 
 
 def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:

@@ -138,6 +138,12 @@ class WishModel(OutlineModel):
         literals = [wish.literal for wish in self.wishes if wish.rule in rules]
         return self.solve(effort, seed=seed, fixed=literals)[0] if literals else None
 
+    def excludes(self, without: frozenset[Layer], effort: float, seed: int) -> bool:
+        """True if the solver shows that no plan meets all wishes but those of the layers
+        ``without``. To be asked before ``best``, which adds to the model."""
+        literals = [wish.literal for wish in self._but(without)]
+        return self.solve(effort, seed=seed, fixed=literals, taking_turns=True)[0] is False
+
 
 def _lost(wishes: Sequence[Wish], kept: Sequence[Wish]) -> list[Wish]:
     """Wishes that are not among the kept ones."""
