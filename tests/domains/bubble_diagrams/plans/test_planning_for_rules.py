@@ -301,7 +301,7 @@ def test_rules_that_exclude_each_other_are_told(tmp_path):
     again = PlanRequest().job(1, BubbleDiagram.from_json(line))
     assert "rules_excluded" not in again.diagram.metadata
     unasked = realise(replace(job, proofs=False))
-    assert (unasked.plans, unasked.excluded) == (found.plans, False)
+    assert (unasked.plans, unasked.excluded) == (found.plans, True)
     met = realise(Job(FLAT, Demands((40.0, 8.0), outline=PLOT, rules=only("fill"))))
     assert not met.excluded
     assert judge(met.plans[0], DEFAULT).kept["fill"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
-from discrete_diffusion.domains.bubble_diagrams.plans import realising, shortfalls
+from discrete_diffusion.domains.bubble_diagrams.plans import plan_search, realising, shortfalls
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
@@ -238,7 +238,8 @@ def test_why_there_is_no_plan():
 
 
 def test_what_takes_too_long_is_said_to_be_open(monkeypatch):
-    monkeypatch.setattr(realising, "_EFFORT", 1e-9)
+    monkeypatch.setattr(realising, "EFFORT", 1e-9)
+    monkeypatch.setattr(plan_search, "EFFORT", 1e-9)
     monkeypatch.setattr(realising, "find_boxes", lambda *_: (None, None))
     found = realise(job(PLANS[0]))
     assert found.plans == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, ClassVar
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, sectors_of
@@ -112,12 +112,17 @@ class BoxModel:
         assumed: Sequence[Any] = (),
         fixed: Sequence[Any] = (),
         taking_turns: bool = False,
+        light: bool = False,
+        step: int = 1,
     ) -> tuple[bool | None, Boxes | None]:
         """True and boxes if there are such boxes; None if the ``effort`` does not do.
         Another ``seed`` finds others; those of a ``hint`` are tried first. ``assumed``: literals
         that are true; where there are no such boxes, ``conflict`` has those that exclude each
         other. ``fixed``: the same, sooner and without a conflict. ``taking_turns``: several
-        searches do, which finds boxes sooner where few are left. ``spent``: the effort it took.
+        searches do, which finds boxes sooner where few are left. ``light``: without linear bounds
+        and probing, which finds and betters boxes sooner. ``step``: of boxes whose sides are
+        multiples of it; that there are none says nothing of others, so that the answer is None
+        then. ``spent``: the effort it took.
 
         ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
         depend on how busy the machine is.
@@ -133,13 +138,16 @@ class BoxModel:
         solver.parameters.random_seed = seed % 2**31  # the solver's are of 31 bits
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
         solver.parameters.interleave_search = taking_turns
+        if light:
+            solver.parameters.linearization_level = 0
+            solver.parameters.cp_model_probing_level = 0
         self.model.clear_assumptions()
         self.model.add_assumptions(assumed)
-        status = solver.solve(self._with_fixed(fixed))
+        status = solver.solve(self._with_fixed(fixed, step))
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent, self.value = solver.response_proto.deterministic_time, solver.value
-        if status == self._solver.INFEASIBLE:
+        if status == self._solver.INFEASIBLE and step == 1:
             core = set(solver.sufficient_assumptions_for_infeasibility())
             self.conflict = [literal for literal in assumed if literal.index in core]
             return False, None
@@ -150,13 +158,16 @@ class BoxModel:
             for x0, y0, x1, y1 in zip(*sides, strict=True)
         )
 
-    def _with_fixed(self, literals: Sequence[Any]) -> Any:
-        """The model, or a copy of it in which these literals are true: unlike assumptions they make
-        it smaller before the search."""
-        if not literals:
+    def _with_fixed(self, literals: Sequence[Any], step: int) -> Any:
+        """The model, or a copy of it in which these literals are true and sides are multiples of
+        ``step``: unlike assumptions they make it smaller before the search."""
+        if not literals and step == 1:
             return self.model
         copy = self.model.clone()
         copy.add_bool_and(literals)
+        if step > 1:
+            for side in chain(*self.low, *self.high):
+                copy.add(side == step * copy.new_int_var(0, self.rule.grid // step, ""))
         return copy
 
     def _if(self, *conditions: Any) -> Any:

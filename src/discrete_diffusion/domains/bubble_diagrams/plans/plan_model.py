@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -87,9 +88,10 @@ class PlanModel(WishModel):
             return answer, None
         cost = self._cost + _MISSED * sum(wish.negated() for wish in self._keep_met())
         self.model.minimize(cost)
-        boxes = self.solve(2 / 3 * polish, seed=seed, hint=boxes)[1] or boxes
+        better = partial(self.solve, seed=seed, taking_turns=True, light=True)
+        boxes = better(2 / 3 * polish, hint=boxes)[1] or boxes
         self.model.minimize(cost + _JOG * sum(self._jogs(boxes)))
-        return True, self.solve(polish / 3, seed=seed, hint=boxes)[1] or boxes
+        return True, better(polish / 3, hint=boxes)[1] or boxes
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""

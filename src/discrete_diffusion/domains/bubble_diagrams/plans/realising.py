@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
@@ -14,11 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contr
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM, leads_on, with_hall
-from discrete_diffusion.domains.bubble_diagrams.plans.layers import (
-    AREAS_ALONE,
-    OF_NO_RULE,
-    SHAPES_AND_AREAS,
-)
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import OF_NO_RULE
 from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
     LOCKS,
     Near,
@@ -26,6 +21,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_search import EFFORT, PlanSearch
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import (
@@ -37,25 +33,14 @@ from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 from discrete_diffusion.runtime import progress
 
-_EFFORT, _POLISH = 0.6, 0.3
-"""Efforts of the solver, see ``BoxModel.solve``: to find a first plan, and to better it."""
-
-_LEFT_OUT = ((AREAS_ALONE, 0.9), (SHAPES_AND_AREAS, 1.2))
-"""What is left out, one after the other, where not all can be met; effort to tell whether that
-will do."""
-
-_EXCLUDING = 1.5
-"""Effort to show that the rules exclude each other."""
+_POLISH = 0.45
+"""Effort of the solver, see ``BoxModel.solve``, to better a first plan."""
 
 _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
 
 _OTHERS = 2
 """Plans that are looked for in the place of those that are flawed though all wishes were met."""
-
-PROVABLE = ("front", "access", "bath", "width", "area")
-"""Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
-these exclude the relations proves that the rule does. For others they may demand more."""
 
 _EFFORT_WHY = 0.3
 """Effort of each use of the solver, to say why there is no plan."""
@@ -102,6 +87,17 @@ class Realised:
         return tuple(dict.fromkeys(each for found in self.shortfalls for each in found))
 
     @property
+    def broken(self) -> frozenset[str]:
+        """Rules that any of the plans breaks."""
+        return frozenset(each.rule for each in self.given_up if each.rule)
+
+    @property
+    def may_gain(self) -> bool:
+        """Whether other target areas may give up less."""
+        areas = any(each.demand == "areas" for each in self.given_up)
+        return bool(areas or self.broken) and not self.excluded
+
+    @property
     def rank(self) -> tuple[int, int, int]:
         """Smaller of plans that give up less: of what a hall is for first, then of other rules."""
         rules = [each.rule for each in self.given_up if each.rule]
@@ -126,12 +122,12 @@ def realise(job: Job, *, stop_asked: Callable[[], bool] = lambda: False) -> Real
         return _changed(job, job.near, stop_asked)
     decided, best = True, None
     for areas in (job.demands.areas, *job.other_areas):
-        ruled_out, found = _found_for(job, replace(job.demands, areas=areas), stop_asked)
+        if best is not None and not best.may_gain:
+            break
+        demands = replace(job.demands, areas=areas)
+        ruled_out, found = _found_for(job, demands, best, stop_asked)
         decided = decided and ruled_out
-        if found is not None:
-            best = found if best is None else min(best, found, key=lambda each: each.rank)
-            if not any(each.rule or each.demand == "areas" for each in found.given_up):
-                break
+        best = min(filter(None, (best, found)), key=lambda each: each.rank, default=None)
     if best is not None:
         fewer = _fewer(job, best.plans)
         return _with_proofs(
@@ -154,17 +150,20 @@ def realise(job: Job, *, stop_asked: Callable[[], bool] = lambda: False) -> Real
 
 
 def _found_for(
-    job: Job, demands: Demands, stop_asked: Callable[[], bool]
+    job: Job, demands: Demands, before: Realised | None, stop_asked: Callable[[], bool]
 ) -> tuple[bool, Realised | None]:
-    """True if the solver ruled all plans out, and the best that was found."""
+    """True if the solver ruled all plans out, and the best that was found. ``before``: the best for
+    other areas; if it keeps all rules, only what meets all is looked for."""
     best, ruled_out = None, False
-    for model in _models(job, demands):
+    search = PlanSearch(job.diagram, demands, job.seed, may_have_hall=job.hall)
+    meet_all = before is not None and not before.broken
+    for model in search.models(meet_all=meet_all):
         answer, plans = _best(job, demands, model, stop_asked)
         ruled_out = ruled_out or (answer is False and model.hall is None)
         plans = tuple(plan for plan in plans if leads_on(plan))
         if plans:
             shortfalls = tuple(shortfalls_of(plan, demands) for plan in plans)
-            found = Realised(plans, demands.areas, shortfalls)
+            found = Realised(plans, demands.areas, shortfalls, excluded=search.excluded)
             best = found if best is None else min(best, found, key=lambda each: each.rank)
         if best is None and model.hall is None:
             break  # nor is there one with a hall
@@ -209,50 +208,18 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(words) if words else "near to the earlier plan"
 
 
-def _models(job: Job, demands: Demands) -> Iterator[PlanModel]:
-    """What to look for plans in, the best first: without a hall, and with one where that meets
-    more than areas, or more than areas and usual shapes, for the areas of the job alone, or may
-    keep more of what a hall is for."""
-    plain = _model(job, demands, False)
-    if plain.meets(_EFFORT, job.seed) or not demands.rules.rules:
-        yield plain
-        return
-    others = [_model(job, demands, True)] if job.hall else []
-    left_out = _LEFT_OUT if demands.areas == job.demands.areas else _LEFT_OUT[:1]
-    for (without, effort), model in product(left_out, (plain, *others)):
-        if model.meets(effort, job.seed, without):
-            yield from (model, plain) if model in others else (plain,)
-            return
-    kept = plain.keeps(LED_FROM, _EFFORT, job.seed)
-    led = [] if kept else [each for each in others if each.keeps(LED_FROM, _EFFORT, job.seed)]
-    yield from (*led, plain) if kept is False else (plain, *led)
-
-
 def _with_proofs(job: Job, found: Realised) -> Realised:
-    """Say of the rules that are broken which ones the solver shows that no plan keeps, with a hall
-    or without, and whether none keeps all rules."""
-    broken = {each.rule for each in found.given_up if each.rule}
-    if not (broken and job.proofs):
+    """Say of the rules that are broken which ones the solver shows that no plan keeps."""
+    if not (found.broken and job.proofs):
         return found
     demands = replace(job.demands, areas=found.areas)
-    models = [_model(job, demands, hall) for hall in ((False, True) if job.hall else (False,))]
-    proved = {
-        rule
-        for rule in broken.intersection(PROVABLE)
-        if all(model.keeps((rule,), _EFFORT, job.seed) is False for model in models)
-    }
-    excluded = bool(proved) or all(
-        model.excludes(OF_NO_RULE, _EXCLUDING, job.seed) for model in models
-    )
+    search = PlanSearch(job.diagram, demands, job.seed, may_have_hall=job.hall)
+    proved = search.proved(found.broken)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
     )
-    return replace(found, shortfalls=shortfalls, excluded=excluded)
-
-
-def _model(job: Job, demands: Demands, hall: bool) -> PlanModel:
-    return PlanModel(job.diagram.rooms, job.diagram.relations, demands, hall=hall)
+    return replace(found, shortfalls=shortfalls, excluded=found.excluded or bool(proved))
 
 
 def _best(
@@ -273,9 +240,9 @@ def _best(
             seed, wanted = job.seed + turn, turn < job.variants
             if wanted and job.variants > 1:
                 going.begin()
-            if not wanted and (model.misses or not model.meets(_EFFORT, seed)):
+            if not wanted and not model.meets(EFFORT, seed, model.missed):
                 break
-            found, boxes = model.best(_EFFORT, polish, seed)
+            found, boxes = model.best(EFFORT, polish, seed)
             answer = found if turn == 0 else answer
             if boxes is None:
                 break
@@ -290,8 +257,8 @@ def _best(
 
 def _is_flawed(plan: FloorPlan, demands: Demands, model: PlanModel) -> bool:
     """True if there may be a better one: a floor is in parts, or a rule is broken though the solver
-    met all that it wishes for."""
-    broken = not model.misses and judge(plan, demands.rules).broken
+    met all that it wishes for rules."""
+    broken = model.missed <= OF_NO_RULE and judge(plan, demands.rules).broken
     return bool(rooms_with_split_floors(plan) or broken)
 
 

@@ -1,0 +1,75 @@
+"""``PlanSearch``: in which models plans of a diagram are looked for, and which rules none keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
+from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import AREAS_ALONE, OF_NO_RULE
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+
+EFFORT = 0.6
+"""Effort of the solver, see ``BoxModel.solve``, to find a first plan."""
+
+_LEFT_OUT = ((AREAS_ALONE, 0.9), (OF_NO_RULE, 1.2))
+"""What is left out, one after the other, where not all can be met; effort to tell whether that
+will do."""
+
+_PROVABLE = ("front", "access", "bath", "width", "area")
+"""Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
+these exclude the relations proves that the rule does. For others they may demand more."""
+
+
+class PlanSearch:
+    """Plans of a diagram for some demands: of its own rooms, and with a hall if one may be added.
+
+    ``excluded``: after ``models``, whether the solver showed that no plan that it considers keeps
+    all rules, with a hall or without.
+    """
+
+    def __init__(
+        self, diagram: BubbleDiagram, demands: Demands, seed: int, *, may_have_hall: bool
+    ) -> None:
+        self._graph, self.demands, self.seed = (diagram.rooms, diagram.relations), demands, seed
+        self._may_have_hall = may_have_hall
+        self.excluded = False
+
+    def models(self, *, meet_all: bool) -> Iterator[PlanModel]:
+        """What to look for plans in, the best first: without a hall, and with one where that meets
+        more than areas, keeps all rules, or may keep more of what a hall is for. ``meet_all``:
+        nothing, unless all wishes are met without a hall."""
+        plain = self._model(hall=False)
+        if plain.meets(EFFORT, self.seed) or not self.demands.rules.rules:
+            yield plain
+            return
+        if meet_all:
+            return
+        halls = [self._model(hall=True)] if self._may_have_hall else []
+        for without, effort in _LEFT_OUT:
+            answers = []
+            for model in (plain, *halls):
+                answers.append(answer := model.meets(effort, self.seed, without))
+                if answer:
+                    yield from (model, plain) if model in halls else (plain,)
+                    return
+            self.excluded = not any(answer is None for answer in answers)
+        kept = plain.keeps(LED_FROM, EFFORT, self.seed)
+        led = [] if kept else [each for each in halls if each.keeps(LED_FROM, EFFORT, self.seed)]
+        yield from (*led, plain) if kept is False else (plain, *led)
+
+    def proved(self, broken: Collection[str]) -> frozenset[str]:
+        """Those of the ``broken`` rules of which the solver shows that no plan keeps them, with a
+        hall or without."""
+        halls = (False, True) if self._may_have_hall else (False,)
+        models = [self._model(hall=hall) for hall in halls]
+        return frozenset(
+            rule
+            for rule in broken
+            if rule in _PROVABLE
+            and all(model.keeps((rule,), EFFORT, self.seed) is False for model in models)
+        )
+
+    def _model(self, *, hall: bool) -> PlanModel:
+        return PlanModel(*self._graph, self.demands, hall=hall)
