@@ -235,6 +235,7 @@ def main() -> None:
     words += [] if arguments.file is None else [f"data.path={Path(arguments.file).absolute()}"]
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.folder or Path(scratch)).absolute() / study
+        folder.parent.mkdir(parents=True, exist_ok=True)
         results = run(study, words, folder)
         given = [study, *([] if arguments.file is None else [Path(arguments.file).name])]
         options = f"--steps {steps} --seeds {arguments.seeds} --threads {arguments.threads}"

@@ -24,7 +24,6 @@ class Layer(IntEnum):
 
 NO_LAYER: frozenset[Layer] = frozenset()
 AREAS_ALONE = frozenset({Layer.AREAS})
-SHAPES_AND_AREAS = frozenset({Layer.SHAPES, Layer.ROUGH_AREAS, Layer.AREAS})
-OF_NO_RULE = frozenset({Layer.LARGEST, *SHAPES_AND_AREAS})
-"""What may be left out, so that the rest is met: nothing; target areas; areas, but that no room has
-twice its target, and usual shapes; all layers without a wish that a rule needs."""
+OF_NO_RULE = frozenset({Layer.LARGEST, Layer.SHAPES, Layer.ROUGH_AREAS, Layer.AREAS})
+"""What may be left out, so that the rest is met: nothing; target areas; all layers without a wish
+that a rule needs."""

@@ -54,7 +54,7 @@ class PlanSearch:
                 if answer:
                     yield from (model, plain) if model in halls else (plain,)
                     return
-            self.excluded = not any(answer is None for answer in answers)
+            self.excluded = without == OF_NO_RULE and None not in answers
         kept = plain.keeps(LED_FROM, EFFORT, self.seed)
         led = [] if kept else [each for each in halls if each.keeps(LED_FROM, EFFORT, self.seed)]
         yield from (*led, plain) if kept is False else (plain, *led)

@@ -1,0 +1,130 @@
+"""What models of one text are worth: bounds, exact likelihood, and samples under a judge.
+
+    python benchmarks/text_worth.py NAME FOLDER [FOLDER ...] [--num 60] [--orders 4] [--samples 64]
+        [--threads 1]
+
+Of every model in folders that ``discrete-diffusion compare`` made of one text by one tokenizer,
+such as ``compare.py letters FILE --folder FOLDER`` keeps; that of ``algo=ar`` judges all samples.
+Writes ``benchmarks/results/text_worth_NAME.json`` and its section of the docs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from record import Page, Record, Sections, markdown_table, publish, typed
+from runs import evaluate
+
+JUDGE = "ar"
+ORDER = "left-to-right"
+MASKED = ("mdlm", "meld", "sedd", "bd3lm")
+"""Algorithms of masks alone: of other noise there is neither a bound of orders nor a -log p."""
+
+HEAD = (
+    "algorithm",
+    "bound",
+    "bound, {} orders",
+    f"-log p, `{ORDER}`",
+    "samples under the judge",
+    "entropy",
+    "distinct-1/2",
+    "calls",
+)
+
+
+def measure(cell: Path, judge: Path, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """What ``evaluate`` says of one model; numbers of samples are of the judge's reading."""
+    config = OmegaConf.load(cell / "config.yaml")
+    words = [f"checkpoint={cell / 'checkpoints' / 'last.ckpt'}", f"num_held_out={given.num}"]
+    words += [f"judge={judge / 'checkpoints' / 'last.ckpt'}", f"num_samples={given.samples}"]
+    words += [f"threads={given.threads}", "bound_draws=64"]
+    if config.algo.name in MASKED:
+        words += [f"orders={given.orders}", f"likelihood={ORDER}"]
+    found = evaluate(folder, *words)
+    kept = (
+        *("nelbo_plain", "nelbo_standard_error", "bits_per_byte", "gen_bits_per_byte"),
+        *("unigram_entropy", "distinct_1", "distinct_2", "network_calls_per_sample"),
+        *("nelbo_by_orders", "nll_plain_left_to_right"),
+        *("nll_plain_left_to_right_standard_error", "num_held_out", "num_samples"),
+        *("gen_bits_per_byte_real_data", "unigram_entropy_real_data"),
+        *("distinct_1_real_data", "distinct_2_real_data"),
+    )
+    block = config.algo.get("block_size") if config.algo.name == "bd3lm" else None
+    row = {key: found[key] for key in kept if key in found}
+    return {"algorithm": config.algo.name, "block_size": block, **row}
+
+
+def sections(record: Record) -> Sections:
+    found = record.results
+    first = found["rows"][0]
+    rows = [
+        (
+            "held-out text",
+            *("", "", ""),
+            f"{first['gen_bits_per_byte_real_data']:.3f}",
+            f"{first['unigram_entropy_real_data']:.3f}",
+            f"{first['distinct_1_real_data']:.2f}/{first['distinct_2_real_data']:.2f}",
+            "",
+        )
+    ]
+    for row in found["rows"]:
+        bits = row["bits_per_byte"] / row["nelbo_plain"]  # a nat of all of the text, in bits a byte
+
+        def cell(nats: float, error: float, bits: float = bits) -> str:
+            return f"{bits * nats:.3f} ± {bits * error:.3f}"
+
+        name = f"`{row['algorithm']}`"
+        if row["block_size"] is not None:
+            name += f", blocks of {row['block_size']}"
+        bound = cell(row["nelbo_plain"], row["nelbo_standard_error"])
+        of_orders, exact = "", bound if row["algorithm"] == JUDGE else ""
+        if "nelbo_by_orders" in row:
+            by = row["nelbo_by_orders"]
+            of_orders = cell(by["nelbo"][-1], by["standard_error"][-1])
+            error = row["nll_plain_left_to_right_standard_error"]
+            exact = cell(row["nll_plain_left_to_right"], error)
+        rows.append(
+            (
+                *(name, "" if row["algorithm"] == JUDGE else bound, of_orders, exact),
+                f"{row['gen_bits_per_byte']:.3f}",
+                f"{row['unigram_entropy']:.3f}",
+                f"{row['distinct_1']:.2f}/{row['distinct_2']:.2f}",
+                f"{row['network_calls_per_sample']:.0f}",
+            )
+        )
+    about = (
+        f"`{record.command}`, {record.hardware}: bits per byte of {first['num_held_out']} held-out "
+        f"windows, the same for all, ± a standard error over them; {first['num_samples']} samples "
+        f"of each by its default sampler, read by the model of `{JUDGE}`."
+    )
+    head = [each.format(found["orders"]) for each in HEAD]
+    return {(Page.TEXT, record.name): f"{about}\n\n{markdown_table(head, rows)}"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("name", help="of the results")
+    parser.add_argument("folders", nargs="+", type=Path, help="that compare made")
+    parser.add_argument("--num", type=int, default=60, help="held-out windows")
+    parser.add_argument("--orders", type=int, default=4)
+    parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    cells = [cell.absolute() for each in given.folders for cell in sorted(each.glob("cells/*"))]
+    judge = next((cell for cell in cells if cell.name.startswith(f"{JUDGE}-")), None)
+    if judge is None:
+        parser.error(f"no folder has a model of algo={JUDGE}, the judge of the samples")
+    cells.sort(key=lambda cell: cell != judge)
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = [measure(cell, judge, Path(scratch) / f"{k}", given) for k, cell in enumerate(cells)]
+    results = {"orders": given.orders, "rows": rows}
+    publish(f"text_worth_{given.name}", command=typed(), seed=0, results=results)
+
+
+if __name__ == "__main__":
+    main()
