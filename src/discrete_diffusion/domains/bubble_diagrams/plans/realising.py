@@ -33,8 +33,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 from discrete_diffusion.runtime import progress
 
-_POLISH = 0.45
-"""Effort of the solver, see ``BoxModel.solve``, to better a first plan."""
+_POLISH, _POLISH_ALONE = 0.45, 0.6
+"""Effort of the solver, see ``BoxModel.solve``, to better a first plan: for rules, and without any,
+when nothing else fills its outline."""
 
 _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
@@ -228,7 +229,8 @@ def _best(
     """Answer of ``BoxModel.solve``, and up to ``job.variants``. A flawed one that meets all wishes
     is kept only where a few others are flawed too; near an earlier plan the nearest is first."""
     answer: bool | None = None
-    polish = _POLISH if job.near is None else _LEAST_CHANGE
+    polish = _POLISH if demands.rules.rules else _POLISH_ALONE
+    polish = polish if job.near is None else _LEAST_CHANGE
     plans: list[FloorPlan] = []
     others: list[FloorPlan] = []
     spare = _OTHERS if job.near is None else 0
