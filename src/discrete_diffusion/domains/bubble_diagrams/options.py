@@ -65,7 +65,7 @@ SAMPLE = (
     Option(
         "habitable",
         "all diagrams have a floor plan that keeps rules of living, which the solver finds for "
-        "each, about 8 CPU-seconds a drawn sample; others are rejected: true for the rules "
+        "each, about 7 CPU-seconds a drawn sample; others are rejected: true for the rules "
         "default, or irc, or a YAML file; see docs/floor_plans.md. Needs pip install "
         '"discrete-diffusion[plans]"',
     ),

@@ -54,7 +54,7 @@ Broken = tuple[str, ...]
 _AT_ONCE = 16
 """Diagrams that are planned before what is kept of them is written."""
 
-_SECONDS = 8
+_SECONDS = 7
 """CPU-seconds for a diagram, the solver's, about the mean: few take more than 30."""
 
 
