@@ -164,7 +164,8 @@ def _found_for(
         plans = tuple(plan for plan in plans if leads_on(plan))
         if plans:
             shortfalls = tuple(shortfalls_of(plan, demands) for plan in plans)
-            found = Realised(plans, demands.areas, shortfalls, excluded=search.excluded)
+            found = Realised(plans, demands.areas, shortfalls)
+            found = replace(found, excluded=search.excluded and bool(found.broken))
             best = found if best is None else min(best, found, key=lambda each: each.rank)
         if best is None and model.hall is None:
             break  # nor is there one with a hall
