@@ -41,7 +41,8 @@ _LEAST_CHANGE = 0.6
 """Effort to bring a plan nearer to an earlier one."""
 
 _OTHERS = 2
-"""Plans that are looked for in the place of those that are flawed though all wishes were met."""
+"""Plans that are looked for in the place of those that are flawed though the rules' wishes were
+met."""
 
 _EFFORT_WHY = 0.3
 """Effort of each use of the solver, to say why there is no plan."""
@@ -71,9 +72,9 @@ class Job:
 class Realised:
     """``plans``: the best first, for the target areas ``areas``, which added rooms have not.
     ``shortfalls``: of each plan, the demands that it does not meet. ``reason``: why there is no
-    plan, in words. ``excluded``: the solver showed that none of the plans that it considers keeps
-    all rules, whatever the shapes and areas of rooms; of some rules it asks more than they do, so
-    that a plan drawn by hand may.
+    plan, in words. ``excluded``: the plans break a rule, and the solver showed that none that it
+    considers keeps all, whatever the shapes and areas of rooms; of some rules it asks more than
+    they do, so that a plan drawn by hand may.
     """
 
     plans: tuple[FloorPlan, ...] = ()
@@ -227,11 +228,12 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
 def _best(
     job: Job, demands: Demands, model: PlanModel, stop_asked: Callable[[], bool]
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Answer of ``BoxModel.solve``, and up to ``job.variants``. A flawed one that meets all wishes
-    is kept only where a few others are flawed too; near an earlier plan the nearest is first."""
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. A flawed one (``_is_flawed``) is
+    kept only where a few others are flawed too; near an earlier plan the nearest is first."""
     answer: bool | None = None
     polish = _POLISH if demands.rules.rules else _POLISH_ALONE
-    polish = polish if job.near is None else _LEAST_CHANGE
+    if job.near is not None:
+        polish = _LEAST_CHANGE
     plans: list[FloorPlan] = []
     others: list[FloorPlan] = []
     spare = _OTHERS if job.near is None else 0
