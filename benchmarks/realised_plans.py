@@ -144,6 +144,7 @@ def measure_rules(
         "found": len(plans),
         "proved": sum(any(each.proved for each in found.given_up) for found, _ in outcomes),
         "excluded": sum(found.excluded for found, _ in outcomes),
+        "instead": sum(found.why.instead is not None for found, _ in outcomes),
         "areas_met": sum(
             bool(found.plans) and all(each.demand != "areas" for each in found.given_up)
             for found, _ in outcomes
@@ -235,7 +236,8 @@ def rules_table(record: Record) -> str:
         rows.append([f"`{rule}`", *(f"{kept} of {num}" if num else "" for kept, num in cells)])
     for title, key in (
         ("a broken rule is proved impossible", "proved"),
-        ("all rules together are excluded", "excluded"),
+        ("all rules together are ruled out", "excluded"),
+        ("one other relation would do", "instead"),
         ("all areas within 10 %", "areas_met"),
     ):
         rows.append([title, *(f"{each[key]} of {each['num']}" for each in found.values())])

@@ -232,7 +232,7 @@ def test_fixed_literals_are_answered_as_assumed_ones(hall):
     model = PlanModel(MIDDLE.rooms, MIDDLE.relations, Demands(AROUND, rules=DEFAULT), hall=hall)
     answers = []
     for rule in ("front", "access", "width"):
-        literals = [wish.literal for wish in model.wishes if wish.rule == rule]
+        literals = [wish.literal for wish in model.wishes if wish.need.rule == rule]
         fixed, boxes = model.solve(2.0, fixed=literals)
         assert fixed is not None
         assert fixed == model.solve(4.0, assumed=literals)[0]
@@ -295,7 +295,8 @@ def test_rules_that_exclude_each_other_are_told(tmp_path):
     assert [each.proved for each in found.given_up if each.rule == "fill"] == [False]
     files = PlanFiles(tmp_path / "plans")
     numbers = files.write_found([job], [found])
-    assert broken_rules(numbers) == "plan 1: fill (the rules exclude each other)"
+    (told,) = broken_rules(numbers).splitlines()
+    assert told.startswith("plan 1: fill (the rules exclude each other); ruled out: rooms fill 99%")
     (line,) = map(json.loads, (tmp_path / "plans" / "plans.jsonl").read_text().splitlines())
     assert line["rules_excluded"] is True
     again = PlanRequest().job(1, BubbleDiagram.from_json(line))

@@ -13,6 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unre
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_of_boxes import plan_of
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import (
     Job,
     realise,
@@ -162,7 +163,7 @@ def test_the_area_of_a_room_in_a_corner_is_taken_off_once(kitchen):
     assert (2, 1) not in model.in_corner
     answer, boxes = model.best(0.5, 0.1, seed=0)
     assert answer
-    plan = realising._plan(diagram, demands, boxes)
+    plan = plan_of(diagram, demands, boxes)
     assert largest_area_error(plan, demands.areas) <= 0.1
 
 
@@ -178,7 +179,7 @@ def test_a_hall_in_a_corner_leaves_the_room_its_relations():
     kitchen, hall = boxes[0], boxes[2]
     longer = [kitchen[a + 2] - kitchen[a] - (hall[a + 2] - hall[a]) for a in (0, 1)]
     assert min(longer) >= 9
-    assert realising._plan(diagram, demands, boxes).honours_diagram
+    assert plan_of(diagram, demands, boxes).honours_diagram
 
 
 def test_every_variant_says_what_it_does_not_meet(monkeypatch):

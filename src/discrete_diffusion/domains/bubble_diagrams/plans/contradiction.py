@@ -47,7 +47,7 @@ class Contradiction:
 
     def __str__(self) -> str:
         """``kitchen left-of bathroom 1, bathroom 1 left-of balcony, ...``."""
-        return ", ".join(_text_of(member, self.names) for member in self.members)
+        return ", ".join(text_of(member, self.names) for member in self.members)
 
     def sentence(self) -> str:
         """The members and what follows from them."""
@@ -270,6 +270,7 @@ def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
     return tuple(chain)
 
 
-def _text_of(member: Member, names: Sequence[str]) -> str:
+def text_of(member: Member, names: Sequence[str]) -> str:
+    """``kitchen left-of bathroom``; ``names`` of all rooms."""
     i, j, code = member
     return f"{names[i]} {'not related to' if code == NO_EDGE else RELATIONS[code]} {names[j]}"

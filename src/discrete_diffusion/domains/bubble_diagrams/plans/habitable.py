@@ -95,7 +95,8 @@ class Habitable(DecidedOnce[Broken]):
             )
             for plan in plans
         )
-        return replace(found, plans=tuple(plans), areas=areas, shortfalls=shortfalls)
+        why = found.why.renumbered([*order, diagram.num_rooms])
+        return replace(found, plans=tuple(plans), areas=areas, shortfalls=shortfalls, why=why)
 
     def _job(self, canonical: BubbleDiagram) -> Job:
         return PlanRequest(rules=self.rules).job(1, replace(canonical, metadata={}))

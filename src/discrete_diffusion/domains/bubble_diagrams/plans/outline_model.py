@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import AXES, Relations
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.need import NO_NEED, Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, RoomModel
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
@@ -56,9 +57,15 @@ class OutlineModel(RoomModel):
     """
 
     def __init__(
-        self, rooms: Sequence[int], relations: Relations, demands: Demands, *, hall: bool = False
+        self,
+        rooms: Sequence[int],
+        relations: Relations,
+        demands: Demands,
+        *,
+        hall: bool = False,
+        unknown: Iterable[tuple[int, int]] = (),
     ) -> None:
-        super().__init__(rooms, relations, demands, hall=hall)
+        super().__init__(rooms, relations, demands, hall=hall, unknown=unknown)
         self.nested = {u for u, _ in self.inside}
         self.size = self._add_outline()
         self.dead = self._outline_area() - sum(self.floors)
@@ -70,7 +77,9 @@ class OutlineModel(RoomModel):
         elif (fill := self._rule("fill")) is not None:
             area, floors = demands.outline.area * PER_METRE**2, sum(self.floors)
             for less in (0, *_NEARLY_FILLED):
-                self._wish(Layer.FILL, floors >= math.ceil((fill["share"] - less) * area))
+                least = math.ceil((fill["share"] - less) * area)
+                need = Need(f"rooms fill {fill['share']:.0%} of the outline", "fill")
+                self._wish(Layer.FILL, floors >= least, need=NO_NEED if less else need)
 
     def _add_outline(self) -> tuple[Any, Any]:
         outline, grid = self.demands.outline, self.rule.grid
@@ -140,22 +149,28 @@ class OutlineModel(RoomModel):
         left = self.dead - sum(cut.area for cut in self.cuts)
         most = round(_UNEVEN * PER_METRE**2 * sum(self.demands.areas))
         corners = int(compact["corners"]) - _OF_A_BOX
-        self._wish(Layer.FILL, left <= most, 2 * sum(cut.is_used for cut in self.cuts) <= corners)
+        few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
+        self._wish(Layer.FILL, left <= most, few, need=Need("the outline is compact", "compact"))
 
     def _add_facades(self) -> None:
         for i in range(len(self.rooms)):
-            if length := self._facade_of(i):
-                self._wish(Layer.FACADE, self.outer_wall(i, length) == 1)
+            if lengths := self._facades_of(i):
+                metres, rule = max((length, rule) for rule, length in lengths.items())
+                length = math.ceil(PER_METRE * metres)
+                wall = f"{length / PER_METRE:g} m of outer wall" if rule else "an outer wall"
+                need = Need(f"{{}} has {wall}", rule, (i,))
+                self._wish(Layer.FACADE, self.outer_wall(i, length) == 1, need=need)
 
-    def _facade_of(self, room: int) -> int:
-        """Decimetres of outer wall that the rules demand of a room; of a balcony 1."""
-        kind, lengths = self.kinds[room], [0.1 * (self.rooms[room] == _BALCONY)]
+    def _facades_of(self, room: int) -> dict[str, float]:
+        """Metres of outer wall that each rule demands of a room; of a balcony .1, by no rule."""
+        kind = self.kinds[room]
+        lengths = {"": 0.1} if self.rooms[room] == _BALCONY else {}
         if (facade := self._rule("facade")) is not None and kind in facade["rooms"]:
-            lengths.append(facade["length"])
+            lengths["facade"] = facade["length"]
         if (window := self._rule("window")) is not None and kind in window["rooms"]:
             most = self.areas[room] * (1 + self.demands.tolerance)
-            lengths.append(window["share"] * most / window["height"])
-        return math.ceil(PER_METRE * max(lengths))
+            lengths["window"] = window["share"] * most / window["height"]
+        return lengths
 
     def outer_wall(self, i: int, length: int) -> Any:
         """A literal: so many decimetres of one side of a room lie on the outline, and no room in it

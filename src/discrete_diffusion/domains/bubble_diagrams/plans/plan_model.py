@@ -15,6 +15,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
     Relations,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.need import Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import HIGH, LOW
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Wish
@@ -65,10 +66,16 @@ class PlanModel(WishModel):
     """
 
     def __init__(
-        self, rooms: Sequence[int], relations: Relations, demands: Demands, *, hall: bool = False
+        self,
+        rooms: Sequence[int],
+        relations: Relations,
+        demands: Demands,
+        *,
+        hall: bool = False,
+        unknown: Iterable[tuple[int, int]] = (),
     ) -> None:
         relations = tuple(relations)
-        super().__init__(rooms, relations, demands, hall=hall)
+        super().__init__(rooms, relations, demands, hall=hall, unknown=unknown)
         self._cost = 2 * self.dead + sum(self._deviations())
         self._cost += _CUT * sum(cut.is_used for cut in self.cuts)
         if demands.north is not None:
@@ -185,7 +192,8 @@ class PlanModel(WishModel):
             self.model.add_bool_or([*parents, reached[i].negated()])
             self.model.add_bool_or([*directly, common[i].negated()])
             if parents:  # a room without relations has no door
-                self.wishes.append(Wish(Layer.ACCESS, reached[i]))
+                need = Need("a door leads to {}", rooms=(i,))
+                self.wishes.append(Wish(Layer.ACCESS, reached[i], need))
         self._wish_access(root, common)
         if self.hall in through:  # it leads from common rooms to another
             self.model.add(common[self.hall] == 1)
@@ -196,8 +204,7 @@ class PlanModel(WishModel):
         """Pairs of rooms that a door may join, with a literal: they share a wall for it; None: one
         is inside the other. Wish that those that face each other touch."""
         doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.inside}
-        if self.hall is not None:
-            doors |= {frozenset((i, self.hall)): self._hall_wall(i) for i in range(self.hall)}
+        doors |= {frozenset(pair): self._wall_of_unknown(*pair) for pair in self.unknown}
         for i, j, code in relations:
             if code not in CONTAIN:
                 doors[frozenset((i, j))] = shared = self._shared_wall(i, j)
@@ -210,13 +217,12 @@ class PlanModel(WishModel):
         other = 0 if self.hall is None else self.hall
         return next((own.index(room) for room in (_ENTRANCE, _LIVING) if room in own), other)
 
-    def _hall_wall(self, i: int) -> Any:
-        """A literal: a room shares a wall with the hall. Wish that they touch if they face each
-        other and are near."""
-        assert self.hall is not None  # asked for
-        shared = self._shared_wall(i, self.hall)
-        far = [self._if(gap > self.rule.threshold) for gap in self._gaps(i, self.hall)]
-        self._add_no_void(i, self.hall, shared, *far)
+    def _wall_of_unknown(self, i: int, j: int) -> Any:
+        """A literal: two rooms of any relation, as to a hall, share a wall. Wish that they touch if
+        they face each other and are near."""
+        shared = self._shared_wall(i, j)
+        far = [self._if(gap > self.rule.threshold) for gap in self._gaps(i, j)]
+        self._add_no_void(i, j, shared, *far)
         return shared
 
     def _common_rooms(self) -> list[int]:
@@ -228,21 +234,27 @@ class PlanModel(WishModel):
 
     def _wish_access(self, root: int, common: list[Any]) -> None:
         if root not in self.nested:
-            self._wish(Layer.ACCESS, self.outer_wall(root, FRONT_WALL) == 1, rule="front")
+            outer = self.outer_wall(root, FRONT_WALL) == 1
+            need = Need("{} has outer wall for the front door", "front", (root,))
+            self._wish(Layer.ACCESS, outer, need=need)
             if (door := self.demands.front_door) is not None:
                 origin = self.demands.outline.origin
                 point = [PER_METRE * (x - least) for x, least in zip(door, origin, strict=True)]
-                self.wishes.append(Wish(Layer.ACCESS, self.wall_at(root, point, FRONT_WALL)))
+                wall = self.wall_at(root, point, FRONT_WALL)
+                need = Need("the front door leads from its place into {}", rooms=(root,))
+                self.wishes.append(Wish(Layer.ACCESS, wall, need))
         if (access := self._rule("access")) is not None:
             for i, kind in enumerate(self.kinds):
                 if kind in access["reached"]:
-                    self.wishes.append(Wish(Layer.ACCESS, common[i], "access"))
+                    need = Need("{} is reached through common rooms", "access", (i,))
+                    self.wishes.append(Wish(Layer.ACCESS, common[i], need))
         if (bath := self._rule("bath")) is not None:
             baths = [i for i, kind in enumerate(self.kinds) if kind in bath["rooms"]]
             if baths:
                 some = self.model.new_bool_var("")
                 self.model.add_bool_or([*(common[i] for i in baths), some.negated()])
-                self.wishes.append(Wish(Layer.ACCESS, some, "bath"))
+                need = Need("a bathroom is reached through common rooms", "bath", tuple(baths))
+                self.wishes.append(Wish(Layer.ACCESS, some, need))
 
     def _add_no_void(self, i: int, j: int, *others: Any) -> None:
         """Wish that related rooms that face each other touch, or one of the ``others`` is true."""
@@ -263,7 +275,8 @@ class PlanModel(WishModel):
             self.model.add_implication(diagonal, past)
         met = self.model.new_bool_var("")
         self.model.add_bool_or([*ways, diagonal, met.negated()])
-        self.wishes.append(Wish(Layer.WALLS, met))
+        need = Need("nothing but a wall is between {} and {}", "walls", (i, j))
+        self.wishes.append(Wish(Layer.WALLS, met, need))
 
     def _shared_wall(self, i: int, j: int) -> Any:
         """A literal: they share a piece of wall where a door fits, which no room in them takes."""

@@ -8,14 +8,13 @@ from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import AREAS_ALONE, OF_NO_RULE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, for_rules
 
 EFFORT = 0.6
 """Effort of the solver, see ``BoxModel.solve``, to find a first plan."""
 
-_LEFT_OUT = ((AREAS_ALONE, 0.9), (OF_NO_RULE, 1.2))
-"""What is left out, one after the other, where not all can be met; effort to tell whether that
-will do."""
+_EFFORT_AREAS, _EFFORT_RULES = 0.9, 1.2
+"""Efforts to tell whether all wishes but areas can be met, and those that rules need."""
 
 _PROVABLE = ("front", "access", "bath", "width", "area")
 """Rules of which the solver's wishes demand no more than the rule does of plans that it draws: that
@@ -47,7 +46,8 @@ class PlanSearch:
         if meet_all:
             return
         halls = [self._model(hall=True)] if self._may_have_hall else []
-        for without, effort in _LEFT_OUT:
+        rules_alone = for_rules(self.demands)
+        for without, effort in ((AREAS_ALONE, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
             answers = []
             for model in (plain, *halls):
                 answers.append(answer := model.meets(effort, self.seed, without))

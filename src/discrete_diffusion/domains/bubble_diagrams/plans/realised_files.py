@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
 """The plans, a line each, and what was met, in numbers."""
 
+_TOLD = 3
+"""Plans of which the command says why they cannot keep all rules."""
+
 PROVED, EXCLUDED, NOT_FOUND = "proved impossible", "the rules exclude each other", "not found"
 """What the solver says of a rule that a plan breaks."""
 
@@ -164,6 +167,7 @@ def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> 
                 each["given_up"] = [shortfall.to_json() for shortfall in shortfalls]
             if found.excluded:
                 each["rules_excluded"] = True
+            each |= found.why.to_json(found.names)
     return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
 
 
@@ -207,18 +211,20 @@ def _broken(realised: Sequence[Realised]) -> list[dict[str, Any]]:
             other = EXCLUDED if of_diagram.excluded else NOT_FOUND
             rules = {each.rule: PROVED if each.proved else other for each in broken}
             if rules:
-                found.append({"plan": _stem(number, variant), "rules": rules})
+                why = of_diagram.why.sentences(of_diagram.names)
+                found.append({"plan": _stem(number, variant), "rules": rules, "why": why})
     return found
 
 
 def broken_rules(numbers: dict[str, Any]) -> str:
-    """Sentence that names every plan that breaks a rule, with the rules, and every diagram that has
-    no plan; empty without any."""
+    """A line for every plan that breaks a rule, with the rules and why, and for every diagram that
+    has no plan; empty without any."""
     named = []
     for each in numbers["broken"]:
         rules = [f"{rule} ({why})" for rule, why in each["rules"].items()]
-        named.append(f"plan {each['plan']}: {', '.join(rules) or 'none was found'}")
-    return "; ".join(named)
+        words = [", ".join(rules) or "none was found", *each.get("why", [])]
+        named.append(f"plan {each['plan']}: {'; '.join(words)}")
+    return "\n".join(named)
 
 
 def _stem(number: int, variant: int) -> str:
@@ -249,6 +255,11 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
     if left := numbers.get("num_not_tried"):
         text += f"; stopped: {counted(left, 'more diagram')} not tried"
     text += f"; {numbers['seconds']:.1f} s; {files.folder / PLANS}"
+    told = [each for each in numbers["broken"] if each.get("why")]
+    for each in told[:_TOLD]:
+        text += f"\nplan {each['plan']}: {'; '.join(each['why'])}"
+    if len(told) > _TOLD:
+        text += f"\nwhy {counted(len(told) - _TOLD, 'more plan')} cannot keep all rules: {NUMBERS}"
     if files.left:
         text += f"\nleft as they were, of earlier plans: {', '.join(map(str, files.left))}"
     return text

@@ -8,19 +8,21 @@ from functools import partial
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import in_metres
-from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes, cp_sat
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
+from discrete_diffusion.domains.bubble_diagrams.plans.explaining import NO_REASON, Why, explained
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
-from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM, leads_on, with_hall
+from discrete_diffusion.domains.bubble_diagrams.plans.hall import LED_FROM, leads_on, without_halls
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import OF_NO_RULE
 from discrete_diffusion.domains.bubble_diagrams.plans.near_model import (
     LOCKS,
     Near,
     NearModel,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_of_boxes import plan_of
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_search import EFFORT, PlanSearch
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
@@ -74,7 +76,8 @@ class Realised:
     ``shortfalls``: of each plan, the demands that it does not meet. ``reason``: why there is no
     plan, in words. ``excluded``: the plans break a rule, and the solver showed that none that it
     considers keeps all, whatever the shapes and areas of rooms; of some rules it asks more than
-    they do, so that a plan drawn by hand may.
+    they do, so that a plan drawn by hand may. ``why``: what excludes each other, and what would
+    mend it.
     """
 
     plans: tuple[FloorPlan, ...] = ()
@@ -82,6 +85,7 @@ class Realised:
     shortfalls: tuple[tuple[Shortfall, ...], ...] = ()
     reason: str = ""
     excluded: bool = False
+    why: Why = NO_REASON
 
     @property
     def given_up(self) -> tuple[Shortfall, ...]:
@@ -92,6 +96,13 @@ class Realised:
     def broken(self) -> frozenset[str]:
         """Rules that any of the plans breaks."""
         return frozenset(each.rule for each in self.given_up if each.rule)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the diagram's rooms, and of a hall; nothing without a plan."""
+        if not self.plans:
+            return ()
+        return (*room_names(without_halls(self.plans[0].diagram)), "the hall")
 
     @property
     def may_gain(self) -> bool:
@@ -212,7 +223,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _with_proofs(job: Job, found: Realised) -> Realised:
-    """Say of the rules that are broken which ones the solver shows that no plan keeps."""
+    """Say of the rules that are broken which ones the solver shows that no plan keeps, and why."""
     if not (found.broken and job.proofs):
         return found
     demands = replace(job.demands, areas=found.areas)
@@ -222,7 +233,10 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
     )
-    return replace(found, shortfalls=shortfalls, excluded=found.excluded or bool(proved))
+    rooms = {room for each in found.given_up if each.rule for room in each.rooms}
+    why = explained(job.diagram, demands, job.seed, may_have_hall=job.hall, broken=rooms)
+    excluded = found.excluded or bool(proved) or why.excludes
+    return replace(found, shortfalls=shortfalls, excluded=excluded, why=why)
 
 
 def _best(
@@ -251,7 +265,7 @@ def _best(
             answer = found if turn == 0 else answer
             if boxes is None:
                 break
-            plan = _plan(job.diagram, demands, boxes, stays=job.near is not None)
+            plan = plan_of(job.diagram, demands, boxes, stays=job.near is not None)
             is_flawed = job.near is None and _is_flawed(plan, demands, model)
             (others if is_flawed else plans).append(plan)
             if len(plans) == job.variants:
@@ -274,28 +288,6 @@ def realise_all(
     cp_sat()
     find = partial(realise, stop_asked=stop_asked)
     return map_shared(find, jobs, threads=threads, doing="finding plans")
-
-
-def _plan(
-    diagram: BubbleDiagram, demands: Demands, boxes: Boxes, *, stays: bool = False
-) -> FloorPlan:
-    """Plan in metres, with the doors that its walls have room for. A free outline begins at 0,
-    unless it ``stays`` where it is."""
-    x, y = demands.outline.origin
-    if demands.outline.boundary is None and not stays:
-        boxes = _at_the_origin(boxes)
-    metres = [
-        (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)
-        for x0, y0, x1, y1 in boxes
-    ]
-    placed = with_hall(diagram, tuple(metres))
-    plan = FloorPlan(placed, boundary=demands.outline.boundary)
-    return find_doors(plan, front=demands.front_door)
-
-
-def _at_the_origin(boxes: Boxes) -> Boxes:
-    x, y = min(box[0] for box in boxes), min(box[1] for box in boxes)
-    return tuple((x0 - x, y0 - y, x1 - x, y1 - y) for x0, y0, x1, y1 in boxes)
 
 
 def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[Shortfall, ...]:

@@ -38,7 +38,8 @@ _OTHER_DRAWS = 1
 """Other samples of areas, where no plan was found that has the first ones."""
 
 _OF_EARLIER_PLANS = (
-    *("target_areas", "at_least", "scores", "given_up", "rules_excluded", "no_plan", "diagram"),
+    *("target_areas", "at_least", "scores", "given_up", "rules_excluded", "conflicts", "instead"),
+    *("no_plan", "diagram"),
 )
 
 

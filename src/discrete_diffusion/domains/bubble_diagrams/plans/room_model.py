@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -17,7 +17,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point
-from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import OF_NO_RULE, Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.need import NO_NEED, Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import MAX_ASPECTS, min_width
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import (
@@ -76,13 +77,20 @@ class Demands:
     north: float | None = None
 
 
+def for_rules(demands: Demands) -> frozenset[Layer]:
+    """Layers that are left out so that the rules are kept. In a free outline no room may be larger
+    for it than twice its target: there the plot does not demand it."""
+    is_free = demands.outline.boundary is None
+    return OF_NO_RULE - {Layer.LARGEST} if is_free else OF_NO_RULE
+
+
 @dataclass(frozen=True)
 class Wish:
-    """A literal to be true if it can be; ``rule``: the rule that needs it, empty if none does."""
+    """A literal to be true if it can be; ``need``: what it stands for, in words."""
 
     layer: Layer
     literal: Any
-    rule: str = ""
+    need: Need = NO_NEED
 
 
 class RoomModel(BoxModel):
@@ -93,6 +101,7 @@ class RoomModel(BoxModel):
     A pair without a relation lies at least 0.7 m apart: the rule calls rooms related up to 0.63 m.
     ``hall``: number of a room that is added, the last one, None if there is none. It lies to others
     in any way, but for overlaps; ``kinds`` and ``areas`` (targets, 0 of it) count it.
+    ``unknown``: pairs that lie to each other in any way, those of the hall among them.
     No centre lies on the line of a side: in metres, where decimetres are not exact, the rule could
     read it on either side.
     """
@@ -100,14 +109,20 @@ class RoomModel(BoxModel):
     off_line: ClassVar[int] = 1
 
     def __init__(
-        self, rooms: Sequence[int], relations: Relations, demands: Demands, *, hall: bool = False
+        self,
+        rooms: Sequence[int],
+        relations: Relations,
+        demands: Demands,
+        *,
+        hall: bool = False,
+        unknown: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.demands, relations = demands, tuple(relations)
         self.hall = len(rooms) if hall else None
         self.rooms = [*rooms, *([HALL_TYPE] if hall else [])]
         self.kinds = [*(ROOM_TYPES[room] for room in rooms), *([HALL] if hall else [])]
         self.areas = [*demands.areas, *([0.0] if hall else [])]
-        unknown = [(i, len(rooms)) for i in range(len(rooms))] if hall else []
+        self.unknown = [*unknown, *((i, len(rooms)) for i in range(len(rooms) if hall else 0))]
         roomy = _ROOMY * math.sqrt(max(1, demands.outline.elongation / 2))
         grid = math.ceil(roomy * PER_METRE * math.sqrt(sum(demands.areas)))
         if demands.outline.boundary is not None:
@@ -123,15 +138,15 @@ class RoomModel(BoxModel):
         self.wishes: list[Wish] = []
         self.inside = {(i, j) if r == INSIDE else (j, i) for i, j, r in relations if r in CONTAIN}
         self.in_corner: dict[tuple[int, int], Any] = {}
-        super().__init__(len(self.rooms), relations, rule, buildable=True, unknown=unknown)
+        super().__init__(len(self.rooms), relations, rule, buildable=True, unknown=self.unknown)
         self.floors = self._add_floors()
         self._add_shapes()
         self._add_sizes()
 
-    def _wish(self, layer: Layer, *conditions: Any, rule: str = "") -> Any:
+    def _wish(self, layer: Layer, *conditions: Any, need: Need = NO_NEED) -> Any:
         """A literal that implies the conditions, to be true if it can be."""
         literal = self._if(*conditions)
-        self.wishes.append(Wish(layer, literal, rule))
+        self.wishes.append(Wish(layer, literal, need))
         return literal
 
     def _rule(self, name: str) -> Parameters | None:
@@ -211,10 +226,12 @@ class RoomModel(BoxModel):
             if (least := widths.get(kind)) is not None:
                 narrow = math.ceil((least - TOLERANCE) * PER_METRE)
                 sides = (side >= narrow for side in self._sides(i))
-                self._wish(Layer.SIZES, *sides, rule="width")
+                need = Need(f"{{}} is at least {least:g} m wide", "width", (i,))
+                self._wish(Layer.SIZES, *sides, need=need)
             if (least := areas.get(kind)) is not None:
                 small = math.ceil((least - TOLERANCE) * PER_METRE**2)
-                self._wish(Layer.SIZES, self.floors[i] >= small, rule="area")
+                need = Need(f"{{}} has at least {least:g} m2", "area", (i,))
+                self._wish(Layer.SIZES, self.floors[i] >= small, need=need)
         self._wish_areas()
 
     def _wish_areas(self) -> None:

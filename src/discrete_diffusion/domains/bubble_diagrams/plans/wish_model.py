@@ -9,6 +9,7 @@ from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import Boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import NO_LAYER, Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.need import NO_NEED, Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import OutlineModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Wish
 
@@ -17,14 +18,20 @@ _STEPS = (4, 2, 1)
 on those of 0.4 m most plans that there are are found, three times as fast."""
 
 
+_TO_REDUCE, _EFFORT_EACH = 5, 0.3
+"""Times the effort to show a conflict, to leave needs out of it; effort of each that is tried."""
+
+
 @dataclass(frozen=True)
 class _Found:
-    """``answer`` of ``solve`` to these ``wishes`` together; if it is true, its boxes and values."""
+    """``answer`` of ``solve`` to these ``wishes`` together; if it is true, its boxes and values;
+    the effort ``spent``."""
 
     wishes: Sequence[Wish] = ()
     answer: bool | None = None
     boxes: Boxes | None = None
     value: Any = None
+    spent: float = 0.0
 
 
 class WishModel(OutlineModel):
@@ -55,7 +62,7 @@ class WishModel(OutlineModel):
         tries = [(literals, step) for step in _STEPS]
         if uncut:
             tries.insert(0, ([*literals, *uncut], _STEPS[0]))
-        answer, boxes = None, None
+        answer, boxes, spent = None, None, 0.0
         for fixed, step in tries:
             is_fine = step == 1
             answer, boxes = self.solve(
@@ -66,9 +73,10 @@ class WishModel(OutlineModel):
                 light=not is_fine,
                 step=step,
             )
+            spent += self.spent
             if answer is not None:
                 break
-        return _Found(wishes, answer, boxes, self.value)
+        return _Found(wishes, answer, boxes, self.value, spent)
 
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
@@ -134,11 +142,53 @@ class WishModel(OutlineModel):
             del wishes[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
         return None, None
 
+    def boxes_without(
+        self, layers: frozenset[Layer], effort: float, seed: int
+    ) -> tuple[Boxes | None, float]:
+        """Boxes of a plan that meets all wishes but those of these layers, if any are found; the
+        effort that took."""
+        found = self._met_together(self._but(layers), effort, seed)
+        return found.boxes, found.spent
+
+    def excludes(self, needs: Collection[Need], effort: float, seed: int) -> bool:
+        """Whether the solver shows that no plan meets all wishes of these needs."""
+        literals = [wish.literal for wish in self.wishes if wish.need in needs]
+        return self.solve(effort, seed=seed, fixed=literals, taking_turns=True)[0] is False
+
+    def conflict_of_needs(
+        self, effort: float, seed: int, without: frozenset[Layer]
+    ) -> tuple[Need, ...]:
+        """Needs that no plan meets together, but for those of the layers ``without``; none if that
+        is not shown. As far as the effort does, those are left out without which the others exclude
+        each other too; needs of no rule first."""
+        needs = [wish.need for wish in self._but(without) if wish.need != NO_NEED]
+        if not self.excludes(needs, effort, seed):
+            return ()
+        wishes = [wish for wish in self.wishes if wish.need in needs]
+        assumed = [wish.literal for wish in wishes]
+        if self.solve(effort, seed=seed, assumed=assumed)[0] is False:
+            core = {literal.index for literal in self.conflict}
+            needs = [wish.need for wish in wishes if wish.literal.index in core]
+        return self._least(needs, effort, seed)
+
+    def _least(self, needs: Sequence[Need], effort: float, seed: int) -> tuple[Need, ...]:
+        """What is left of needs that exclude each other when, as far as the effort does, all of a
+        rule and then single ones are left out without which the others do too."""
+        left, rules = _TO_REDUCE * effort, dict.fromkeys(need.rule for need in reversed(needs))
+        groups = [{need for need in needs if need.rule == rule} for rule in sorted(rules, key=bool)]
+        for group in (*groups, *({need} for need in reversed(needs))):
+            fewer = [need for need in needs if need not in group]
+            if left > 0 and len(fewer) < len(needs):
+                if fewer and self.excludes(fewer, min(left, _EFFORT_EACH), seed):
+                    needs = fewer
+                left -= self.spent
+        return tuple(needs)
+
     def keeps(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
         """True if some plan meets all wishes of these rules beside what plans always do, False if
         the solver shows that none does, None if the effort does not do, or there are no wishes. To
         be asked before ``best``, which adds to the model."""
-        literals = [wish.literal for wish in self.wishes if wish.rule in rules]
+        literals = [wish.literal for wish in self.wishes if wish.need.rule in rules]
         return self.solve(effort, seed=seed, fixed=literals)[0] if literals else None
 
 

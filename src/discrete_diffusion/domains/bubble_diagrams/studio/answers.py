@@ -117,6 +117,9 @@ class ShownPlan(BaseModel):
     )
     broken: list[str] = Field(description="rules that it breaks, of those it was planned for")
     given_up: list[str] = Field(description="what it does not meet, in sentences")
+    why: list[str] = Field(
+        description="what of the rules the solver ruled out, and another relation that would do"
+    )
 
 
 class NoPlan(BaseModel):

@@ -123,6 +123,7 @@ def brief_answer(ask: BriefAsk) -> dict[str, Any]:
 def found_of(job: Job) -> Found:
     """Plans of a job with pictures and scores; what the processes do."""
     found, scores = ranked(realise(job))
+    why = found.why.sentences(found.names)
     plans = zip(found.plans, found.shortfalls, scores, strict=True)
     return Found(
         tuple(
@@ -136,6 +137,7 @@ def found_of(job: Job) -> Found:
                     "rules": score.kept,
                     "broken": list(rules_of(shortfalls)),
                     "given_up": [each.sentence() for each in shortfalls],
+                    "why": why,
                 },
             )
             for plan, shortfalls, score in plans

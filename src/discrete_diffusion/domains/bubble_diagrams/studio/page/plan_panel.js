@@ -80,7 +80,8 @@ export class PlanPanel {
       number: each.id, of: each.of, area: each.plan.areas.reduce((sum, area) => sum + area, 0).toFixed(0),
     });
     $("scores").replaceChildren(...scoreRows(each));
-    $("given-up").replaceChildren(...each.givenUp.map((sentence) => made("li", {}, sentence)));
+    const why = each.why ?? []; // a saved plan may be older
+    $("given-up").replaceChildren(...[...each.givenUp, ...why].map((sentence) => made("li", {}, sentence)));
     $("given-up-title").hidden = !each.givenUp.length;
     const rules = ruleRows(each);
     $("kept-rules").replaceChildren(...rules);

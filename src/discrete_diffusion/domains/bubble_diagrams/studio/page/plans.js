@@ -31,8 +31,8 @@ export class Plans extends EventTarget {
   /** Plans of a search, in the place of those that are neither pinned nor chosen; or plans near the plan `of`, to all. */
   add(found, { asked, plot, chosen, of = null }) {
     const kept = this.list.filter((each) => of !== null || each.pinned || each.id === chosen);
-    const added = found.map(({ plan, svg, scores, given_up: givenUp, rules = {} }) => ({
-      id: this.next++, plan, svg, scores, rules, givenUp, asked, plot, of, pinned: false,
+    const added = found.map(({ plan, svg, scores, given_up: givenUp, why = [], rules = {} }) => ({
+      id: this.next++, plan, svg, scores, rules, givenUp, why, asked, plot, of, pinned: false,
     }));
     const isSafe = (each) => each.pinned || each.id === of || each.id === chosen;
     const surplus = kept.filter((each) => !isSafe(each)).slice(0, Math.max(0, kept.length + added.length - MOST_PLANS));
