@@ -185,6 +185,40 @@ def test_only_plans_that_break_no_rule_are_asked_for_if_that_is_ticked(page):
     assert page.find("habitable").is_selected()
 
 
+def test_another_relation_that_would_do_is_drawn_at_a_click(page):
+    """The first answer is given what the studio says of a plan that breaks a rule."""
+    page.open()
+    page.driver.execute_script("""
+        const real = window.fetch;
+        let isFirst = true;
+        window.fetch = async (...of) => {
+          const answer = await real(...of);
+          if (!String(of[0]).includes("api/jobs/")) return answer;
+          const state = await answer.json();
+          for (const each of isFirst ? state.answer?.plans ?? [] : []) {
+            each.why = ["ruled out: kitchen has 1.2 m of outer wall"];
+            each.instead = { rooms: [0, 1], now: "left-of", relation: "above" };
+            isFirst = false;
+          }
+          return new Response(JSON.stringify(state), { status: answer.status });
+        };""")
+    page.add("LivingRoom", "Kitchen")
+    page.relate(0, 1, "left-of", 0)
+    page.find("realise").click()
+    page.wait(lambda: page.said.startswith("A plan of"))
+    assert [each.text for each in page.all("#given-up li")][-1].startswith("ruled out: kitchen")
+    (button,) = page.all("#mend button")
+    assert "above" in button.text
+    page.press(button)
+    page.wait(lambda: not page.all("#mend button"))
+    page.wait_for_work()
+    relation = page.all("#relations li select")[1]
+    assert relation.get_attribute("value") == "above"
+    page.find("undo").click()  # the choice of the plan
+    page.find("undo").click()
+    assert page.all("#relations li select")[1].get_attribute("value") == "left-of"
+
+
 def change_a_room(page):
     page.choose("#rooms li > select", 1, "Bathroom")
 

@@ -105,6 +105,14 @@ class ScoresAnswer(BaseModel):
     total: float
 
 
+class OtherRelation(BaseModel):
+    """A pair of rooms, and a relation other than theirs with which a plan keeps all rules."""
+
+    rooms: list[int]
+    now: str
+    relation: str
+
+
 class ShownPlan(BaseModel):
     """A plan, its picture, and how good it is."""
 
@@ -120,6 +128,7 @@ class ShownPlan(BaseModel):
     why: list[str] = Field(
         description="what of the rules the solver ruled out, and another relation that would do"
     )
+    instead: OtherRelation | None
 
 
 class NoPlan(BaseModel):

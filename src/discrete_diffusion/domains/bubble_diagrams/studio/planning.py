@@ -123,7 +123,7 @@ def brief_answer(ask: BriefAsk) -> dict[str, Any]:
 def found_of(job: Job) -> Found:
     """Plans of a job with pictures and scores; what the processes do."""
     found, scores = ranked(realise(job))
-    why = found.why.sentences(found.names)
+    why, instead = found.why.sentences(found.names), found.why.to_json(found.names).get("instead")
     plans = zip(found.plans, found.shortfalls, scores, strict=True)
     return Found(
         tuple(
@@ -138,6 +138,7 @@ def found_of(job: Job) -> Found:
                     "broken": list(rules_of(shortfalls)),
                     "given_up": [each.sentence() for each in shortfalls],
                     "why": why,
+                    "instead": instead,
                 },
             )
             for plan, shortfalls, score in plans

@@ -185,6 +185,11 @@ const nearestPlan = (begunEarlier = null) => work(t("looking-near"), async (sign
 
 const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1, habitable: false });
 
+function mend({ rooms: [a, b], relation }) {
+  state.relate(a, b, relation);
+  realise();
+}
+
 function choosePlan(id, locked) {
   const { plan, plot } = plans.get(id);
   state.choose({ id, plot, diagram: diagramOf(plan), locked });
@@ -346,7 +351,7 @@ async function begin() {
   drawingPanel = new DrawingPanel(state, board, words, relations);
   briefPanel = new BriefPanel(state, words, relations, model.most_rooms);
   plotPanel = new PlotPanel(state, say);
-  planPanel = new PlanPanel(state, plans, words, (id) => choosePlan(id));
+  planPanel = new PlanPanel(state, plans, words, (id) => choosePlan(id), mend);
   changePanel = new ChangePanel(state, plans, words, () => nearestPlan());
   completions = new Completions({ state, board, words, work, realise, nextSeed: () => searches.seed++ });
   board.onChosen = onChosen;

@@ -1,14 +1,14 @@
 // Plans side by side, the chosen one large, and two beside each other.
 
-import { $, made, refill } from "./elements.js";
+import { $, made, refill, spoken } from "./elements.js";
 import { percent, t } from "./labels.js";
 import { roomNames } from "./panels.js";
 import { isOf, WEIGHTS } from "./plans.js";
 
 export class PlanPanel {
-  /** `choose`: what happens with a plan that is chosen. */
-  constructor(state, plans, words, choose) {
-    Object.assign(this, { state, plans, words, choose, compared: [], pictures: new Map() });
+  /** `choose`: what happens with a plan that is chosen; `mend`: with another relation that would do. */
+  constructor(state, plans, words, choose, mend) {
+    Object.assign(this, { state, plans, words, choose, mend, compared: [], pictures: new Map() });
     for (const name of Object.keys(WEIGHTS)) {
       const input = made("input", {
         type: "range", min: 0, max: 10, step: 1, id: `weight-${name}`,
@@ -83,9 +83,19 @@ export class PlanPanel {
     const why = each.why ?? []; // a saved plan may be older
     $("given-up").replaceChildren(...[...each.givenUp, ...why].map((sentence) => made("li", {}, sentence)));
     $("given-up-title").hidden = !each.givenUp.length;
+    $("mend").replaceChildren(...this.#mending(each));
     const rules = ruleRows(each);
     $("kept-rules").replaceChildren(...rules);
     $("kept-rules-title").hidden = !rules.length;
+  }
+
+  /** A button that draws the other relation with which a plan keeps all rules, and looks for it. */
+  #mending({ instead, plan }) {
+    if (!instead) return [];
+    const names = roomNames(plan.rooms.map((type) => ({ type })), this.words);
+    const [a, b] = instead.rooms.map((room) => names[room]);
+    const text = t("mend", { what: `${a} ${spoken(instead.relation)} ${b}` });
+    return [made("button", { className: "wide", on: { click: () => this.mend(instead) } }, text)];
   }
 
   #rooms(plan) {

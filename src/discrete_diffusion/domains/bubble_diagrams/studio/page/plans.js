@@ -31,8 +31,8 @@ export class Plans extends EventTarget {
   /** Plans of a search, in the place of those that are neither pinned nor chosen; or plans near the plan `of`, to all. */
   add(found, { asked, plot, chosen, of = null }) {
     const kept = this.list.filter((each) => of !== null || each.pinned || each.id === chosen);
-    const added = found.map(({ plan, svg, scores, given_up: givenUp, why = [], rules = {} }) => ({
-      id: this.next++, plan, svg, scores, rules, givenUp, why, asked, plot, of, pinned: false,
+    const added = found.map(({ plan, svg, scores, given_up: givenUp, why = [], instead = null, rules = {} }) => ({
+      id: this.next++, plan, svg, scores, rules, givenUp, why, instead, asked, plot, of, pinned: false,
     }));
     const isSafe = (each) => each.pinned || each.id === of || each.id === chosen;
     const surplus = kept.filter((each) => !isSafe(each)).slice(0, Math.max(0, kept.length + added.length - MOST_PLANS));
@@ -137,11 +137,13 @@ export function readPlans(list) {
 }
 
 const isNumbers = (count) => (list) => isList(list, Number.isFinite) && list.length === count;
+const isSentences = (list) => isList(list, (sentence) => typeof sentence === "string");
 const isPlan = (each) => isObject(each) && Number.isInteger(each.id) && typeof each.svg === "string"
   && isObject(each.plan) && isList(each.plan.rooms, (room) => typeof room === "string")
   && isList(each.plan.boxes, isNumbers(4)) && each.plan.boxes.length === each.plan.rooms.length
   && isList(each.plan.areas, Number.isFinite)
   && isList(each.plan.relations, (one) => isList(one.slice(0, 2), (room) => room in each.plan.rooms) && typeof one[2] === "string")
   && isObject(each.scores) && ["num_broken", "compactness", "fill", "area_error"].every((name) => Number.isFinite(each.scores[name]))
-  && isObject(each.rules) && isList(each.givenUp, (sentence) => typeof sentence === "string")
+  && isObject(each.rules) && isSentences(each.givenUp) && isSentences(each.why ?? [])
+  && (!each.instead || (isList(each.instead.rooms, (room) => room in each.plan.rooms) && typeof each.instead.relation === "string"))
   && isObject(each.plot) && Array.isArray(each.plot.corners) && typeof each.asked === "string";
