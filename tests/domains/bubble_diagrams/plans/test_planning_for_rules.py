@@ -112,9 +112,14 @@ def test_related_rooms_meet_where_no_room_inside_lies_between(left, expected):
     assert allows(model, boxes, *walls) is expected
 
 
-@pytest.mark.parametrize(("corners", "expected"), [(6, True), (4, False)])
-def test_a_compact_plan_is_a_box_but_for_its_corners(corners, expected):
-    rules = only("compact", compact={"corners": corners})
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [({"corners": 6}, True), ({"corners": 4}, False), ({"perimeter": 1.2}, True)]
+    + [({"perimeter": 1.15}, False)],
+)
+def test_a_compact_plan_is_a_box_but_for_its_corners(changed, expected):
+    """An outline of 24 m around 26 m2, 1.18 times as long as that of a square."""
+    rules = only("compact", compact=changed)
     diagram = diagram_of("LivingRoom Kitchen", "0 left-of 1")
     model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 6.0), rules=rules))
     compact = [wish.literal for wish in model.wishes if wish.layer is Layer.FILL]

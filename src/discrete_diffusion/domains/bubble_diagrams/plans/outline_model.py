@@ -143,14 +143,22 @@ class OutlineModel(RoomModel):
 
     def _wish_compact(self) -> None:
         """Wish that the box around a plan is filled but for its cuts, as many as the rule leaves
-        corners for: an outline of that shape is as long as that of the box."""
+        corners for, and short for its area: an outline of that shape is as long as that of the
+        box, so ``half`` of it squared is at most 4 perimeter^2 x area."""
         if (compact := self._rule("compact")) is None:
             return
         left = self.dead - sum(cut.area for cut in self.cuts)
         most = round(_UNEVEN * PER_METRE**2 * sum(self.demands.areas))
         corners = int(compact["corners"]) - _OF_A_BOX
         few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
-        self._wish(Layer.FILL, left <= most, few, need=Need("the outline is compact", "compact"))
+        half = self.model.new_int_var(0, 2 * self.rule.grid, "")
+        square = self.model.new_int_var(0, 4 * self.rule.grid**2, "")
+        self.model.add(half == sum(self.size))
+        self.model.add_multiplication_equality(square, [half, half])
+        longest = math.floor(100 * 4 * compact["perimeter"] ** 2)
+        short = 100 * square <= longest * sum(self.floors)
+        needed = Need("the outline is compact", "compact")
+        self._wish(Layer.FILL, left <= most, few, short, need=needed)
 
     def _add_facades(self) -> None:
         for i in range(len(self.rooms)):
