@@ -147,7 +147,7 @@ def sample_plans(
             raise ValueError(f"{name}={value}: expected an integer >= 0")
     if livable and num_rooms is not None:
         raise ValueError(
-            f"data.livable=true with data.num_rooms={list(num_rooms)}: such plans are drawn of 4 "
+            f"data.livable=true with data.num_rooms={num_rooms}: such plans are drawn of 4 "
             "to 8 rooms alone; take data.livable=false, or leave data.num_rooms out"
         )
     num_blocks = max(1, -(-num // BLOCK_SIZE))
@@ -166,9 +166,9 @@ def sample_plans(
     return PlanArrays(*joined)
 
 
-def checked_range(num_rooms: Sequence[int]) -> tuple[int, int]:
+def checked_range(num_rooms: Sequence[int] | int) -> tuple[int, int]:
     """``ValueError`` unless these are two numbers of rooms in ``LARGE``, the smaller one first."""
-    given = list(num_rooms)
+    given = [num_rooms] if isinstance(num_rooms, int) else list(num_rooms)
     if len(given) != 2 or not LARGE[0] <= given[0] <= given[1] <= LARGE[1]:
         raise ValueError(
             f"data.num_rooms={given}: expected the least and the most rooms of a plan, from "
