@@ -114,8 +114,12 @@ def test_related_rooms_meet_where_no_room_inside_lies_between(left, expected):
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
-    [({"corners": 6}, True), ({"corners": 4}, False), ({"perimeter": 1.2}, True)]
-    + [({"perimeter": 1.15}, False)],
+    [
+        ({"corners": 6}, True),
+        ({"corners": 4}, False),
+        ({"perimeter": 1.2}, True),
+        ({"perimeter": 1.15}, False),
+    ],
 )
 def test_a_compact_plan_is_a_box_but_for_its_corners(changed, expected):
     """An outline of 24 m around 26 m2, 1.18 times as long as that of a square."""
