@@ -95,7 +95,7 @@ def test_tokens_of_arrays_and_of_diagrams_agree():
     assert (plans.encode(vocab).x0 == encode(plans.to_diagrams(), vocab).x0).all()
 
 
-@pytest.mark.parametrize("asked", [(3, 9), (20, 9), (9, 34), (9,)])
+@pytest.mark.parametrize("asked", [(3, 9), (20, 9), (9, 34), (9,), 9])
 def test_ranges_that_cannot_be_are_refused(asked):
     with pytest.raises(ValueError, match=r"data\.num_rooms=\[.*from 4 to 33, such as \[9,20\]"):
         sample_plans(1, 0, asked)

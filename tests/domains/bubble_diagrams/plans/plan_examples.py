@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes, threshold_of
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
-from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, ROOM_TYPES
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 
 Box = tuple[float, float, float, float]
 
@@ -33,6 +35,21 @@ def floor_plan(
         tuple(box for _, box in named),
     )
     return FloorPlan(diagram, boundary=boundary)
+
+
+def only(*names: str, **changed: dict[str, Any]) -> RuleSet:
+    """The default rules of these names, with other parameters."""
+    default = read_rules("default").rules
+    return RuleSet("test", {name: {**default[name], **changed.get(name, {})} for name in names})
+
+
+def diagram_of(rooms: str, *relations: str) -> BubbleDiagram:
+    """Rooms by name, and relations such as ``0 left-of 1``."""
+    found = []
+    for words in relations:
+        i, name, j = words.split()
+        found.append((int(i), int(j), RELATIONS.index(name)))
+    return BubbleDiagram(tuple(ROOM_TYPES.index(name) for name in rooms.split()), found)
 
 
 CIRCLE = BubbleDiagram((0, 1, 2), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])

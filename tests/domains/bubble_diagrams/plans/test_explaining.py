@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from plan_examples import diagram_of, only
 
 pytest.importorskip("ortools", reason="needs the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -29,31 +30,19 @@ from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, real
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, for_rules
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
-from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
-
-LEFT_OF, ABOVE = map(RELATIONS.index, ("left-of", "above"))
-
-
-def rules(*names: str) -> RuleSet:
-    default = read_rules("default")
-    return RuleSet("some", {name: default.rules[name] for name in names})
+from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
 
 
 def plot(width: float, height: float) -> Outline:
     return Outline(boundary=((0, 0), (width, 0), (width, height), (0, height)))
 
 
-def diagram_of(rooms: str, *relations: tuple[int, int, int]) -> BubbleDiagram:
-    return BubbleDiagram(tuple(ROOM_TYPES.index(name) for name in rooms.split()), relations)
-
-
-BEHIND = diagram_of("LivingRoom Bathroom MasterRoom", (0, 1, LEFT_OF), (1, 2, LEFT_OF))
+BEHIND = diagram_of("LivingRoom Bathroom MasterRoom", "0 left-of 1", "1 left-of 2")
 """A bedroom behind a bathroom, .7 m or more from the living room."""
-BEHIND_DEMANDS = Demands((20.0, 5.0, 12.0), rules=rules("access"))
+BEHIND_DEMANDS = Demands((20.0, 5.0, 12.0), rules=only("access"))
 
-SIDE_BY_SIDE = diagram_of("Bathroom Bathroom", (0, 1, LEFT_OF))
-NARROW = Demands((7.0, 7.0), outline=plot(2.5, 6.0), rules=rules("width"))
+SIDE_BY_SIDE = diagram_of("Bathroom Bathroom", "0 left-of 1")
+NARROW = Demands((7.0, 7.0), outline=plot(2.5, 6.0), rules=only("width"))
 """Of 1.3 m at least, side by side in 2.5 m."""
 
 
@@ -120,7 +109,7 @@ def test_nothing_is_ruled_out_where_a_plan_keeps_the_rules():
 
 
 def test_a_pair_of_any_relation_is_apart_and_the_others_as_they_are():
-    demands = replace(BEHIND_DEMANDS, rules=rules("access", "walls"))
+    demands = replace(BEHIND_DEMANDS, rules=only("access", "walls"))
     model = PlanModel(BEHIND.rooms, BEHIND.relations, demands, unknown=[(0, 2)])
     boxes, spent = model.boxes_without(OF_NO_RULE, 1.0, 0)
     assert 0 < spent <= 1.5
@@ -184,7 +173,7 @@ def test_a_habitable_verdict_names_the_rooms_as_they_are_numbered(monkeypatch):
     job_of = Habitable._job
     monkeypatch.setattr(Habitable, "_job", lambda *asked: replace(job_of(*asked), hall=False))
     for order in ([0, 1, 2], [2, 0, 1], [2, 1, 0]):
-        why = Habitable(rules("access")).plan_of(BEHIND.relabelled(order)).why
+        why = Habitable(only("access")).plan_of(BEHIND.relabelled(order)).why
         (conflict,) = why.conflicts
         expected = [("access", (order.index(2),))]
         assert [(need.rule, need.rooms) for need in conflict.needs] == expected

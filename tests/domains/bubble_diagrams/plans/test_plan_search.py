@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
+from plan_examples import only
 
 pytest.importorskip("ortools", reason="needs the extra plans")
 
@@ -15,7 +16,6 @@ from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanMode
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_search import PlanSearch
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
 from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
 
 ROOMS = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom")))
@@ -23,13 +23,8 @@ FLAT = BubbleDiagram(ROOMS, ((0, 1, RELATIONS.index("left-of")),))
 PLOT = Outline(boundary=((0.0, 0.0), (8.0, 0.0), (8.0, 6.0), (0.0, 6.0)))
 
 
-def rules(*names: str) -> RuleSet:
-    default = read_rules("default")
-    return RuleSet("some", {name: default.rules[name] for name in names})
-
-
 def test_sides_on_a_coarse_grid_are_multiples_of_its_step():
-    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((24.0, 12.0), rules=rules("access")))
+    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((24.0, 12.0), rules=only("access")))
     literals = [wish.literal for wish in model.wishes]
     answer, boxes = model.solve(1.0, fixed=literals, light=True, step=4)
     assert answer is True
@@ -41,7 +36,7 @@ def test_sides_on_a_coarse_grid_are_multiples_of_its_step():
 def test_no_boxes_on_a_coarse_grid_are_no_answer():
     """A plot of 7.5 x 5.3 m is no multiple of .4 m, so nothing fills all of it there."""
     plot = Outline(boundary=((0.0, 0.0), (7.5, 0.0), (7.5, 5.3), (0.0, 5.3)))
-    full = RuleSet("full", {"fill": {**read_rules("default").rules["fill"], "share": 1.0}})
+    full = only("fill", fill={"share": 1.0})
     model = PlanModel(FLAT.rooms, FLAT.relations, Demands((26.0, 13.7), outline=plot, rules=full))
     literals = [wish.literal for wish in model.wishes if wish.layer == Layer.FILL]
     assert model.solve(1.0, fixed=literals, light=True, step=4) == (None, None)
@@ -50,7 +45,7 @@ def test_no_boxes_on_a_coarse_grid_are_no_answer():
 
 def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
     """A plot of 48 m2, filled, for rooms of 13 m2: no room can be near its area."""
-    demands = Demands((8.0, 5.0), outline=PLOT, rules=rules("fill"))
+    demands = Demands((8.0, 5.0), outline=PLOT, rules=only("fill"))
     search = PlanSearch(FLAT, demands, 0, may_have_hall=False)
     (model,) = search.models(meet_all=False)
     assert not search.excluded
@@ -64,7 +59,7 @@ def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
 
 def test_other_areas_count_where_they_meet_all():
     """Where only areas are given up, the plan of others is taken if it gives up nothing."""
-    demands = Demands((8.0, 5.0), outline=PLOT, rules=rules("fill"))
+    demands = Demands((8.0, 5.0), outline=PLOT, rules=only("fill"))
     assert not list(PlanSearch(FLAT, demands, 0, may_have_hall=False).models(meet_all=True))
     found = realise(Job(FLAT, demands, other_areas=((31.0, 16.0),)))
     assert found.areas == (31.0, 16.0)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from plan_examples import floor_plan
+from plan_examples import diagram_of, floor_plan, only
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import plan_model
@@ -28,28 +28,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import shortfalls_of
 from discrete_diffusion.domains.bubble_diagrams.plans.windows import find_windows
-from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 DEFAULT = read_rules("default")
 PLOT = Outline(boundary=((0, 0), (8, 0), (8, 6), (0, 6)))
-
-
-def only(*names: str, **changed: dict) -> RuleSet:
-    """The rules of these names, with other parameters."""
-    rules = {name: DEFAULT.rules[name] | changed.get(name, {}) for name in names}
-    return RuleSet("test", rules)
-
-
-def diagram_of(rooms: str, *relations: str) -> BubbleDiagram:
-    """``0 left-of 1``"""
-    found = []
-    for words in relations:
-        i, name, j = words.split()
-        found.append((int(i), int(j), RELATIONS.index(name)))
-    return BubbleDiagram(tuple(ROOM_TYPES.index(name) for name in rooms.split()), found)
 
 
 def found_for(

@@ -13,13 +13,12 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
-from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
 from discrete_diffusion.domains.bubble_diagrams.studio.answers import ShownPlan
 from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import FAILED, KEPT_SECONDS, Jobs
 from discrete_diffusion.domains.bubble_diagrams.studio.planning import found_of
+from domains.bubble_diagrams.plans.plan_examples import diagram_of, only
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 
@@ -294,11 +293,8 @@ def test_other_jobs_are_not_there(client):
 
 def test_a_plan_that_breaks_a_rule_comes_with_why_and_what_would_do():
     """A bedroom behind a bathroom, .7 m or more from the living room, without a hall."""
-    rooms = tuple(map(ROOM_TYPES.index, ("LivingRoom", "Bathroom", "MasterRoom")))
-    left_of = RELATIONS.index("left-of")
-    behind = BubbleDiagram(rooms, ((0, 1, left_of), (1, 2, left_of)))
-    access = RuleSet("access", {"access": read_rules("default").rules["access"]})
-    job = Job(behind, Demands((20.0, 5.0, 12.0), rules=access))
+    behind = diagram_of("LivingRoom Bathroom MasterRoom", "0 left-of 1", "1 left-of 2")
+    job = Job(behind, Demands((20.0, 5.0, 12.0), rules=only("access")))
     ((_, shown),) = found_of(job).plans
     checked = ShownPlan.model_validate(shown)
     assert checked.broken == ["access"]

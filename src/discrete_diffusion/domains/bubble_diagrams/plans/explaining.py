@@ -14,6 +14,7 @@ from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_b
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import Member, text_of
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import OF_NO_RULE
 from discrete_diffusion.domains.bubble_diagrams.plans.need import Need
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_of_boxes import plan_of
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, for_rules
@@ -157,8 +158,7 @@ def _instead(
         left -= spent
         if boxes is None:
             continue
-        plan = plan_of(replace(diagram, relations=tuple(others)), demands, boxes)
-        metres = np.array(plan.diagram.boxes)
+        metres = np.array(boxes) / PER_METRE
         code = int(relations_from_boxes(metres, threshold_of("metres", None))[pair])
         new = tuple(sorted([*others, *([(*pair, code)] if code != NO_EDGE else [])]))
         plan = plan_of(replace(diagram, relations=new), demands, boxes)

@@ -145,17 +145,18 @@ def sample_plans(
     for name, value in (("num", num), ("seed", seed)):
         if value < 0:
             raise ValueError(f"{name}={value}: expected an integer >= 0")
-    if livable and num_rooms is not None:
+    sizes = None if num_rooms is None else checked_range(num_rooms)
+    if livable and sizes is not None:
         raise ValueError(
-            f"data.livable=true with data.num_rooms={num_rooms}: such plans are drawn of 4 "
+            f"data.livable=true with data.num_rooms={list(sizes)}: such plans are drawn of 4 "
             "to 8 rooms alone; take data.livable=false, or leave data.num_rooms out"
         )
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
-    if num_rooms is None:
+    if sizes is None:
         blocks = [_draw_block(np.random.default_rng([seed, block]), livable) for block in numbers]
     else:
-        least, most = checked_range(num_rooms)
+        least, most = sizes
         blocks = [
             _draw_large_block(np.random.default_rng([seed, block, least, most]), least, most)
             for block in numbers
