@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Unpack
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import AXES, Relations
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.need import NO_NEED, Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, RoomModel
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Free, RoomModel
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 LOW, HIGH = 0, 1
@@ -57,15 +57,9 @@ class OutlineModel(RoomModel):
     """
 
     def __init__(
-        self,
-        rooms: Sequence[int],
-        relations: Relations,
-        demands: Demands,
-        *,
-        hall: bool = False,
-        unknown: Iterable[tuple[int, int]] = (),
+        self, rooms: Sequence[int], relations: Relations, demands: Demands, **free: Unpack[Free]
     ) -> None:
-        super().__init__(rooms, relations, demands, hall=hall, unknown=unknown)
+        super().__init__(rooms, relations, demands, **free)
         self.nested = {u for u, _ in self.inside}
         self.size = self._add_outline()
         self.dead = self._outline_area() - sum(self.floors)

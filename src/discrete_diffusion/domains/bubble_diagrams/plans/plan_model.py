@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, Unpack
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
     AXES,
@@ -18,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.need import Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
 from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import HIGH, LOW
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Wish
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Free, Wish
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import TOLERANCE
 from discrete_diffusion.domains.bubble_diagrams.plans.wish_model import WishModel
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
@@ -66,16 +66,10 @@ class PlanModel(WishModel):
     """
 
     def __init__(
-        self,
-        rooms: Sequence[int],
-        relations: Relations,
-        demands: Demands,
-        *,
-        hall: bool = False,
-        unknown: Iterable[tuple[int, int]] = (),
+        self, rooms: Sequence[int], relations: Relations, demands: Demands, **free: Unpack[Free]
     ) -> None:
         relations = tuple(relations)
-        super().__init__(rooms, relations, demands, hall=hall, unknown=unknown)
+        super().__init__(rooms, relations, demands, **free)
         self._cost = 2 * self.dead + sum(self._deviations())
         self._cost += _CUT * sum(cut.is_used for cut in self.cuts)
         if demands.north is not None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from discrete_diffusion.domains.bubble_diagrams.geometry import threshold_of
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import (
@@ -91,6 +91,13 @@ class Wish:
     layer: Layer
     literal: Any
     need: Need = NO_NEED
+
+
+class Free(TypedDict, total=False):
+    """``hall`` and ``unknown`` of ``RoomModel``."""
+
+    hall: bool
+    unknown: Iterable[tuple[int, int]]
 
 
 class RoomModel(BoxModel):
