@@ -73,6 +73,11 @@ class Page:
     def __init__(self, driver: Any, address: str) -> None:
         self.driver, self.address = driver, address
 
+    def has_no_complaints(self) -> None:
+        """Checks that the browser logged nothing since it was asked last."""
+        complaints = [each["message"] for each in self.driver.get_log("browser")]
+        assert not complaints, complaints
+
     def open(self, fragment: str = "") -> None:
         """As on a first visit."""
         self.driver.get(self.address + "page/icon.svg")

@@ -96,23 +96,41 @@ def test_related_rooms_meet_where_no_room_inside_lies_between(left, expected):
     assert allows(model, boxes, *walls) is expected
 
 
-@pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        ({"corners": 6}, True),
-        ({"corners": 4}, False),
-        ({"perimeter": 1.2}, True),
-        ({"perimeter": 1.15}, False),
-    ],
-)
-def test_a_compact_plan_is_a_box_but_for_its_corners(changed, expected):
-    """An outline of 24 m around 26 m2, 1.18 times as long as that of a square."""
+def compact_model(changed: dict[str, Any]) -> tuple[PlanModel, Any]:
+    """Of two rooms of 26 m2, and the wish for a compact outline."""
     rules = only("compact", compact=changed)
     diagram = diagram_of("LivingRoom Kitchen", "0 left-of 1")
     model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 6.0), rules=rules))
-    compact = [wish.literal for wish in model.wishes if wish.layer is Layer.FILL]
-    assert len(compact) == 1
-    assert allows(model, [(0, 0, 50, 40), (50, 0, 80, 20)], *compact) is expected
+    (compact,) = [wish.literal for wish in model.wishes if wish.layer is Layer.FILL]
+    return model, compact
+
+
+STEPPED = [(0, 0, 50, 40), (50, 0, 80, 20)]
+"""An outline of 24 m around 26 m2, 1.18 times as long as that of a square."""
+
+
+@pytest.mark.parametrize(("corners", "expected"), [(6, True), (4, False)])
+def test_a_compact_plan_is_a_box_but_for_its_corners(corners, expected):
+    model, compact = compact_model({"corners": corners})
+    assert allows(model, STEPPED, compact) is expected
+
+
+@pytest.mark.parametrize(("perimeter", "expected"), [(1.2, True), (1.15, False)])
+def test_a_tightened_outline_is_short_for_its_area(perimeter, expected):
+    model, compact = compact_model({"perimeter": perimeter})
+    assert allows(model, STEPPED, compact)
+    model.tighten()
+    assert allows(model, STEPPED, compact) is expected
+
+
+@pytest.mark.parametrize(("step", "expected"), [(1, True), (2, False)])
+def test_the_walls_of_a_tightened_outline_are_in_line(step, expected):
+    """A step of .1 m takes .25 m2."""
+    model, compact = compact_model({})
+    boxes = [(0, 0, 50, 40), (50, step, 75, 20 + step)]
+    assert allows(model, boxes, compact)
+    model.tighten()
+    assert allows(model, boxes, compact) is expected
 
 
 def test_an_outline_is_filled_before_areas_are_kept():

@@ -129,12 +129,6 @@ def saved(page: Page, downloads: Path, format: str) -> str:
     return path.read_text()
 
 
-def no_complaints(page: Page) -> None:
-    messages = [each["message"] for each in page.driver.get_log("browser")]
-    complaints = [each for each in messages if "favicon.ico" not in each]  # of ``Page.open``
-    assert not complaints, complaints
-
-
 def test_a_wall_moves_and_a_locked_room_stays_in_files_too(page, plan, downloads):
     number = page.find("plan-name").text
     lock(page, BATH, "place")
@@ -162,7 +156,7 @@ def test_a_wall_moves_and_a_locked_room_stays_in_files_too(page, plan, downloads
     page.undo()  # the answer is one step
     assert page.find("plan-name").text == number
     assert kept_plan(page) == plan
-    no_complaints(page)
+    page.has_no_complaints()
 
 
 def test_rooms_are_swapped_added_and_given_areas_and_reset(page, plan):
@@ -189,7 +183,7 @@ def test_rooms_are_swapped_added_and_given_areas_and_reset(page, plan):
     assert "takes its place" in said or "No plan keeps all this" in said, said
     if "takes its place" in said:
         assert kept_plan(page)["rooms"][4] == "Storage"
-    no_complaints(page)
+    page.has_no_complaints()
 
 
 def test_what_cannot_be_is_said_at_once_and_by_the_studio(page, plan):

@@ -79,12 +79,6 @@ def saved(page: Page, downloads: Path, format: str) -> Path:
     return path
 
 
-def no_complaints(page: Page) -> None:
-    messages = [each["message"] for each in page.driver.get_log("browser")]
-    complaints = [each for each in messages if "favicon.ico" not in each]  # of ``Page.open``
-    assert not complaints, complaints
-
-
 # -- the plot
 
 
@@ -111,7 +105,7 @@ def test_a_plot_is_drawn_dragged_typed_and_taken_back(page):
     assert lengths(page) == [12, 6, 5, 4, 7, 10]
     page.fill(page.all("#sides li > input")[0], 14)
     assert lengths(page) == [14, 6, 7, 4, 7, 10]
-    no_complaints(page)
+    page.has_no_complaints()
 
 
 def test_a_plot_is_drawn_with_keys(page):
@@ -126,7 +120,7 @@ def test_a_plot_is_drawn_with_keys(page):
     page.keys(Keys.DELETE)
     assert len(page.all("#sides li")) == 3
     assert page.driver.switch_to.active_element.get_attribute("data-corner") == "2"
-    no_complaints(page)
+    page.has_no_complaints()
 
 
 def test_sides_that_cross_are_named_and_not_sent(page):
@@ -220,7 +214,7 @@ def test_a_plan_is_realised_on_the_plot_and_is_stale_after_it_changes(page, down
     assert page.find("plan").is_displayed()
     page.find("undo").click()
     assert lengths(page) == [10, 9, 10, 9]
-    no_complaints(page)
+    page.has_no_complaints()
 
 
 # -- what survives
@@ -261,7 +255,7 @@ def test_all_survives_a_reload_and_a_file(page, downloads, tmp_path):
     page.find("open-file").send_keys(str(broken))
     page.wait(lambda: page.said == "broken.json is no saved file of the studio.")
     assert page.find("plan").is_displayed()
-    no_complaints(page)
+    page.has_no_complaints()
 
 
 def test_a_browser_that_keeps_no_more_says_so(page):
@@ -459,4 +453,4 @@ def test_from_a_plot_and_a_wish_to_files(page, downloads, width, height, num):
         page.press(page.find("even"))
         assert [each.text for each in page.all("#variants strong")] == order
     assert page.run("return document.documentElement.scrollWidth") == width
-    no_complaints(page)
+    page.has_no_complaints()

@@ -24,9 +24,9 @@ Span = tuple[Any, Any]
 Held = tuple[int, Any, list[Any]]
 """A room in another, that it is off the other's wall, and literals that it does not lie in it."""
 
-_UNEVEN, _OF_A_BOX = 0.05, 4
-"""Share of the rooms' area that walls out of line and pockets of a compact plan take at most; the
-corners of a box."""
+_UNEVEN, _EVEN, _OF_A_BOX = 0.05, 0.01, 4
+"""Shares of the rooms' area that walls out of line and pockets of a compact plan take at most, and
+of one that is tightened; the corners of a box."""
 
 _LEAST_CUT = 5
 """Decimetres of the sides of a cut, at least: what is narrower is no place outside."""
@@ -137,22 +137,32 @@ class OutlineModel(RoomModel):
 
     def _wish_compact(self) -> None:
         """Wish that the box around a plan is filled but for its cuts, as many as the rule leaves
-        corners for, and short for its area: an outline of that shape is as long as that of the
-        box, so ``half`` of it squared is at most 4 perimeter^2 x area."""
+        corners for: an outline of that shape is as long as that of the box."""
+        if (compact := self._rule("compact")) is not None:
+            corners = int(compact["corners"]) - _OF_A_BOX
+            few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
+            needed = Need("the outline is compact", "compact")
+            self._wish(Layer.FILL, self._is_filled(_UNEVEN), few, need=needed)
+
+    def tighten(self) -> None:
+        """Demand what the wish for a compact outline leaves to chance: that hardly a pocket is
+        left, and that the outline is as short for its area as the rule has it, which is that
+        ``half`` of its length squared is at most 4 perimeter^2 x area. Most outlines are, without
+        being asked; asked of all plans it makes the search slow."""
         if (compact := self._rule("compact")) is None:
             return
-        left = self.dead - sum(cut.area for cut in self.cuts)
-        most = round(_UNEVEN * PER_METRE**2 * sum(self.demands.areas))
-        corners = int(compact["corners"]) - _OF_A_BOX
-        few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
+        self.model.add(self._is_filled(_EVEN))
         half = self.model.new_int_var(0, 2 * self.rule.grid, "")
         square = self.model.new_int_var(0, 4 * self.rule.grid**2, "")
         self.model.add(half == sum(self.size))
         self.model.add_multiplication_equality(square, [half, half])
         longest = math.floor(100 * 4 * compact["perimeter"] ** 2)
-        short = 100 * square <= longest * sum(self.floors)
-        needed = Need("the outline is compact", "compact")
-        self._wish(Layer.FILL, left <= most, few, short, need=needed)
+        self.model.add(100 * square <= longest * sum(self.floors))
+
+    def _is_filled(self, but: float) -> Any:
+        """That the box less its cuts is filled but for a share of the rooms' area."""
+        left = self.dead - sum(cut.area for cut in self.cuts)
+        return left <= round(but * PER_METRE**2 * sum(self.demands.areas))
 
     def _add_facades(self) -> None:
         for i in range(len(self.rooms)):

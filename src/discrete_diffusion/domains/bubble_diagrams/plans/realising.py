@@ -242,14 +242,15 @@ def _with_proofs(job: Job, found: Realised) -> Realised:
 def _best(
     job: Job, demands: Demands, model: PlanModel, stop_asked: Callable[[], bool]
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Answer of ``BoxModel.solve``, and up to ``job.variants``. A flawed one (``_is_flawed``) is
-    kept only where a few others are flawed too; near an earlier plan the nearest is first."""
+    """Answer of ``BoxModel.solve``, and up to ``job.variants``. One with ``_flaws`` is kept only
+    where a few others have as many; near an earlier plan the nearest is first."""
     answer: bool | None = None
     polish = _POLISH if demands.rules.rules else _POLISH_ALONE
     if job.near is not None:
         polish = _LEAST_CHANGE
     plans: list[FloorPlan] = []
-    others: list[FloorPlan] = []
+    others: list[tuple[int, FloorPlan]] = []
+    flaws: frozenset[str] = frozenset()
     spare = _OTHERS if job.near is None else 0
     with progress.calls(name="variant") as going:
         going.expect(job.variants, exact=False)
@@ -259,6 +260,8 @@ def _best(
             seed, wanted = job.seed + turn, turn < job.variants
             if wanted and job.variants > 1:
                 going.begin()
+            if not wanted and "compact" in flaws:
+                model.tighten()
             if not wanted and not model.meets(EFFORT, seed, model.missed):
                 break
             found, boxes = model.best(EFFORT, polish, seed)
@@ -266,19 +269,25 @@ def _best(
             if boxes is None:
                 break
             plan = plan_of(job.diagram, demands, boxes, stays=job.near is not None)
-            is_flawed = job.near is None and _is_flawed(plan, demands, model)
-            (others if is_flawed else plans).append(plan)
+            flaws = _flaws(plan, demands, model) if job.near is None else frozenset()
+            if flaws:
+                others.append((len(flaws), plan))
+            else:
+                plans.append(plan)
             if len(plans) == job.variants:
                 break
             model.differ_from(boxes)
-    return answer, tuple([*plans, *others][: job.variants])
+    others.sort(key=lambda each: each[0])
+    return answer, tuple([*plans, *(plan for _, plan in others)][: job.variants])
 
 
-def _is_flawed(plan: FloorPlan, demands: Demands, model: PlanModel) -> bool:
-    """True if there may be a better one: a floor is in parts, or a rule is broken though the solver
-    met all that it wishes for rules."""
-    broken = model.missed <= OF_NO_RULE and judge(plan, demands.rules).broken
-    return bool(rooms_with_split_floors(plan) or broken)
+def _flaws(plan: FloorPlan, demands: Demands, model: PlanModel) -> frozenset[str]:
+    """Why there may be a better one: rules that it breaks though the solver met all that it wishes
+    for rules, and "floors" where one is in parts."""
+    split = {"floors"} if rooms_with_split_floors(plan) else set()
+    is_met = model.missed <= OF_NO_RULE
+    broken = {rule for rule, _ in judge(plan, demands.rules).broken} if is_met else set()
+    return frozenset(split | broken)
 
 
 def realise_all(

@@ -303,4 +303,9 @@ def _add_page(app: FastAPI) -> None:
         headers = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"}
         return FileResponse(PAGE / "index.html", headers=headers)
 
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> FileResponse:
+        """What browsers ask for beside a file that is opened by itself."""
+        return FileResponse(PAGE / "icon.svg")
+
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
