@@ -62,48 +62,47 @@ def measure(cell: Path, judge: Path, folder: Path, given: argparse.Namespace) ->
 def sections(record: Record) -> Sections:
     found = record.results
     first = found["rows"][0]
-    rows = [
-        (
-            "held-out text",
-            *("", "", ""),
-            f"{first['gen_bits_per_byte_real_data']:.3f}",
-            f"{first['unigram_entropy_real_data']:.3f}",
-            f"{first['distinct_1_real_data']:.2f}/{first['distinct_2_real_data']:.2f}",
-            "",
-        )
-    ]
-    for row in found["rows"]:
-        bits = row["bits_per_byte"] / row["nelbo_plain"]  # a nat of all of the text, in bits a byte
-
-        def cell(nats: float, error: float, bits: float = bits) -> str:
-            return f"{bits * nats:.3f} ± {bits * error:.3f}"
-
-        name = f"`{row['algorithm']}`"
-        if row["block_size"] is not None:
-            name += f", blocks of {row['block_size']}"
-        bound = cell(row["nelbo_plain"], row["nelbo_standard_error"])
-        of_orders, exact = "", bound if row["algorithm"] == JUDGE else ""
-        if "nelbo_by_orders" in row:
-            by = row["nelbo_by_orders"]
-            of_orders = cell(by["nelbo"][-1], by["standard_error"][-1])
-            error = row["nll_plain_left_to_right_standard_error"]
-            exact = cell(row["nll_plain_left_to_right"], error)
-        rows.append(
-            (
-                *(name, "" if row["algorithm"] == JUDGE else bound, of_orders, exact),
-                f"{row['gen_bits_per_byte']:.3f}",
-                f"{row['unigram_entropy']:.3f}",
-                f"{row['distinct_1']:.2f}/{row['distinct_2']:.2f}",
-                f"{row['network_calls_per_sample']:.0f}",
-            )
-        )
     about = (
         f"`{record.command}`, {record.hardware}: bits per byte of {first['num_held_out']} held-out "
         f"windows, the same for all, ± a standard error over them; {first['num_samples']} samples "
         f"of each by its default sampler, read by the model of `{JUDGE}`."
     )
     head = [each.format(found["orders"]) for each in HEAD]
-    return {(Page.TEXT, record.name): f"{about}\n\n{markdown_table(head, rows)}"}
+    real = ("held-out text", "", "", "", *_texts(first, "_real_data"), "")
+    table = markdown_table(head, [real, *map(_of_a_model, found["rows"])])
+    return {(Page.TEXT, record.name): f"{about}\n\n{table}"}
+
+
+def _of_a_model(row: dict[str, Any]) -> tuple[str, ...]:
+    """Cells of one model."""
+    name, is_judge = f"`{row['algorithm']}`", row["algorithm"] == JUDGE
+    if row["block_size"] is not None:
+        name += f", blocks of {row['block_size']}"
+    bound = _bits(row, row["nelbo_plain"], row["nelbo_standard_error"])
+    of_orders, exact = "", bound if is_judge else ""
+    if "nelbo_by_orders" in row:
+        by = row["nelbo_by_orders"]
+        of_orders = _bits(row, by["nelbo"][-1], by["standard_error"][-1])
+        error = row["nll_plain_left_to_right_standard_error"]
+        exact = _bits(row, row["nll_plain_left_to_right"], error)
+    calls = f"{row['network_calls_per_sample']:.0f}"
+    return (name, "" if is_judge else bound, of_orders, exact, *_texts(row), calls)
+
+
+def _bits(row: dict[str, Any], nats: float, error: float) -> str:
+    """Nats of all of the text as bits per byte."""
+    scale = row["bits_per_byte"] / row["nelbo_plain"]
+    return f"{scale * nats:.3f} ± {scale * error:.3f}"
+
+
+def _texts(row: dict[str, Any], suffix: str = "") -> tuple[str, str, str]:
+    """What the judge reads in samples, or in real text, and how varied the words are."""
+    distinct = "/".join(f"{row[f'distinct_{n}{suffix}']:.2f}" for n in (1, 2))
+    return (
+        f"{row[f'gen_bits_per_byte{suffix}']:.3f}",
+        f"{row[f'unigram_entropy{suffix}']:.3f}",
+        distinct,
+    )
 
 
 def main() -> None:

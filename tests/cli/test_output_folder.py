@@ -268,6 +268,15 @@ def test_a_misspelt_folder_is_not_made(tmp_path, failure, monkeypatch):
     assert not (tmp_path / "rnus").exists()
 
 
+def test_a_folder_beside_one_of_another_number_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweep3").mkdir()
+    check_parent("out", "sweep4/a")
+    check_parent("out", "sweep12/a")
+    with pytest.raises(ValueError, match=r"did you mean .*sweep3\?.*mkdir -p .*swep3"):
+        check_parent("out", "swep3/a")
+
+
 @pytest.mark.slow
 def test_samples_are_not_replaced_unasked(run, failure):
     words = ["sample", f"checkpoint={LAST}", "num_samples=2", "threads=1"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -224,7 +226,8 @@ def check_parent(key: str, path: str | Path) -> None:
     """``ValueError`` naming ``key`` if ``path`` would be made in a folder that is not there.
 
     The first part of a relative path may be made, as ``runs`` in ``runs/first``, unless it looks
-    like the name of another folder misspelt.
+    like the name of another folder misspelt. A name that is longer, or has another number, does
+    not.
     """
     parent = Path(path).absolute().parent
     missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
@@ -232,14 +235,17 @@ def check_parent(key: str, path: str | Path) -> None:
         return
     top = missing[-1]
     names = [p.name for p in top.parent.iterdir() if p.is_dir()] if top.parent.is_dir() else []
-    near = [
-        name
-        for name in get_close_matches(top.name, names)
-        if not (name.startswith(top.name) or top.name.startswith(name))
-    ]
+    near = [name for name in get_close_matches(top.name, names) if _is_a_slip(top.name, name)]
     if near or len(missing) > 1 or top.parent != Path.cwd():
-        remedy = f"did you mean {top.with_name(near[0])}?" if near else f"first mkdir -p {parent}"
-        raise ValueError(f"{key}={path}: there is no folder {top}; {remedy}")
+        meant = f"did you mean {top.with_name(near[0])}? If not, " if near else ""
+        make = f"first mkdir -p {shlex.quote(str(parent))}"
+        raise ValueError(f"{key}={path}: there is no folder {top}; {meant}{make}")
+
+
+def _is_a_slip(name: str, other: str) -> bool:
+    """Whether a name that is much like another may be that one misspelt."""
+    longer = name.startswith(other) or other.startswith(name)
+    return not longer and re.sub(r"\d+", "", name) != re.sub(r"\d+", "", other)
 
 
 def put_aside(folder: Path) -> Path:
