@@ -149,6 +149,7 @@ STANDARDS: dict[str, Standard] = {
             *(f"sampling=first-hitting sampling.tokens_per_call={k}" for k in (4, 8)),
             *(f"sampling={name}" for name in ("confidence", "entropy", "entropy-bounded")),
             "sampling=entropy num_samples=10000",
+            "sampling=entropy sampling.temperature=0.95 num_samples=10000",
             "sampling=renoise steps=100",
         ),
         curve_options=("num_samples=1000",),
@@ -311,12 +312,14 @@ def _num_samples(measured: Mapping[str, Any]) -> str:
 
 
 def _sampler(settings: Mapping[str, Any]) -> str:
-    """Its name, with what decides its calls."""
+    """Its name, with what decides its calls and what it draws."""
     name = str(settings["name"])
     if (tokens := settings.get("tokens_per_call", 1)) > 1:
         name += f", {tokens} tokens a call"
     if "budget" in settings:
         name += f", budget {settings['budget']}"
+    if (temperature := settings.get("temperature") or 1) != 1:
+        name += f", temperature {temperature:g}"
     return name
 
 

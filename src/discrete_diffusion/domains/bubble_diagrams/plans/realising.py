@@ -249,8 +249,7 @@ def _best(
     if job.near is not None:
         polish = _LEAST_CHANGE
     plans: list[FloorPlan] = []
-    others: list[tuple[int, FloorPlan]] = []
-    flaws: frozenset[str] = frozenset()
+    others: list[tuple[frozenset[str], FloorPlan]] = []
     spare = _OTHERS if job.near is None else 0
     with progress.calls(name="variant") as going:
         going.expect(job.variants, exact=False)
@@ -260,7 +259,7 @@ def _best(
             seed, wanted = job.seed + turn, turn < job.variants
             if wanted and job.variants > 1:
                 going.begin()
-            if not wanted and "compact" in flaws:
+            if not wanted and any("compact" in flaws for flaws, _ in others):
                 model.tighten()
             if not wanted and not model.meets(EFFORT, seed, model.missed):
                 break
@@ -271,13 +270,13 @@ def _best(
             plan = plan_of(job.diagram, demands, boxes, stays=job.near is not None)
             flaws = _flaws(plan, demands, model) if job.near is None else frozenset()
             if flaws:
-                others.append((len(flaws), plan))
+                others.append((flaws, plan))
             else:
                 plans.append(plan)
             if len(plans) == job.variants:
                 break
             model.differ_from(boxes)
-    others.sort(key=lambda each: each[0])
+    others.sort(key=lambda each: len(each[0]))
     return answer, tuple([*plans, *(plan for _, plan in others)][: job.variants])
 
 
