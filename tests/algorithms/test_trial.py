@@ -18,6 +18,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.registry import usable_backbones
 from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.training.ema import MovingAverage
 from discrete_diffusion.types import Batch
 from strangers import (
     BothWays,
@@ -149,6 +150,63 @@ class InAList(nn.Module):
 )
 def test_what_cannot_be_trained_is_refused(kind, says):
     assert says in refusal(kind)
+
+
+class ExtraState(Their):
+    def get_extra_state(self):
+        return None
+
+
+class GrowsABuffer(Their):
+    is_saved = True
+
+    def __init__(self, vocab_size, length):
+        super().__init__(vocab_size, length)
+        self.register_buffer("angles", torch.zeros(0), persistent=self.is_saved)
+
+    def forward(self, x, sigma):
+        if len(self.angles) < x.shape[1]:
+            self.angles = torch.arange(x.shape[1]).float()
+        return super().forward(x, sigma) + self.angles[:, None]
+
+
+class GrowsABufferUnsaved(GrowsABuffer):
+    is_saved = False
+
+
+class GrowsALayer(Their):
+    def forward(self, x, sigma):
+        if not hasattr(self, "more"):
+            self.more = nn.Linear(SIZE, SIZE)
+        return self.more(super().forward(x, sigma))
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (ExtraState, "saves _extra_state, which is no tensor"),
+        (GrowsABuffer, "saves angles in another shape than it was built with ((10,), when built"),
+        (GrowsALayer, "saves more.weight in another shape than it was built with"),
+    ],
+)
+def test_what_could_not_be_loaded_is_refused(kind, says):
+    assert says in refusal(kind)
+
+
+def test_a_buffer_that_is_not_saved_may_grow(caplog):
+    tried(GrowsABufferUnsaved)
+    assert caplog.text == ""
+
+
+def test_a_network_that_keeps_what_it_computed_can_be_copied_for_the_average():
+    class Keeps(Their):
+        def forward(self, x, sigma):
+            logits = super().forward(x, sigma)
+            self.last, self.maps, self.named = logits, [logits, (logits,)], {"logits": logits}
+            return logits
+
+    made = tried(Keeps)
+    MovingAverage(made, device=torch.device("cpu"), decay=0.9)
 
 
 @pytest.mark.parametrize("kind", [Object, Single])

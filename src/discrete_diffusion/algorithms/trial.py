@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     """Compute the loss of a small batch once, and look at what the backbone returns on the way:
     its shape, its type, whether it is finite and has a gradient; on tokens also whether it reads
     what it must not (``leaks``). ``causal``: whether it is held to it whatever the algorithm needs.
+    At last, whether one that is built anew can load what it saves.
 
     Nothing is left behind: weights, buffers, modes and torch's random numbers are as they were.
     Modules whose weights are made at the first call have them afterwards.
@@ -56,6 +58,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         return _states(call) if wants_states else output.float()
 
     generator = make_generator(0)
+    shapes = _shapes(algorithm.backbone)
     with undisturbed(algorithm):
         prepared = algorithm.drop_conditions(algorithm.prepared(batch), generator)
         algorithm.apply_backbone = watched  # type: ignore[method-assign]
@@ -63,6 +66,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             algorithm.loss(prepared, generator, algorithm.evaluation_draw)
         finally:
             del algorithm.apply_backbone
+            _detach_kept(algorithm.backbone)
         if asked and isinstance(algorithm, TokenAlgorithm):
             check_leaks(asked[0], batch.real, causal or "causal" in algorithm.backbone_needs)
     if not any(parameter.requires_grad for parameter in algorithm.parameters()):
@@ -71,6 +75,58 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             f"{algorithm.num_parameters:,} numbers, none has requires_grad=True; keep its layers "
             "in attributes, nn.ModuleList or nn.ModuleDict, and leave requires_grad_(False) out"
         )
+    _check_loadable(algorithm.backbone, shapes)
+
+
+def _shapes(module: nn.Module) -> dict[str, tuple[int, ...] | None]:
+    """Of all that a module saves; None of what has a shape from the first call on."""
+    return {
+        name: tuple(value.shape) if isinstance(value, Tensor) and not is_lazy(value) else None
+        for name, value in module.state_dict().items()
+    }
+
+
+def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | None]) -> None:
+    """``ValueError`` if a network that is built anew could not load what this one saves: its calls
+    have changed names or shapes since ``before``, or it saves more than tensors."""
+    if extra := [
+        name for name, value in backbone.state_dict().items() if not isinstance(value, Tensor)
+    ]:
+        raise ValueError(
+            f"{described(backbone)} saves {extra[0]}, which is no tensor, and checkpoints hold "
+            "tensors alone; keep it in a buffer, or make it in __init__, and leave get_extra_state "
+            "out"
+        )
+    after = _shapes(backbone)
+    for name in dict.fromkeys((*after, *before)):
+        now, then = after.get(name, "gone"), before.get(name, "not there")
+        if then is not None and now != then:
+            raise ValueError(
+                f"{described(backbone)} saves {name} in another shape than it was built with "
+                f"({now}, when built {then}), so that its checkpoints could not be loaded; make it "
+                "whole in __init__, or register_buffer(..., persistent=False) what is computed"
+            )
+
+
+def _detach_kept(module: nn.Module) -> None:
+    """Tensors that the parts of a module keep of a call, such as their last attention, lose their
+    graphs, which cannot be copied with the module."""
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if not name.startswith("_"):
+                vars(part)[name] = _detached(value)
+
+
+def _detached(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value if value.is_leaf else value.detach()
+    if type(value) is list:
+        value[:] = map(_detached, value)
+    elif type(value) is dict:
+        value.update({key: _detached(each) for key, each in value.items()})
+    elif type(value) is tuple:
+        return tuple(map(_detached, value))
+    return value
 
 
 def _states(call: ProbedCall) -> Tensor:

@@ -74,7 +74,14 @@ class EMA(WeightAveraging):
             )
         if stage == "fit":
             device = trainer.strategy.root_device
-            self._average_model = MovingAverage(pl_module, device=device, decay=self.decay)
+            try:
+                self._average_model = MovingAverage(pl_module, device=device, decay=self.decay)
+            except (TypeError, RuntimeError) as error:  # of copy.deepcopy
+                raise ValueError(
+                    f"the network cannot be copied for the average of its weights: {error}; keep "
+                    "out of its attributes what copy.deepcopy refuses, or set "
+                    "callbacks.ema_decay=null"
+                ) from error
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leave the training weights where they are, for the last checkpoint."""
