@@ -94,7 +94,7 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
         (KITCHEN,),
     ),
     "void between related rooms": (
-        flat({MASTER: (0, 5.5, 5, 9.5), SECOND: (5, 5.5, 10, 9.5)}),
+        flat({MASTER: (0, 5.5, 5, 9)}),
         {"walls"},
         (LIVING, MASTER),
     ),
@@ -139,6 +139,12 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
         (),
     ),
     "two pieces": (flat(more=[("Storage", (12, 0, 14, 2))]), {"compact"}, ()),
+    "a slot between two blocks": (flat(more=[("Storage", (10.7, 0, 12.7, 2))]), {"compact"}, ()),
+    "room off the plot": (
+        flat(more=[("Storage", (10, 0, 12, 2))], boundary=PLOT),
+        {"fill"},
+        (5,),
+    ),
     "empty plot": (flat(boundary=((0.0, 0.0), (12.0, 0.0), (12.0, 9.0), (0.0, 9.0))), {"fill"}, ()),
 }
 """What is wrong -> the plan, rules of ``default`` that it breaks, rooms of the first finding."""

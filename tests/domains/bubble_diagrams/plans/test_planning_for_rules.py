@@ -13,7 +13,7 @@ from plan_examples import diagram_of, floor_plan, only
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import plan_model
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import find_doors
-from discrete_diffusion.domains.bubble_diagrams.plans.layers import AREAS_ALONE, Layer
+from discrete_diffusion.domains.bubble_diagrams.plans.layers import AREAS_ALONE, OF_NO_RULE, Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import PlanFiles, broken_rules
@@ -131,6 +131,30 @@ def test_the_walls_of_a_tightened_outline_are_in_line(step, expected):
     assert allows(model, boxes, compact)
     model.tighten()
     assert allows(model, boxes, compact) is expected
+
+
+def test_outer_walls_of_balconies_are_no_rule():
+    """They are left out where only so the rules are kept, and no proof that these are not."""
+    diagram = diagram_of("LivingRoom Balcony", "0 left-of 1")
+    model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 4.0), rules=DEFAULT))
+    walls = [wish for wish in model.wishes if wish.need.text.endswith("outer wall")]
+    balconies = [wish for wish in walls if wish.need.rooms == (1,)]
+    assert [(wish.layer, wish.need.rule) for wish in balconies] == [(Layer.BALCONIES, "")]
+    assert Layer.BALCONIES in OF_NO_RULE
+    assert {wish.layer for wish in walls if wish.need.rooms == (0,)} == {Layer.FACADE}
+
+
+def test_a_balcony_without_an_outer_wall_and_the_areas_of_rooms_are_given_up_by_name():
+    ring = [("LivingRoom", (0, 0, 5, 2)), ("Kitchen", (3, 2, 5, 5)), ("Storage", (0, 3, 3, 5))]
+    plan = floor_plan([*ring, ("MasterRoom", (0, 2, 1, 3)), ("Balcony", (1, 2, 3, 3))])
+    demands = Demands((10.0, 5.0, 6.0, 0.5, 2.0))
+    found = {each.demand: each for each in shortfalls_of(plan, demands) if not each.rule}
+    assert found["balconies"].rooms == (4,)
+    assert found["areas"].rooms == (3, 1)  # 1 m2 for .5, 6 for 5
+    assert "master room" in found["areas"].found
+    outside = floor_plan([*ring[:2], ("Balcony", (1, 2, 3, 3))])
+    demands = Demands((10.0, 6.0, 2.0))
+    assert "balconies" not in {each.demand for each in shortfalls_of(outside, demands)}
 
 
 def test_an_outline_is_filled_before_areas_are_kept():

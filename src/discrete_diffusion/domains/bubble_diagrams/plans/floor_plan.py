@@ -134,10 +134,14 @@ class FloorPlan:
         return tuple(room.area for room in self.rooms)
 
     def largest_area_error(self, targets: Sequence[float]) -> float:
-        """Largest error of the areas of the rooms' floors, as a share of the target in square
-        metres. Rooms behind the last target, which were added, have none."""
+        """Largest of the ``area_errors``."""
+        return max(self.area_errors(targets))
+
+    def area_errors(self, targets: Sequence[float]) -> tuple[float, ...]:
+        """Errors of the areas of the rooms' floors, as shares of the targets in square metres.
+        Rooms behind the last target, which were added, have none."""
         own = self.areas[: len(targets)]
-        return max(abs(a - t) / t for a, t in zip(own, targets, strict=True))
+        return tuple(abs(a - t) / t for a, t in zip(own, targets, strict=True))
 
     @property
     def dead_area(self) -> float:

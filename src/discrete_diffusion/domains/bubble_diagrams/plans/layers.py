@@ -17,13 +17,16 @@ class Layer(IntEnum):
     SHAPES = 3
     WALLS = 4
     FACADE = 5
-    ROUGH_AREAS = 6
-    FILL = 7
-    AREAS = 8
+    BALCONIES = 6
+    ROUGH_AREAS = 7
+    FILL = 8
+    AREAS = 9
 
 
 NO_LAYER: frozenset[Layer] = frozenset()
 AREAS_ALONE = frozenset({Layer.AREAS})
-OF_NO_RULE = frozenset({Layer.LARGEST, Layer.SHAPES, Layer.ROUGH_AREAS, Layer.AREAS})
+OF_NO_RULE = frozenset(
+    {Layer.LARGEST, Layer.SHAPES, Layer.BALCONIES, Layer.ROUGH_AREAS, Layer.AREAS}
+)
 """What may be left out, so that the rest is met: nothing; target areas; all layers without a wish
 that a rule needs."""

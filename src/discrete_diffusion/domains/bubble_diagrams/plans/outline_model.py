@@ -34,7 +34,8 @@ _LEAST_CUT = 5
 _NEARLY_FILLED = (0.05, 0.1)
 """What an outline may be filled less than its rule says, where that excludes what comes before."""
 
-_BALCONY = ROOM_TYPES.index("Balcony")
+BALCONY, BALCONY_WALL = ROOM_TYPES.index("Balcony"), 0.1
+"""The type, and the metres of outer wall that one has at least."""
 
 
 @dataclass(frozen=True)
@@ -171,12 +172,13 @@ class OutlineModel(RoomModel):
                 length = math.ceil(PER_METRE * metres)
                 wall = f"{length / PER_METRE:g} m of outer wall" if rule else "an outer wall"
                 need = Need(f"{{}} has {wall}", rule, (i,))
-                self._wish(Layer.FACADE, self.outer_wall(i, length) == 1, need=need)
+                layer = Layer.FACADE if rule else Layer.BALCONIES
+                self._wish(layer, self.outer_wall(i, length) == 1, need=need)
 
     def _facades_of(self, room: int) -> dict[str, float]:
-        """Metres of outer wall that each rule demands of a room; of a balcony .1, by no rule."""
+        """Metres of outer wall that each rule demands of a room; of a balcony some, by no rule."""
         kind = self.kinds[room]
-        lengths = {"": 0.1} if self.rooms[room] == _BALCONY else {}
+        lengths = {"": BALCONY_WALL} if self.rooms[room] == BALCONY else {}
         if (facade := self._rule("facade")) is not None and kind in facade["rooms"]:
             lengths["facade"] = facade["length"]
         if (window := self._rule("window")) is not None and kind in window["rooms"]:

@@ -8,18 +8,24 @@ from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import FRONT, unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, Point
+from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import BALCONY, BALCONY_WALL
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import has_usual_shapes
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.envelope import outer_walls
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import name_of
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 
 _ROUNDING = 1e-6
+
+_WALL = 0.3
+"""Metres of the thickest wall."""
 
 
 @dataclass(frozen=True)
 class Shortfall:
     """``rule``: name of the rule that is broken; ``demand``: what else is not met ("areas",
-    "shapes", "doors", "front door", "whole floors", "variants"); one of both is empty. ``found``:
-    what the plan has, in words, of these ``rooms``.
+    "shapes", "doors", "front door", "whole floors", "balconies", "variants"); one of both is empty.
+    ``found``: what the plan has, in words, of these ``rooms``, the worst first of areas.
 
     ``proved``: the solver showed that no plan that it considers keeps the rule and the relations.
     """
@@ -49,9 +55,11 @@ class Shortfall:
 def shortfalls_of(plan: FloorPlan, demands: Demands) -> tuple[Shortfall, ...]:
     """Demands that the plan does not meet, judged by the plan alone."""
     found = []
-    off = plan.largest_area_error(demands.areas)
-    if off > demands.tolerance + _ROUNDING:
-        found.append(Shortfall(f"areas are up to {off:.0%} off their targets", demand="areas"))
+    off = plan.area_errors(demands.areas)
+    if rooms := tuple(k for k, error in enumerate(off) if error > demands.tolerance + _ROUNDING):
+        rooms = tuple(sorted(rooms, key=lambda room: -off[room]))
+        text = f"areas are up to {max(off):.0%} off their targets: {_named(plan, rooms)}"
+        found.append(Shortfall(text, "", "areas", rooms))
     if not has_usual_shapes(plan, demands.areas):
         found.append(Shortfall("rooms are narrower or longer than usual", demand="shapes"))
     if rooms := unreached(plan):
@@ -61,6 +69,9 @@ def shortfalls_of(plan: FloorPlan, demands: Demands) -> tuple[Shortfall, ...]:
     if rooms := rooms_with_split_floors(plan):
         text = f"the floor of {_named(plan, rooms)} is in parts"
         found.append(Shortfall(text, "", "whole floors", rooms))
+    if rooms := _balconies_inside(plan):
+        text = f"{_named(plan, rooms)} has no outer wall"
+        found.append(Shortfall(text, "", "balconies", rooms))
     broken = judge(plan, demands.rules).broken
     found += [Shortfall(each.found, rule, rooms=each.rooms) for rule, each in broken]
     return tuple(found)
@@ -82,5 +93,11 @@ def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:
     return tuple(k for k, floor in enumerate(plan.rooms) if floor.geom_type != "Polygon")
 
 
+def _balconies_inside(plan: FloorPlan) -> tuple[int, ...]:
+    balconies = [k for k, room in enumerate(plan.diagram.rooms) if room == BALCONY]
+    walls = outer_walls(plan, balconies, _WALL)
+    return tuple(k for k, length in walls.items() if length < BALCONY_WALL - _ROUNDING)
+
+
 def _named(plan: FloorPlan, rooms: tuple[int, ...]) -> str:
-    return ", ".join(plan.diagram.room_names[room] for room in rooms)
+    return ", ".join(name_of(plan, room) for room in rooms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _STRAIGHT = 0.05
 """Metres by which corners of the outline may be off a straight line and count as none."""
+
+_OUTSIDE = 0.1
+"""Square metres of a room that may lie outside of a given outline."""
 
 
 def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
@@ -64,18 +68,17 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Without a given outline the rooms lie in one piece, whose outline has at most so many
     ``corners`` and is at most ``perimeter`` times as long as that of a square of its area.
 
-    Slits and steps up to twice ``sliver`` metres wide are filled before.
+    Rooms with no more than a wall between them are one piece; slits and steps up to twice
+    ``sliver`` metres wide are filled before the outline is looked at.
     """
     if plan.boundary is not None:
         return None
-    sliver = parameters["sliver"]
-    closed = _built(plan, parameters["wall"]).buffer(sliver, join_style="mitre")
-    closed = closed.buffer(-sliver, join_style="mitre")
-    parts = list(getattr(closed, "geoms", [closed]))
-    shape = max(parts, key=lambda part: part.area)
+    sliver, built = parameters["sliver"], _built(plan, parameters["wall"])
+    closed = built.buffer(sliver, join_style="mitre").buffer(-sliver, join_style="mitre")
+    shape = max(getattr(closed, "geoms", [closed]), key=lambda part: part.area)
     found = []
-    if len(parts) > 1:
-        what = f"the rooms lie in {len(parts)} pieces"
+    if (pieces := len(getattr(built, "geoms", [built]))) > 1:
+        what = f"the rooms lie in {pieces} pieces"
         found.append(Finding((), what, "move them together"))
     corners = _corners(shape)
     if corners > parameters["corners"]:
@@ -92,9 +95,21 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Rooms, with their walls, fill the ``share`` of a given outline."""
+    """Rooms lie in a given outline and, with their walls, fill the ``share`` of it. What lies
+    outside by half a wall is none, nor is less than a tenth of a square metre of a room."""
     if plan.boundary is None:
         return None
+    plot = plan.outline
+    around = plot.buffer(parameters["wall"] / 2, join_style="mitre")
+    outside = {k: float(floor.difference(around).area) for k, floor in enumerate(plan.rooms)}
+    if off := tuple(k for k, area in outside.items() if area > _OUTSIDE):
+        named = ", ".join(f"{outside[k]:.1f} m2 of {name_of(plan, k)}" for k in off)
+        finding = Finding(off, f"{named} lie outside of the outline", "move them into it")
+        return (finding, *_unfilled(plan, parameters))
+    return _unfilled(plan, parameters)
+
+
+def _unfilled(plan: FloorPlan, parameters: Parameters) -> tuple[Finding, ...]:
     plot = plan.outline
     built = float(_built(plan, parameters["wall"]).intersection(plot).area)
     least = parameters["share"] * plot.area
@@ -112,13 +127,16 @@ def _built(plan: FloorPlan, wall: float) -> Any:
 
 
 def _facades(plan: FloorPlan, parameters: Parameters) -> dict[int, float] | None:
-    """Metres of outer wall of the rooms of the kinds ``rooms``; None if there are none. A gap that
+    """Metres of outer wall of the rooms of the kinds ``rooms``; None if there are none."""
+    rooms = rooms_of(plan, parameters["rooms"])
+    return outer_walls(plan, rooms, parameters["wall"]) if rooms else None
+
+
+def outer_walls(plan: FloorPlan, rooms: Iterable[int], wall: float) -> dict[int, float]:
+    """Metres of outer wall of these rooms, where walls are up to ``wall`` metres thick. A gap that
     is closed on all sides is not outside."""
     from shapely import union_all
 
-    rooms, wall = rooms_of(plan, parameters["rooms"]), parameters["wall"]
-    if not rooms:
-        return None
     built = _built(plan, wall)
     outside: BaseGeometry = union_all([part.exterior for part in getattr(built, "geoms", [built])])
     near = outside.buffer(wall / 2 + TOLERANCE)
