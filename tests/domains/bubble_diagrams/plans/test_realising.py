@@ -188,7 +188,7 @@ def test_every_variant_says_what_it_does_not_meet(monkeypatch):
     monkeypatch.setattr(shortfalls, "unreached", lambda plan: next(unreached))
     diagram = diagram_of("LivingRoom Kitchen", (0, 1, 2))
     found = realise(job(diagram, areas=(30.0, 8.0), variants=2))
-    missed = Shortfall("no door leads to Kitchen", demand="doors", rooms=(1,))
+    missed = Shortfall("no door leads to kitchen", demand="doors", rooms=(1,))
     assert found.shortfalls == ((), (missed,))
     assert found.given_up == (missed,)
 
