@@ -417,12 +417,22 @@ def test_wrong_words_of_the_command_are_named(file, capsys, words, remedy):
     assert remedy in capsys.readouterr().err
 
 
-def test_a_wrong_key_of_a_plan_is_named_with_its_line(file, capsys):
-    write(file, [flat(), with_added(flat(), [7])])
-    with pytest.raises(SystemExit):
-        main(["plans", "check", file, "rules=default"])
-    error = capsys.readouterr().err
-    assert "line 2, field 'added'" in error
+@pytest.mark.parametrize("words", [["plans", "check", "rules=default"], ["data", "check"]])
+def test_a_wrong_key_of_a_plan_is_named_with_its_line(file, capsys, words):
+    """The other plans are judged."""
+    write(file, [flat(), with_added(flat(), [7]), flat()])
+    wrong = json.loads(Path(file).read_text().splitlines()[0])
+    wrong["doors"][0]["rooms"] = [0, 99]
+    with open(file, "a") as lines:
+        lines.write(json.dumps(wrong) + "\n")
+    with pytest.raises(SystemExit) as ended:
+        main([*words[:2], file, *words[2:]])
+    assert ended.value.code == 1
+    printed = capsys.readouterr().out
+    assert "line 2, field 'added'" in printed
+    assert "line 4, field 'doors'" in printed
+    assert "2 invalid left out" in printed
+    assert ("2 plans judged" in printed) is (words[0] == "plans")
 
 
 @pytest.mark.slow

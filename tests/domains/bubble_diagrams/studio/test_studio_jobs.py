@@ -267,6 +267,8 @@ def test_plans_of_what_a_model_samples(client):
     [
         ({"diagram": PLAN, "num_rooms": 3}, "num_rooms"),
         ({"num": 3, "candidates": 2}, "candidates"),
+        ({"brief": {"rooms": {"Kitchen": 1}, "area": 40}, "total_area": 50}, "total_area"),
+        ({"brief": {"rooms": {"Kitchen": 1}, "north": 40}, "north": 50}, "north"),
         ({"total_area": 90, "boundary": [[0, 0], [2, 0], [2, 2]]}, "total_area"),
         ({"rules": "mine"}, "rules"),
     ],

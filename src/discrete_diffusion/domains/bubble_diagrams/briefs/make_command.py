@@ -50,9 +50,12 @@ def run_make(options: argparse.Namespace) -> None:
             tried.append(found)
     except KeyboardInterrupt:
         stopped = True
-        print("discrete-diffusion: stopped; other diagrams are not tried", file=sys.stderr)
+        stop = "other diagrams are not tried" if tried else "no plan was found yet"
+        print(f"discrete-diffusion: stopped; {stop}", file=sys.stderr)
     made = list(made_plans(jobs[: len(tried)], tried))
     best = best_plans(made, options.num, options.habitable)
+    if stopped and not tried:
+        raise SystemExit(130)
     if not best:
         why = none_found(len(tried), [each.broken for each in made])
         raise ValueError(why if stopped else f"{why}; raise candidates, or request less")

@@ -30,7 +30,10 @@ from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
     without_floor_plan,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import run_realise
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.report import judge_report
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.report import (
+    judge_report,
+    without_wrong_plans,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
 
@@ -103,7 +106,7 @@ def check_file(options: argparse.Namespace) -> None:
         raise ValueError(f"--plans {num}: expected at least 0")
     elif num:
         cp_sat()  # before anything is read
-    report = _read(options.file, options, skip_invalid=True)
+    report = without_wrong_plans(_read(options.file, options, skip_invalid=True), options.unit)
     judged = judge_report(report, rules, options.unit) if rules.rules else None
     if judged is None or not options.json:
         _print_problems(report, num)

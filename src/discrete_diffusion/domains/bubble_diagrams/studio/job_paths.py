@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.making import check_habitable
+from discrete_diffusion.domains.bubble_diagrams.briefs.making import check_habitable, with_brief
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
@@ -190,4 +190,5 @@ def _wish(body: PlanBody) -> Wish:
     asked = asked_plans(body)
     job = job_of(body, asked) if is_given else None
     check_habitable(body.habitable, asked)
+    asked = with_brief(asked, body.brief)
     return Wish(asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.habitable)

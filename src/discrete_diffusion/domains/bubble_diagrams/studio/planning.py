@@ -18,7 +18,6 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.making import (
     possible_jobs,
     rules_of,
     wished_diagrams,
-    with_brief,
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
@@ -178,16 +177,15 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
         checked = check_brief(wish.brief, model.vocab.n_max, model.words)
         if not checked["ok"]:
             raise ValueError(checked["verdict"])
-    request = with_brief(wish.request, wish.brief)
     diagrams = wished_diagrams(
         model.algorithm,
-        request.seed,
+        wish.request.seed,
         num=wish.num,
         candidates=wish.candidates,
         brief=wish.brief,
         num_rooms=wish.num_rooms,
     )
-    return possible_jobs(request, diagrams)[0]
+    return possible_jobs(wish.request, diagrams)[0]
 
 
 def _found(

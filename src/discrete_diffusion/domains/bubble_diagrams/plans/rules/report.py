@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
-from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import floor_plans
+from discrete_diffusion.domains.bubble_diagrams.files.records import Problem, ReadReport
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import added_rooms
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import (
     ALL,
     Judgement,
@@ -105,26 +107,43 @@ class RuleReport:
         return [f"{line}  {row[-1].strip()}" for line, row in zip(head, rows, strict=True)]
 
 
-def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
-    """Judge the plans of what was read; ``unit``: of the boxes that say none.
+def without_wrong_plans(report: ReadReport, unit: str) -> ReadReport:
+    """What was read, without the diagrams whose doors, outline, floors or added rooms cannot be:
+    those are among its problems. ``unit``: of the boxes that say none. Without shapely nothing is
+    looked at."""
+    if find_spec("shapely") is None:
+        return report
+    sound, problems = [], list(report.problems)
+    for k, diagram in enumerate(report.diagrams):
+        try:
+            if diagram.boxes is not None:
+                FloorPlan.of(diagram, unit)
+                added_rooms(diagram)
+            sound.append(k)
+        except DiagramError as error:
+            problems.append(Problem(report.places[k], "", error.field, error.reason))
+    return replace(
+        report,
+        diagrams=tuple(report.diagrams[k] for k in sound),
+        places=tuple(report.places[k] for k in sound),
+        problems=tuple(problems),
+    )
 
-    Raises ``ValueError`` without shapely, for boxes that are hardly in their unit, and naming the
-    plan of which a key is wrong.
+
+def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
+    """Judge the plans of what was read, see ``without_wrong_plans``; ``unit``: of the boxes that
+    say none.
+
+    Raises ``ValueError`` without shapely, and for boxes that are hardly in their unit.
     """
     check_installed()
     rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
     plans = floor_plans([report.diagrams[k] for k in rows], unit)
-    places, judgements = [report.places[k] for k in rows], []
-    for place, plan in zip(places, plans, strict=True):
-        try:
-            judgements.append(judge(plan, rules))
-        except DiagramError as error:
-            raise ValueError(f"{place}, field '{error.field}': {error.reason}") from error
     return RuleReport(
         report.path,
         rules,
-        tuple(places),
-        tuple(judgements),
+        tuple(report.places[k] for k in rows),
+        tuple(judge(plan, rules) for plan in plans),
         num_without_boxes=len(report.diagrams) - len(rows),
         problems=tuple(problem.sentence() for problem in report.problems),
     )
