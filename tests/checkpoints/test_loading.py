@@ -8,8 +8,10 @@ import pickle
 import random
 import shutil
 import zipfile
+from collections import deque
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from made_checkpoints import training_state
@@ -27,6 +29,7 @@ from discrete_diffusion.checkpoints import (
     read_training_file,
     write_weights_file,
 )
+from discrete_diffusion.checkpoints.files import check_readable
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 
@@ -283,3 +286,15 @@ def test_settings_of_samplers_that_were_called_otherwise(tmp_path):
         old = plain(config) | {"sampling": {"name": name, "default_steps": 7}}
         path = written(tmp_path / f"{name}.ckpt", training_state(config, config=old))
         assert read_checkpoint(path).config.sampling == {"name": name, kept: 7}
+
+
+class _Handy(dict):
+    pass
+
+
+@pytest.mark.parametrize("value", [np.float64(1), deque([1]), _Handy(), Path("a")])
+def test_what_a_checkpoint_could_not_give_back_is_named(value):
+    plain = {"a": [torch.ones(2), {"b": (1, 2.0, "c", None, b"d", torch.float32, {1})}]}
+    check_readable(plain)
+    with pytest.raises(ValueError, match=rf"more\[1\]\.it, a .*{type(value).__name__}, .*code"):
+        check_readable({**plain, "more": [0, {"it": value}]})

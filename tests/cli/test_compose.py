@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -212,6 +213,20 @@ def test_a_class_of_ones_own_takes_any_key_and_no_default_of_adamw():
     assert compose("train", ["optim.decay_steps=0.1"]).optim.decay_steps == 0.1
     with pytest.raises(HydraException, match="momentum"):
         compose("train", ["optim.momentum=0.9"])
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("+callbacks.mine._target_=package.Mine", "+callbacks.extra.NAME._target_=package.Class"),
+        ("+callbacks.ema_dekay=0.5", "did you mean 'ema_decay'"),
+        ("+eval.num_sample=3", "did you mean 'num_samples'"),
+    ],
+)
+def test_a_key_that_nobody_would_read_is_refused(word, named):
+    with pytest.raises(ValueError, match=re.escape(named)):
+        compose("train", [word])
+    compose("train", ["+callbacks.extra.mine._target_=package.Mine"])
 
 
 def test_values_of_a_fitting_kind_pass():

@@ -61,7 +61,7 @@ def test_the_page_names_every_order():
     [
         (["likelihood=confidence"], "likelihood=confidence: this order compares tokens"),
         (["likelihood=remdm"], "unknown likelihood 'remdm'"),
-        (["likelihood=[0,1]"], "order=[0, 1]: expected every position from 0 to 35"),
+        (["likelihood=[0,1]"], "likelihood=[0, 1]: expected every position from 0 to 35"),
         (["orders=0"], "orders=0"),
         (["orders=2", "brief=b.yaml"], "orders=2"),
     ],

@@ -141,3 +141,30 @@ def test_a_failing_import_ends_every_command(command, failure):
     assert failure(command, "plugins=[no_such_module]").startswith(
         "discrete-diffusion: plugins: no_such_module cannot be imported: ModuleNotFoundError"
     )
+
+
+def test_a_module_that_ends_the_program_is_named(tmp_path, failure):
+    (tmp_path / "ends.py").write_text("raise SystemExit(3)\n")
+    assert "plugins: ends cannot be imported: SystemExit: 3" in failure("train", "plugins=[ends]")
+
+
+OPTIMIZER = """
+import numpy as np
+import torch
+
+
+class Logged(torch.optim.SGD):
+    def step(self, closure=None):
+        loss = super().step(closure)
+        self.param_groups[0]["norm"] = np.float64(1.0)
+        return loss
+"""
+
+
+@pytest.mark.slow
+def test_an_optimizer_whose_state_could_not_be_read_back_ends_its_first_step(tmp_path, failure):
+    (tmp_path / "my_optimizer.py").write_text(OPTIMIZER)
+    words = ["debug=default", "trainer.max_steps=3", "data.num_plans=100", "hydra.run.dir=run"]
+    error = failure("train", *words, "optim._target_=my_optimizer.Logged", "optim.lr=0.01")
+    assert "optimizer_states[0].param_groups[0].norm, a numpy.float64" in error
+    assert not (tmp_path / "run" / "checkpoints").exists()

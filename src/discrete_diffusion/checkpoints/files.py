@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import pickle
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +103,55 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGE as error:
         if isinstance(error, pickle.UnpicklingError) and any(w in str(error) for w in _WANTS_CODE):
+            beside = path.with_suffix(".safetensors")
+            remedy = f"; its averaged weights alone are {beside}" if beside.exists() else ""
             raise ValueError(
                 f"{path} is refused: its pickle would run code, which no checkpoint of "
-                "discrete_diffusion does"
+                f"discrete_diffusion does{remedy}"
             ) from error
         raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
     if not isinstance(state, dict):
         raise ValueError(f"{path} is not a checkpoint: it holds a {type(state).__name__}")
     return state
+
+
+def check_readable(state: Mapping[str, Any]) -> None:
+    """``ValueError`` naming the first value of a checkpoint that ``read_training_file`` would
+    refuse: it holds tensors, numbers, texts, and lists and dicts of them."""
+    allowed = dict.fromkeys((str, bytes, bool, int, float, type(None)), True)
+    for place, value in _leaves("", state):
+        kind = type(value)
+        if kind not in allowed:
+            allowed[kind] = issubclass(kind, Tensor) or _is_read_back(value)
+        if not allowed[kind]:
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            raise ValueError(
+                f"the checkpoint would hold {place}, a {name}, which cannot be read back without "
+                "running code; keep a number, a text, a tensor, or a list or dict of them"
+            )
+
+
+def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What lies in dicts, lists and tuples, with its place: ``optimizer_states[0].state``."""
+    if type(value) in (dict, OrderedDict):
+        for key, each in value.items():
+            yield from _leaves(f"{place}.{key}" if place else str(key), each)
+    elif type(value) in (list, tuple):
+        for k, each in enumerate(value):
+            yield from _leaves(f"{place}[{k}]", each)
+    else:
+        yield place, value
+
+
+def _is_read_back(value: Any) -> bool:
+    file = io.BytesIO()
+    try:
+        torch.save(value, file)
+        file.seek(0)
+        torch.load(file, weights_only=True)
+    except Exception:  # pickle calls the class, whose code may raise anything
+        return False
+    return True
 
 
 def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:

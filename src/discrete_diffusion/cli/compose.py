@@ -114,7 +114,19 @@ def _completed(
         defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
         check_kinds(config, defaults)
         _check_data_keys(config, defaults)
+        _check_sections(config, defaults)
     return config, added
+
+
+def _check_sections(config: DictConfig, defaults: DictConfig) -> None:
+    """``ValueError`` for a key that was added to a section of which nobody would read it."""
+    for section in ("callbacks", "eval", "init"):
+        known = defaults.get(section)
+        for key in config[section] if known else ():
+            if key not in known:
+                wrong = unknown_name(f"key of {section}", str(key), map(str, known))
+                own = "; a callback of your own is +callbacks.extra.NAME._target_=package.Class"
+                raise ValueError(wrong + (own if section == "callbacks" else ""))
 
 
 def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:

@@ -63,6 +63,11 @@ def build_trainer(
     for message, module in _THIRD_PARTY_WARNINGS:
         warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
     options = plain(config.trainer)
+    if "callbacks" in options:
+        raise ValueError(
+            "trainer.callbacks: callbacks of your own are added to those of the package by "
+            "+callbacks.extra.NAME._target_=package.Class"
+        )
     if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
         options["max_steps"] = -1
     _settle_validations(options)

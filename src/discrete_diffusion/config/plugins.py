@@ -129,7 +129,7 @@ def import_plugins(modules: Any) -> None:
     for name in modules:
         try:
             import_module(name)
-        except Exception as error:  # a user's code may raise anything
+        except (Exception, SystemExit) as error:  # a user's code may raise anything
             reason = _reason(error)
             if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
                 reason += "; name a module that is installed or lies in this folder, without .py"
@@ -150,7 +150,7 @@ def imported_object(key: str, path: Any) -> Callable[..., Any]:
         _look_in_this_folder()
     try:
         found = import_module(module)
-    except Exception as error:  # a user's code may raise anything
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
         missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
         remedy = ""
         if missing and f"{module}.".startswith(f"{missing}."):
@@ -194,7 +194,7 @@ def load_plugins(
             )
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """``NameError: name 'x' is not defined (FILE, line 3)``, on one line."""
     said = error.msg if isinstance(error, SyntaxError) else str(error)
     reason = f"{type(error).__name__}: {' '.join(said.split())}".removesuffix(": ")
@@ -202,7 +202,7 @@ def _reason(error: Exception) -> str:
     return f"{reason} ({place})" if place else reason
 
 
-def place_of(error: Exception) -> str:
+def place_of(error: BaseException) -> str:
     """``FILE, line N`` of the user's code that raised an error, or called a library that did; empty
     if none is on the way."""
     if isinstance(error, SyntaxError) and error.filename:

@@ -27,14 +27,16 @@ def check_folder(key: str, path: str | Path) -> None:
 
 @contextmanager
 def ensured_folder(folder: Path) -> Iterator[None]:
-    """The folder is there inside the block; what was made and is still empty goes after it."""
+    """The folder is there inside the block; what was made and is still empty goes after it, with
+    empty folders in it."""
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
+        inside = [*folder.iterdir()] if missing and folder.is_dir() else []
         with suppress(OSError):  # not empty, or another command has removed it
-            for part in missing:
+            for part in (*inside, *missing):
                 part.rmdir()
 
 

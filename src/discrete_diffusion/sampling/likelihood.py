@@ -63,6 +63,12 @@ def order_sampler(
             "many paths and have no likelihood"
         )
     refuse_other_noise(algorithm, f"{key}={order}")
+    length = algorithm.layout.length
+    if name is None and sorted(order) != [*range(length)]:
+        raise ValueError(
+            f"{key}={order}: expected every position from 0 to {length - 1} once, or one of "
+            f"{', '.join(known)}"
+        )
     sampler = EntropyBounded(order=order, budget=0.0)
     sampler.check(algorithm)
     return sampler

@@ -16,7 +16,12 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor
 
-from discrete_diffusion.checkpoints.files import INFO_KEY, read_training_file, write_weights_file
+from discrete_diffusion.checkpoints.files import (
+    INFO_KEY,
+    check_readable,
+    read_training_file,
+    write_weights_file,
+)
 from discrete_diffusion.runtime.atomic_files import UNFINISHED, atomic_write
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
@@ -38,6 +43,7 @@ class CheckpointFiles(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
     ) -> None:
+        check_readable(checkpoint)
         with atomic_write(Path(path)) as unfinished:
             try:
                 torch.save(checkpoint, unfinished)
@@ -92,6 +98,14 @@ class AnyProcess:
         return bool(flag)
 
 
+def _states(trainer: Trainer) -> dict[str, Any]:
+    """What optimisers and callbacks will put into a checkpoint."""
+    return {
+        "optimizer_states": [each.state_dict() for each in trainer.optimizers],
+        "callbacks": {each.state_key: each.state_dict() for each in trainer.callbacks},  # type: ignore[attr-defined]
+    }
+
+
 class RunCheckpoints(Checkpoint):
     """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``val/nelbo``) in a folder.
 
@@ -103,7 +117,8 @@ class RunCheckpoints(Checkpoint):
     Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
     ``holds_run``: whether ``last`` is of this run already, not of an earlier one in the folder.
 
-    Of several processes the first one writes; a signal to any of them ends all after one step.
+    After the first step it is checked that what optimisers and callbacks keep can be read back. Of
+    several processes the first one writes; a signal to any of them ends all after one step.
     """
 
     def __init__(self, folder: Path, *, signals: StopSignals | None = None) -> None:
@@ -114,6 +129,7 @@ class RunCheckpoints(Checkpoint):
         self.holds_run = False
         self._saved_step: int | None = None
         self._stopping = False
+        self._is_checked = False
         self._any_process = AnyProcess()
 
     def state_dict(self) -> dict[str, Any]:
@@ -148,6 +164,9 @@ class RunCheckpoints(Checkpoint):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
+        if not self._is_checked:
+            self._is_checked = True
+            check_readable(_states(trainer))
         asked = self._any_process.ask(self.signals.received is not None)
         ends = trainer.global_step == trainer.max_steps  # afterwards Lightning counts a whole epoch
         if (asked or ends) and _can_stop_here(trainer):

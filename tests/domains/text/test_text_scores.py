@@ -55,6 +55,9 @@ def test_bits_are_the_nats_of_the_split_over_its_characters(kind):
     per_word = math.exp(float(nats.sum()) / len(TEXT.split()))
     assert bits["perplexity_per_word"] == pytest.approx(per_word)
     assert some.further_bounds("val", bound) == bits
+    sure = BoundMeter()
+    sure.add(torch.zeros(len(real)), real.sum(dim=1), None)
+    assert set(data.further_bounds("val", sure.estimate("plain")).values()) == {0.0, 1.0}
     assert TextReport(data).findings(bound, data.splits["val"].x0)["text"] == "here"
 
 

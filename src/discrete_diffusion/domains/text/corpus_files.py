@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,8 @@ def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
         while lines := file.readlines(_PART):
             begin, first = after, number
             after, number = after + sum(map(len, lines)), number + len(lines)
+            if begin == 0:
+                lines[0] = lines[0].removeprefix(BOM_UTF8)
             if begin < start:
                 continue
             places = (f"{path}, line {k:,}" for k in range(first + 1, number + 1))
@@ -87,7 +90,7 @@ def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
 
 def _decoded(line: bytes, place: str) -> str:
     try:
-        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+        return line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{place} is not UTF-8; convert the file first, e.g. with iconv"
@@ -100,6 +103,11 @@ def _text(path: Path, start: int) -> Iterator[Part]:
     with open_unzipped(path) as file:
         _skip(file, start)
         content, after, is_last = b"", start, False
+        if start == 0 and (mark := file.read(len(BOM_UTF8))) == BOM_UTF8:
+            after = len(mark)
+        elif start == 0:
+            content = mark
+        begin = after
         while not is_last:
             wanted = _PART - len(content) if len(content) < _PART else _PART
             new = file.read(wanted)
@@ -107,7 +115,7 @@ def _text(path: Path, start: int) -> Iterator[Part]:
             found = pieces(_whole(content, path, after, is_last), _PART // 2)
             if not is_last:
                 found = found[:-1]  # which may go on
-            elif after + len(content) == 0:
+            elif after + len(content) == begin == 0:
                 return
             num = sum(len(each.encode()) for each in found)
             content, after = content[num:], after + num

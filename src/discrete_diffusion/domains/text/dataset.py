@@ -105,7 +105,8 @@ class TextDataset(TokenDataset):
         """
         tokens = self.num_tokens[split]
         bits = bound.per_token / math.log(2)
-        per_sample_error = bound.standard_error / bound.per_sample  # relative
+        error, whole = bound.standard_error, bound.per_sample
+        per_sample_error = error / whole if whole else 0.0  # relative; a bound of 0 has none
         if self.vocabulary.unit == "ids":
             error = bits * per_sample_error
             return {"bits_per_token": bits, "bits_per_token_standard_error": error}

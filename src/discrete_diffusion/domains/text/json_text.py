@@ -23,4 +23,11 @@ def text_of(value: Any, place: str, field: str = "text") -> str:
     if not isinstance(text, str):
         has = f"; its keys are {', '.join(map(str, value))}" if is_object else ""
         raise ValueError(f'{place}: expected a text, or {{"{field}": "..."}}{has}')
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{place}: character {error.start + 1:,} is {text[error.start]!a}, half of a surrogate "
+            "pair, which is no character; repair the text, or leave it out"
+        ) from error
     return text

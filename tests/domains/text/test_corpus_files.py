@@ -1,0 +1,38 @@
+"""Documents of files that are to be tokenized."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from itertools import pairwise
+
+import pytest
+
+from discrete_diffusion.domains.text import corpus_files
+from discrete_diffusion.domains.text.corpus_files import parts_of
+
+TEXT = "One line.\n\ufeffAnother, after a mark that is text.\n" + "More words. " * 20
+
+
+@pytest.mark.parametrize("documents", ["file", "line"])
+@pytest.mark.parametrize("size", [1 << 22, 40])
+def test_a_byte_order_mark_at_the_beginning_is_no_text(documents, size, tmp_path, monkeypatch):
+    """Wherever the file is read on from."""
+    monkeypatch.setattr(corpus_files, "_PART", size)
+    path = tmp_path / "a.txt"
+    found = []
+    for content in (TEXT.encode(), BOM_UTF8 + TEXT.encode()):
+        path.write_bytes(content)
+        parts = [*parts_of(path, 0, field="text", documents=documents)]
+        for part, following in pairwise(parts):
+            (again, *_) = parts_of(path, part.after, field="text", documents=documents)
+            assert again == following
+        found.append("\n".join(text for part in parts for text in part.texts))
+    assert found[0] == found[1]
+    assert "\ufeffAnother" in found[0]
+
+
+def test_half_a_surrogate_pair_is_named_with_its_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "whole"}\n{"text": "half \\ud83d"}\n')
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: character 6 is '\\ud83d', half"):
+        [*parts_of(path, 0, field="text", documents="line")]
