@@ -150,6 +150,7 @@ STANDARDS: dict[str, Standard] = {
             *(f"sampling={name}" for name in ("confidence", "entropy", "entropy-bounded")),
             "sampling=entropy num_samples=10000",
             "sampling=entropy sampling.temperature=0.95 num_samples=10000",
+            "sampling=entropy sampling.temperature=0.9 num_samples=10000",
             "sampling=renoise steps=100",
         ),
         curve_options=("num_samples=1000",),
