@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ class Headline:
     share: bool = False
 
     def format(self, value: float) -> str:
-        """``transitive 98.7 %``, or ``mean error 0.412``."""
+        """``transitive 98.7 %``, or ``mean error 0.412``; ``-`` where there is no number."""
         shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
+        shown = "-" if math.isnan(value) else shown
         return f"{self.name.replace('_', ' ')} {shown}"
 
 

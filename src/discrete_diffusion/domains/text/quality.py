@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -70,9 +71,14 @@ def quality_line(found: Mapping[str, Any]) -> str:
     if "mauve" in found:
         parts.append(f"MAUVE {found['mauve']:.3f}")
     parts.append(f"unigram entropy {found['unigram_entropy']:.3f} nats")
-    distinct = "/".join(f"{found[f'distinct_{n}']:.3f}" for n in (1, 2, 3))
+    distinct = "/".join(_shown(found[f"distinct_{n}"], ".3f") for n in (1, 2, 3))
     parts.append(f"distinct-1/2/3 {distinct}")
-    parts.append(f"repetition {100 * found['repetition_share']:.1f} %")
+    parts.append(f"repetition {_shown(found['repetition_share'], '.1%')}")
     if "network_calls_per_sample" in found:
         parts.append(f"{found['network_calls_per_sample']:g} network calls")
     return ", ".join(parts)
+
+
+def _shown(value: float, form: str) -> str:
+    """``-`` for a number that texts too short for it do not have."""
+    return "-" if math.isnan(value) else f"{value:{form}}".replace("%", " %")
