@@ -104,7 +104,8 @@ def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | 
             raise ValueError(
                 f"{described(backbone)} saves {name} in another shape than it was built with "
                 f"({now}, when built {then}), so that its checkpoints could not be loaded; make it "
-                "whole in __init__, or register_buffer(..., persistent=False) what is computed"
+                "whole in __init__; a buffer that is computed takes register_buffer(..., "
+                "persistent=False)"
             )
 
 

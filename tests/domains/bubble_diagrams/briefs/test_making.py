@@ -225,3 +225,18 @@ def test_after_ctrl_c_the_best_of_those_found_are_written(command, monkeypatch, 
     assert "stopped" in said.err
     assert "the best 1 plan of 1 different diagram," in said.out
     assert making.best_plans([], 3) == []
+
+
+def test_after_ctrl_c_before_the_first_plan_nothing_is_written(command, monkeypatch, capsys):
+    def interrupted(jobs, threads):
+        yield from ()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(make_command, "realise_all", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        command("num=2", "candidates=2")
+    assert ended.value.code == 130
+    assert not Path("made").exists()
+    said = capsys.readouterr()
+    assert "stopped; no plan was found yet" in said.err
+    assert "different diagram" not in said.out + said.err

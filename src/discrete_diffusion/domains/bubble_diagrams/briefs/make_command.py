@@ -49,13 +49,13 @@ def run_make(options: argparse.Namespace) -> None:
         for found in realise_all(jobs, threads=threads):
             tried.append(found)
     except KeyboardInterrupt:
-        stopped = True
         stop = "other diagrams are not tried" if tried else "no plan was found yet"
         print(f"discrete-diffusion: stopped; {stop}", file=sys.stderr)
+        if not tried:
+            raise SystemExit(130) from None
+        stopped = True
     made = list(made_plans(jobs[: len(tried)], tried))
     best = best_plans(made, options.num, options.habitable)
-    if stopped and not tried:
-        raise SystemExit(130)
     if not best:
         why = none_found(len(tried), [each.broken for each in made])
         raise ValueError(why if stopped else f"{why}; raise candidates, or request less")
