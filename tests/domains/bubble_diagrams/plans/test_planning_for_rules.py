@@ -358,7 +358,7 @@ def test_a_hint_is_of_one_solve():
 
 @pytest.mark.slow
 def test_a_hall_is_added_where_only_so_a_plot_is_filled():
-    diagram = generate_plans(3, livable=True)[2]
+    diagram = generate_plans(8, livable=True)[7]
     plot = Outline(boundary=((0, 0), (12, 0), (12, 8), (0, 8)))
     bare = BubbleDiagram(diagram.rooms, diagram.relations)
     for hall, kept in (("never", False), ("auto", True)):

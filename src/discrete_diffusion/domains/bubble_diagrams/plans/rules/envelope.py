@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _STRAIGHT = 0.05
 """Metres by which corners of the outline may be off a straight line and count as none."""
 
+_APART = 0.6
+"""Metres between rooms that are in different pieces; related ones lie nearer."""
+
 _OUTSIDE = 0.1
 """Square metres of a room that may lie outside of a given outline."""
 
@@ -68,16 +71,16 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Without a given outline the rooms lie in one piece, whose outline has at most so many
     ``corners`` and is at most ``perimeter`` times as long as that of a square of its area.
 
-    Rooms with no more than a wall between them are one piece; slits and steps up to twice
+    Rooms that lie as near to each other as related ones are one piece; slits and steps up to twice
     ``sliver`` metres wide are filled before the outline is looked at.
     """
     if plan.boundary is not None:
         return None
     sliver, built = parameters["sliver"], _built(plan, parameters["wall"])
-    closed = built.buffer(sliver, join_style="mitre").buffer(-sliver, join_style="mitre")
-    shape = max(getattr(closed, "geoms", [closed]), key=lambda part: part.area)
+    shape = max(_parts(_closed(built, sliver)), key=lambda part: part.area)
     found = []
-    if (pieces := len(getattr(built, "geoms", [built]))) > 1:
+    near = max(_APART - parameters["wall"], 0) / 2  # there is half a wall around each already
+    if (pieces := len(_parts(_closed(built, near)))) > 1:
         what = f"the rooms lie in {pieces} pieces"
         found.append(Finding((), what, "move them together"))
     corners = _corners(shape)
@@ -119,6 +122,15 @@ def _unfilled(plan: FloorPlan, parameters: Parameters) -> tuple[Finding, ...]:
     return (Finding((), what, f"make rooms {least - built:.1f} m2 larger together"),)
 
 
+def _closed(shape: Any, by: float) -> Any:
+    """With gaps up to twice ``by`` metres wide filled."""
+    return shape.buffer(by, join_style="mitre").buffer(-by, join_style="mitre")
+
+
+def _parts(shape: Any) -> list[Any]:
+    return list(getattr(shape, "geoms", [shape]))
+
+
 def _built(plan: FloorPlan, wall: float) -> Any:
     """Union of all floors with half a wall around each."""
     from shapely import union_all
@@ -138,7 +150,7 @@ def outer_walls(plan: FloorPlan, rooms: Iterable[int], wall: float) -> dict[int,
     from shapely import union_all
 
     built = _built(plan, wall)
-    outside: BaseGeometry = union_all([part.exterior for part in getattr(built, "geoms", [built])])
+    outside: BaseGeometry = union_all([part.exterior for part in _parts(built)])
     near = outside.buffer(wall / 2 + TOLERANCE)
     return {k: float(plan.rooms[k].boundary.intersection(near).length) for k in rooms}
 
