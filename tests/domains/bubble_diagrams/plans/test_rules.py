@@ -435,6 +435,17 @@ def test_a_wrong_key_of_a_plan_is_named_with_its_line(file, capsys, words):
     assert ("2 plans judged" in printed) is (words[0] == "plans")
 
 
+def test_a_plan_may_have_a_hall_beside_as_many_rooms_as_a_diagram(file, capsys):
+    more = [("Storage", (10, k, 11, k + 1)) for k in range(4)]
+    write(file, [with_added(flat(more=more), [8])])
+    with pytest.raises(SystemExit):
+        main(["plans", "check", file, "rules=default"])
+    assert "1 plan judged" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["data", "check", file])
+    assert "9 rooms, more than n_max=8" in capsys.readouterr().out
+
+
 STRICTER_THAN_THEIRS = {
     [*BREAKING].index("a slot between two blocks"): "compact",
     [*BREAKING].index("room off the plot"): "fill",

@@ -38,13 +38,16 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import rea
 from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
 
 
-def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
+def _read(
+    file: str, options: argparse.Namespace, *, skip_invalid: bool, halls: int = 0
+) -> ReadReport:
+    """``halls``: rooms that a plan may have beside those of a diagram."""
     refuse_features(file)
     return read_report(
         file,
         ReadOptions(
             skip_invalid=skip_invalid,
-            n_max=options.n_max,
+            n_max=options.n_max + halls,
             threshold=options.threshold,
             unit=options.unit,
             codes=options.code_table,
@@ -106,7 +109,9 @@ def check_file(options: argparse.Namespace) -> None:
         raise ValueError(f"--plans {num}: expected at least 0")
     elif num:
         cp_sat()  # before anything is read
-    report = without_wrong_plans(_read(options.file, options, skip_invalid=True), options.unit)
+    halls = 1 if rules.rules else 0
+    report = _read(options.file, options, skip_invalid=True, halls=halls)
+    report = without_wrong_plans(report, options.unit)
     judged = judge_report(report, rules, options.unit) if rules.rules else None
     if judged is None or not options.json:
         _print_problems(report, num)
