@@ -58,7 +58,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         return _states(call) if wants_states else output.float()
 
     generator = make_generator(0)
-    shapes = _shapes(algorithm.backbone)
+    shapes = _shapes(algorithm.backbone.state_dict())
     with undisturbed(algorithm):
         prepared = algorithm.drop_conditions(algorithm.prepared(batch), generator)
         algorithm.apply_backbone = watched  # type: ignore[method-assign]
@@ -78,26 +78,25 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     _check_loadable(algorithm.backbone, shapes)
 
 
-def _shapes(module: nn.Module) -> dict[str, tuple[int, ...] | None]:
+def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:
     """Of all that a module saves; None of what has a shape from the first call on."""
     return {
         name: tuple(value.shape) if isinstance(value, Tensor) and not is_lazy(value) else None
-        for name, value in module.state_dict().items()
+        for name, value in saved.items()
     }
 
 
 def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | None]) -> None:
     """``ValueError`` if a network that is built anew could not load what this one saves: its calls
     have changed names or shapes since ``before``, or it saves more than tensors."""
-    if extra := [
-        name for name, value in backbone.state_dict().items() if not isinstance(value, Tensor)
-    ]:
+    saved = backbone.state_dict()
+    if extra := [name for name, value in saved.items() if not isinstance(value, Tensor)]:
         raise ValueError(
             f"{described(backbone)} saves {extra[0]}, which is no tensor, and checkpoints hold "
             "tensors alone; keep it in a buffer, or make it in __init__, and leave get_extra_state "
             "out"
         )
-    after = _shapes(backbone)
+    after = _shapes(saved)
     for name in dict.fromkeys((*after, *before)):
         now, then = after.get(name, "gone"), before.get(name, "not there")
         if then is not None and now != then:

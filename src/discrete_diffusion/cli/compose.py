@@ -38,6 +38,14 @@ _OF_TRAINING = (
 )
 """Keys of ``train`` that ``sample`` and ``evaluate`` do not have."""
 
+_CLOSED = {
+    "data": "; other data needs a data set of its own, see docs/add_a_domain.md",
+    "callbacks": "; a callback of your own is +callbacks.extra.NAME._target_=package.Class",
+    "eval": "",
+    "init": "",
+}
+"""Sections of which nobody would read a key that their YAML does not have; what to do instead."""
+
 
 def compose(
     config_name: str = "train",
@@ -113,32 +121,18 @@ def _completed(
     if len(chosen) < len(overrides):
         defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
         check_kinds(config, defaults)
-        _check_data_keys(config, defaults)
-        _check_sections(config, defaults)
+        _check_keys(config, defaults)
     return config, added
 
 
-def _check_sections(config: DictConfig, defaults: DictConfig) -> None:
-    """``ValueError`` for a key that was added to a section of which nobody would read it."""
-    for section in ("callbacks", "eval", "init"):
+def _check_keys(config: DictConfig, defaults: DictConfig) -> None:
+    """``ValueError`` for a key that was added to a section of ``_CLOSED``."""
+    for section, remedy in _CLOSED.items():
         known = defaults.get(section)
         for key in config[section] if known else ():
             if key not in known:
-                wrong = unknown_name(f"key of {section}", str(key), map(str, known))
-                own = "; a callback of your own is +callbacks.extra.NAME._target_=package.Class"
-                raise ValueError(wrong + (own if section == "callbacks" else ""))
-
-
-def _check_data_keys(config: DictConfig, defaults: DictConfig) -> None:
-    """``ValueError`` for a key under ``data`` that the YAML of the data set does not have."""
-    known = defaults.get("data")
-    for key in config.data if known else ():
-        if key not in known:
-            name = known.get("name")
-            raise ValueError(
-                f"{unknown_name(f'key of data={name}', str(key), map(str, known))}; "
-                "other data needs a data set of its own, see docs/add_a_domain.md"
-            )
+                of = f"data={known.get('name')}" if section == "data" else section
+                raise ValueError(unknown_name(f"key of {of}", str(key), map(str, known)) + remedy)
 
 
 def _chooses_later_model(

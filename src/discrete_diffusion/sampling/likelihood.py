@@ -18,7 +18,12 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.tokens import TokenSampler
-from discrete_diffusion.sampling.unmasking import ONE_PATH, READ_TOKENS, EntropyBounded
+from discrete_diffusion.sampling.unmasking import (
+    ONE_PATH,
+    READ_TOKENS,
+    EntropyBounded,
+    check_positions,
+)
 from discrete_diffusion.types import Batch, Conditions
 
 AT_ONCE = 2**22
@@ -63,12 +68,8 @@ def order_sampler(
             "many paths and have no likelihood"
         )
     refuse_other_noise(algorithm, f"{key}={order}")
-    length = algorithm.layout.length
-    if name is None and sorted(order) != [*range(length)]:
-        raise ValueError(
-            f"{key}={order}: expected every position from 0 to {length - 1} once, or one of "
-            f"{', '.join(known)}"
-        )
+    if not isinstance(order, str):
+        check_positions(key, order, algorithm.layout.length, known)
     sampler = EntropyBounded(order=order, budget=0.0)
     sampler.check(algorithm)
     return sampler

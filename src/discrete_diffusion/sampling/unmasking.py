@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -193,6 +193,15 @@ class Unmasking(TokenSampler):
         return (order.argsort(dim=1) < number) & here, tokens
 
 
+def check_positions(key: str, order: Sequence[int], length: int, names: Iterable[str]) -> None:
+    """``ValueError`` unless an order holds each position once; ``names``: others."""
+    if sorted(order) != [*range(length)]:
+        raise ValueError(
+            f"{key}={[*order]}: expected every position from 0 to {length - 1} once, or one of "
+            f"{', '.join(names)}"
+        )
+
+
 def on_grid(values: Tensor, here: Tensor, elsewhere: float) -> Tensor:
     """Float64[R, L]: values Float[N] of the N places that are True ``here`` Bool[R, L], row by row,
     or of all R L places, of which those count."""
@@ -311,12 +320,8 @@ class EntropyBounded(Unmasking):
                 "entropy-bounded sampling chooses its own number of calls; leave steps unset and "
                 "set sampling.budget"
             )
-        length = algorithm.layout.length
-        if not isinstance(self.order, str) and sorted(self.order) != [*range(length)]:
-            raise ValueError(
-                f"order={[*self.order]}: expected every position from 0 to {length - 1} "
-                f"once, or one of {', '.join(SCORES)}"
-            )
+        if not isinstance(self.order, str):
+            check_positions("order", self.order, algorithm.layout.length, SCORES)
         super().check(algorithm, steps)
 
     @property

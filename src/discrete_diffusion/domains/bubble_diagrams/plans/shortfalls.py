@@ -14,11 +14,9 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import has_usua
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.envelope import outer_walls
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import name_of
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import OUTER_WALL
 
 _ROUNDING = 1e-6
-
-_WALL = 0.3
-"""Metres of the thickest wall."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:
 
 def _balconies_inside(plan: FloorPlan) -> tuple[int, ...]:
     balconies = [k for k, room in enumerate(plan.diagram.rooms) if room == BALCONY]
-    walls = outer_walls(plan, balconies, _WALL)
+    walls = outer_walls(plan, balconies, OUTER_WALL)
     return tuple(k for k, length in walls.items() if length < BALCONY_WALL - _ROUNDING)
 
 

@@ -102,24 +102,19 @@ def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
     outside by half a wall is none, nor is less than a tenth of a square metre of a room."""
     if plan.boundary is None:
         return None
-    plot = plan.outline
+    plot, found = plan.outline, []
     around = plot.buffer(parameters["wall"] / 2, join_style="mitre")
     outside = {k: float(floor.difference(around).area) for k, floor in enumerate(plan.rooms)}
     if off := tuple(k for k, area in outside.items() if area > _OUTSIDE):
         named = ", ".join(f"{outside[k]:.1f} m2 of {name_of(plan, k)}" for k in off)
-        finding = Finding(off, f"{named} lie outside of the outline", "move them into it")
-        return (finding, *_unfilled(plan, parameters))
-    return _unfilled(plan, parameters)
-
-
-def _unfilled(plan: FloorPlan, parameters: Parameters) -> tuple[Finding, ...]:
-    plot = plan.outline
+        found.append(Finding(off, f"{named} lie outside of the outline", "move them into it"))
     built = float(_built(plan, parameters["wall"]).intersection(plot).area)
     least = parameters["share"] * plot.area
-    if built >= least:
-        return ()
-    what = f"rooms fill {built / plot.area:.1%} of the outline, at least {parameters['share']:.0%}"
-    return (Finding((), what, f"make rooms {least - built:.1f} m2 larger together"),)
+    if built < least:
+        share = f"{built / plot.area:.1%}"
+        what = f"rooms fill {share} of the outline, at least {parameters['share']:.0%}"
+        found.append(Finding((), what, f"make rooms {least - built:.1f} m2 larger together"))
+    return tuple(found)
 
 
 def _closed(shape: Any, by: float) -> Any:
