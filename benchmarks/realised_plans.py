@@ -172,7 +172,13 @@ def measure_all_rules(options: argparse.Namespace, pool: Any) -> dict[str, Any]:
         results[name] = {}
         for plot, outline in PLOTS.items():
             keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
-            found = measure_rules(diagrams, outline, rules, pool, keep)
+            done = keep and keep.with_suffix(".json")
+            if done and done.exists():
+                found = json.loads(done.read_text())
+            else:
+                found = measure_rules(diagrams, outline, rules, pool, keep)
+            if done:
+                done.write_text(json.dumps(found))
             results[name][plot] = found
             print(name, plot, found, flush=True)
     return results
@@ -186,7 +192,9 @@ def main() -> None:
     parser.add_argument("--num", type=int, default=200)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rules", help="default, irc, or a file: plan for them, judge by them")
-    parser.add_argument("--keep", type=Path, help="of --rules: a folder for the plans")
+    parser.add_argument(
+        "--keep", type=Path, help="of --rules: a folder for the plans; what it has is not redone"
+    )
     options = parser.parse_args()
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)

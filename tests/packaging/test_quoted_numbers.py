@@ -130,23 +130,45 @@ def test_numbers_of_the_demo_come_from_the_results():
     assert_says("docs/results.md", quoted)
 
 
-def shares_of_the_account() -> dict[tuple[str, str], str]:
-    """Of the product rate, by network and work, of diagrams of eight rooms."""
-    rows = [row for row in results_of("speed")["account"]["found"]["rows"] if row["nodes"] == 8]
+EVERYTHING, AVX2 = "all (AVX512)", "AVX2"
+"""What the account of a step was held to."""
+
+
+def account(instructions: str = EVERYTHING, number_format: str = "float32") -> list[dict]:
+    """Its rows of diagrams of eight rooms."""
+    rows = results_of("speed")["account"]["found"]["rows"]
+    held = [row for row in rows if row["instructions"] == instructions and row["nodes"] == 8]
+    return [row for row in held if row["format"] == number_format]
+
+
+def shares_of_the_account(*held: str) -> dict[tuple[str, str], str]:
+    """Of the product rate, by network and work."""
     return {
-        (row["network"], row["work"]): f"{100 * row['share_of_products']:.0f} %" for row in rows
+        (row["network"], row["work"]): f"{100 * row['share_of_products']:.0f} %"
+        for row in account(*held)
     }
 
 
-def row_of_the_account() -> str:
+def row_of_the_account(title: str, *held: str) -> str:
     """What the page says of the shares of the processor that the account was measured on."""
-    shares = shares_of_the_account()
+    shares = shares_of_the_account(*held)
     cells = [
         ", ".join(shares[f"`{network}`", work] for work in ("training_step", "network_call"))
         for network in ("bd-denoiser", "bd-denoiser-pair")
     ]
-    rate = f"{results_of('speed')['account']['found']['rows'][0]['product_rate'] / 1e9:.0f}"
-    return f"| {' | '.join(['AMD EPYC, AVX2, float32', rate, *cells])} |"
+    rate = f"{account(*held)[0]['product_rate'] / 1e9:.0f}"
+    return f"| {' | '.join([title, rate, *cells])} |"
+
+
+def products_of_the_account() -> str:
+    """What the page says of the time that products take, of these diagrams."""
+    formats = ("float32", "bfloat16")
+    found = [
+        sorted(100 * row["shares"]["products"] for row in account(EVERYTHING, each))
+        for each in formats
+    ]
+    low, high = zip(*((f"{each[0]:.0f}", f"{each[-1]:.0f}") for each in found), strict=True)
+    return f"{low[0]} to {high[0]} % of the time in float32 and {low[1]} to {high[1]} in bfloat16"
 
 
 def shares_of_text() -> str:
@@ -175,7 +197,13 @@ def test_numbers_of_speed_come_from_the_results():
         f"{bounded['calls']:.1f} calls instead of {exact['calls']:.1f} a diagram",
         f"at {share(bounded['transitive'])} instead of {share(exact['transitive'])} transitive",
     ]
-    quoted += [row_of_the_account(), shares_of_text()]
+    quoted += [
+        row_of_the_account("AMD EPYC, AVX-512, float32"),
+        row_of_the_account("the same, bfloat16", EVERYTHING, "bfloat16"),
+        row_of_the_account("the same, held to AVX2, float32", AVX2),
+        products_of_the_account(),
+        shares_of_text(),
+    ]
     assert_says("docs/speed.md", quoted)
     text = (ROOT / "docs" / "speed.md").read_text().split("## Threads that wait")
     others = text[0] + text[1].partition("\n## ")[2]

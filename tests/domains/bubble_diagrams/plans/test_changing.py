@@ -215,3 +215,34 @@ def test_lines_say_what_changes(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "locked[0]" in said
     assert "line 1" in said
+
+
+NINE = floor_plan(
+    {
+        "LivingRoom": (3, 0, 9, 5),
+        "Kitchen": (0, 0, 3, 2.4),
+        "MasterRoom": (0, 2.4, 3, 7.5),
+        "ChildRoom": (3, 6.2, 6, 9),
+        "StudyRoom": (6, 6.2, 9, 9),
+        "GuestRoom": (9, 0, 12, 4),
+        "SecondRoom": (9, 4, 12, 7),
+        "Bathroom": (9, 7, 12, 9),
+        "Entrance": (3, 5, 9, 6.2),
+    }
+)
+
+
+@pytest.mark.slow
+def test_a_plan_of_eight_rooms_and_a_hall_is_changed(tmp_path, monkeypatch, capsys):
+    """As many rooms as a diagram may have, and the hall besides; nine rooms are refused."""
+    monkeypatch.chdir(tmp_path)
+    drawn = NINE.to_diagram()
+    write_diagrams("plans.jsonl", [replace(drawn, metadata={**drawn.metadata, "added": [8]})])
+    main(["plans", "realise", "plans.jsonl", "near=plans.jsonl", "rules=none", "out=built"])
+    (after,) = map(json.loads, Path("built/plans.jsonl").read_text().splitlines())
+    assert after["added"] == [8]
+    assert len(after["boxes"]) == 9
+    write_diagrams("nine.jsonl", [drawn])
+    with pytest.raises(SystemExit):
+        main(["plans", "realise", "nine.jsonl", "rules=none", "out=other"])
+    assert "9 rooms, more than n_max=8" in capsys.readouterr().err

@@ -41,13 +41,13 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embed
 def _read(
     file: str, options: argparse.Namespace, *, skip_invalid: bool, halls: int = 0
 ) -> ReadReport:
-    """``halls``: rooms that a plan may have beside those of a diagram."""
     refuse_features(file)
     return read_report(
         file,
         ReadOptions(
             skip_invalid=skip_invalid,
-            n_max=options.n_max + halls,
+            n_max=options.n_max,
+            halls=halls,
             threshold=options.threshold,
             unit=options.unit,
             codes=options.code_table,
@@ -58,7 +58,7 @@ def _read(
 
 def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
     """``ValueError`` for diagrams whose relations do not say how rooms lie to each other."""
-    report = _read(file, options, skip_invalid=options.skip_invalid)
+    report = _read(file, options, skip_invalid=options.skip_invalid, halls=1)
     if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
         raise ValueError(
             f"{file}: its plans say which rooms meet, not how they lie to each other (left-of, "

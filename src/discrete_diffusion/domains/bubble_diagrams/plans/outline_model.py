@@ -66,6 +66,7 @@ class OutlineModel(RoomModel):
         self.dead = self._outline_area() - sum(self.floors)
         self._outer: dict[tuple[int, int], Any] = {}
         self.cuts = self._add_cuts()
+        self._is_tight = False
         self._add_facades()
         if demands.outline.boundary is None:
             self._wish_compact()
@@ -150,8 +151,9 @@ class OutlineModel(RoomModel):
         left, and that the outline is as short for its area as the rule has it, which is that
         ``half`` of its length squared is at most 4 perimeter^2 x area. Most outlines are, without
         being asked; asked of all plans it makes the search slow."""
-        if (compact := self._rule("compact")) is None:
+        if self._is_tight or (compact := self._rule("compact")) is None:
             return
+        self._is_tight = True
         self.model.add(self._is_filled(_EVEN))
         half = self.model.new_int_var(0, 2 * self.rule.grid, "")
         square = self.model.new_int_var(0, 4 * self.rule.grid**2, "")

@@ -121,7 +121,8 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
     own_names = read_names(options.names)
     with progress.task(f"opening {path.name}"):
-        records = plan_records(path, options.n_max, options.gap, options.unit, own_names)
+        most = options.n_max + options.halls
+        records = plan_records(path, most, options.gap, options.unit, own_names)
         found = recognise_codes(path, records, options.codes)
     reading = Reading(options)
     for record in progress.track(records, f"reading {path.name}", "plans"):

@@ -11,9 +11,14 @@ from pathlib import Path
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_boxes
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import check_table
-from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, check_vocabulary
+from discrete_diffusion.domains.bubble_diagrams.files.fields import (
+    DiagramError,
+    check_size,
+    check_vocabulary,
+)
 from discrete_diffusion.domains.bubble_diagrams.files.records import Note, Plan, Problem, Record
 from discrete_diffusion.domains.bubble_diagrams.geometry import threshold_of
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import added_rooms
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, PlanVocabulary
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 
@@ -22,7 +27,8 @@ from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 class ReadOptions:
     """How plans are read.
 
-    ``skip_invalid``: report invalid plans, and read on. ``n_max``: the most rooms of a plan.
+    ``skip_invalid``: report invalid plans, and read on. ``n_max``: the most rooms of a plan;
+    ``halls``: how many it may have besides, if it says that they were added to its diagram.
     ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
     none; None recognises it, see ``recognise_codes``. ``names``: a file of somebody's own names of
     rooms, see ``read_names``. ``unit``: of boxes, and of drawings in DXF that do not say it, one of
@@ -35,6 +41,7 @@ class ReadOptions:
 
     skip_invalid: bool = False
     n_max: int = RPLAN_VOCAB_CONFIG.n_max
+    halls: int = 0
     threshold: float | None = None
     unit: str = "pixels"
     codes: str | None = None
@@ -78,6 +85,9 @@ class Reading:
         """
         try:
             plan = record.read(table)
+            if self.options.halls:
+                own = plan.diagram.num_rooms - len(added_rooms(plan.diagram))
+                check_size(own, self.options.n_max, "rooms")
         except DiagramError as error:
             self.problems.append(record.problem(error))
             if not self.options.skip_invalid:
