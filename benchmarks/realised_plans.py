@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -113,6 +114,26 @@ def planned(job: Job) -> tuple[Realised, float]:
     return found, time.process_time() - began
 
 
+def kept_outcomes(
+    jobs: Sequence[Job], pool: Any, file: Path | None
+) -> Iterator[tuple[Realised, float]]:
+    """``planned`` of each job, in order; those that a ``file`` of before has are taken from it, and
+    the others are added to it."""
+    if file is None:
+        yield from pool.map(planned, jobs)
+        return
+    num = 0
+    with file.open("a+b") as kept:
+        kept.seek(0)
+        while num < len(jobs) and kept.peek(1):
+            yield pickle.load(kept)
+            num += 1
+        for outcome in pool.map(planned, jobs[num:]):
+            pickle.dump(outcome, kept)
+            kept.flush()
+            yield outcome
+
+
 def kitchens_lit(plans: Sequence[FloorPlan]) -> list[int]:
     """Kitchens that have a window, and all."""
     kitchens = [rooms_of(plan, ["Kitchen"]) for plan in plans]
@@ -129,11 +150,11 @@ def measure_rules(
     keep: Path | None,
 ) -> dict[str, Any]:
     """Shares of plans that keep each rule; a diagram without a plan keeps none. ``keep``: a file
-    for the plans."""
+    for the plans; beside it lies what was found so far."""
     jobs = PlanRequest(outline=outline, rules=rules, seed=SEED).jobs(
         [BubbleDiagram(each.rooms, each.relations) for each in diagrams]
     )
-    outcomes = list(pool.map(planned, jobs))
+    outcomes = list(kept_outcomes(jobs, pool, keep and keep.with_suffix(".pickle")))
     plans = [found.plans[0] for found, _ in outcomes if found.plans]
     if keep is not None:
         keep.write_text("".join(json.dumps(plan.to_json()) + "\n" for plan in plans))
@@ -172,13 +193,7 @@ def measure_all_rules(options: argparse.Namespace, pool: Any) -> dict[str, Any]:
         results[name] = {}
         for plot, outline in PLOTS.items():
             keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
-            done = keep and keep.with_suffix(".json")
-            if done and done.exists():
-                found = json.loads(done.read_text())
-            else:
-                found = measure_rules(diagrams, outline, rules, pool, keep)
-            if done:
-                done.write_text(json.dumps(found))
+            found = measure_rules(diagrams, outline, rules, pool, keep)
             results[name][plot] = found
             print(name, plot, found, flush=True)
     return results

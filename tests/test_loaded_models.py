@@ -114,3 +114,9 @@ def test_what_the_pages_say(untrained, tmp_path, monkeypatch, page):
 def test_what_the_command_refuses(model, options, named):
     with pytest.raises(ValueError, match=named):
         model.sample(**options)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, ""])
+def test_what_is_no_path_is_refused_in_a_sentence(wrong):
+    with pytest.raises(ValueError, match="expected a run folder, a checkpoint or a model's name"):
+        load(wrong)

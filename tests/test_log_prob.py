@@ -35,6 +35,9 @@ def test_of_diagrams_and_of_their_tokens(model):
     assert torch.equal(model.log_prob(encoded.x0, order="entropy"), expected)
     assert torch.equal(model.log_prob(diagrams[2:3], "entropy"), expected[2:3])
     assert len(model.log_prob([], "margin")) == 0
+    for wrong in (diagrams[0], "abc"):
+        with pytest.raises(ValueError, match="samples: expected a list"):
+            model.log_prob(wrong, "entropy")
 
 
 def test_what_is_refused(model):

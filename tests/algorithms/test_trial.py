@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -435,3 +436,21 @@ def test_the_network_of_images_of_ids_passes_too(algorithm, caplog):
     made.fit(batch)
     try_backbone(made, batch)
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("lost", "named"),
+    [
+        (lambda found: None, "returned NoneType; expected LossOutput"),
+        (lambda found: replace(found, nelbo=found.nelbo.mean()), r"nelbo has shape \[\]"),
+        (lambda found: replace(found, loss=found.nelbo), r"loss has shape \[2\]"),
+        (lambda found: replace(found, num_real=3), "num_real has shape int"),
+    ],
+)
+def test_an_algorithm_whose_loss_is_none_is_named(lost, named):
+    class Own(MDLM):
+        def loss(self, *arguments):
+            return lost(super().loss(*arguments))
+
+    with pytest.raises((TypeError, ValueError), match=rf"test_trial\.Own\.loss.*{named}"):
+        tried(Single, Own)

@@ -70,6 +70,15 @@ def test_a_run_folder_means_one_of_its_files(files, tmp_path, caplog):
     assert checkpoint_file(tmp_path / "nowhere.ckpt") == tmp_path / "nowhere.ckpt"
 
 
+def test_a_checkpoint_that_was_being_written_is_none(tmp_path):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    (folder / ".last.7aae.unfinished.ckpt").touch()
+    with pytest.raises(ValueError, match=r"without last\.ckpt .*train anew") as found:
+        checkpoint_file(tmp_path, "last.ckpt")
+    assert "unfinished" not in str(found.value)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_either_file_gives_the_averaged_weights_and_the_facts(files, config, kind):
     found, expected = read_checkpoint(files[kind]), training_state(config)["state_dict"]

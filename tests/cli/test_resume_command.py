@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 from pathlib import Path
 
@@ -173,6 +174,21 @@ def test_a_signal_in_the_final_evaluation_leaves_a_run_to_go_on_with(
     )
     main(["train", *SHORT, f"resume={last}", "hydra.run.dir=run"])
     assert numbers(tmp_path / "run") == numbers(finished)
+
+
+def test_a_stopped_job_of_a_sweep_goes_on_by_the_command_that_is_printed(
+    finished, tmp_path, capsys, monkeypatch
+):
+    """The job alone: the sweep's command would give ``resume`` to all jobs."""
+    with monkeypatch.context() as patch:
+        patch.setattr(DiagramReport, "save", lambda *_: signal.raise_signal(signal.SIGTERM))
+        status, line = stopped(capsys, "-m", *SHORT, "hydra.sweep.dir=sweep")
+    assert status == 128 + signal.SIGTERM
+    assert "another hydra.sweep.dir" in line
+    command = shlex.split(line.partition("this job: ")[2].partition(";")[0])
+    assert command[:2] == ["discrete-diffusion", "train"]
+    main(command[1:])
+    assert numbers(tmp_path / "sweep" / "0") == numbers(finished)
 
 
 def test_a_signal_before_the_first_step_says_that_nothing_was_saved(capsys, monkeypatch):

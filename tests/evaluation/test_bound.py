@@ -131,6 +131,14 @@ def test_each_bound_has_its_own_standard_error():
     assert "nelbo_unordered_standard_error" not in meter.estimate("plain").as_dict()
 
 
+def test_one_sample_has_no_standard_error():
+    meter = BoundMeter()
+    meter.add(torch.tensor([2.0]), torch.tensor([3]), None)
+    found = meter.estimate("plain")
+    assert found.per_sample == 2
+    assert math.isnan(found.standard_error)
+
+
 def test_streams_keep_the_noise_apart():
     data = dataset("random")
     algorithm = MDLM(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))

@@ -76,3 +76,22 @@ with StopSignals() as signals:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "going on\n"
     assert done.returncode == -number
+
+
+def test_sigterm_is_answered_before_a_command_has_begun_but_not_in_copies_of_it():
+    code = """
+import os, signal, sys
+from discrete_diffusion.cli.launch_environment import say_terminated
+from discrete_diffusion.runtime.stopping import Stop
+say_terminated()
+if (child := os.fork()) == 0:
+    signal.raise_signal(signal.SIGTERM)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+try:
+    signal.raise_signal(signal.SIGTERM)
+except Stop as stop:
+    print(stop.exit_status)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{-signal.SIGTERM}\n{128 + signal.SIGTERM}\n"

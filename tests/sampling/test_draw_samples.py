@@ -166,6 +166,24 @@ def test_logits_that_are_nan_are_told_with_what_to_do(sampler, in_weights):
     assert ("look in it for a division by 0" in message) != in_weights
 
 
+class Leaves(FirstHitting):
+    """A sampler of another package that leaves an id everywhere."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def run(self, draft) -> None:
+        draft.x.fill_(self.left)
+
+
+@pytest.mark.parametrize(("left", "what"), [(VOCAB.mask_id, "MASK"), (VOCAB.pad_id, "id ")])
+def test_a_sampler_of_another_package_is_named_for_what_it_leaves(left, what):
+    with pytest.raises(ValueError, match=rf"Leaves left {what}.*sample 0, position 0") as found:
+        drawn(real_positions(torch.tensor([2, 2])), sampler=Leaves(left))
+    assert "forward" not in str(found.value)
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("kind", [(MDLM, Absorbing), (UDLM, Uniform)])
 def test_every_number_that_is_not_finite_is_told(kind, value):

@@ -20,7 +20,7 @@ from discrete_diffusion.algorithms.many_ids import head_of
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.models.calling import described
-from discrete_diffusion.types import Batch, Conditions
+from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,8 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     """Compute the loss of a small batch once, and look at what the backbone returns on the way:
     its shape, its type, whether it is finite and has a gradient; on tokens also whether it reads
     what it must not (``leaks``). ``causal``: whether it is held to it whatever the algorithm needs.
-    At last, whether one that is built anew can load what it saves.
+    Whether the algorithm returns a loss and bounds; at last, whether a network that is built anew
+    can load what this one saves.
 
     Nothing is left behind: weights, buffers, modes and torch's random numbers are as they were.
     Modules whose weights are made at the first call have them afterwards.
@@ -63,7 +64,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         prepared = algorithm.drop_conditions(algorithm.prepared(batch), generator)
         algorithm.apply_backbone = watched  # type: ignore[method-assign]
         try:
-            algorithm.loss(prepared, generator, algorithm.evaluation_draw)
+            _check_loss(algorithm, algorithm.loss(prepared, generator, algorithm.evaluation_draw))
         finally:
             del algorithm.apply_backbone
             _detach_kept(algorithm.backbone)
@@ -76,6 +77,21 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             "in attributes, nn.ModuleList or nn.ModuleDict, and leave requires_grad_(False) out"
         )
     _check_loadable(algorithm.backbone, shapes)
+
+
+def _check_loss(algorithm: Algorithm, found: Any) -> None:
+    """``TypeError`` or ``ValueError`` unless a loss is a number, with a bound for each sample."""
+    which = f"{type(algorithm).__module__}.{type(algorithm).__name__}.loss"
+    if not isinstance(found, LossOutput):
+        raise TypeError(
+            f"{which} returned {type(found).__name__}; expected LossOutput(loss, nelbo, num_real), "
+            "as self.output(nelbo, batch, loss) makes it"
+        )
+    for name, dimensions, shape in (("loss", 0, "[]"), ("nelbo", 1, "[B]"), ("num_real", 1, "[B]")):
+        value = getattr(found, name)
+        if not isinstance(value, Tensor) or value.dim() != dimensions:
+            shown = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"{which}: {name} has shape {shown}; expected a tensor {shape}")
 
 
 def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:

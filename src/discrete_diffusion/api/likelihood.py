@@ -43,6 +43,11 @@ def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
     check_given(algorithm, None)
     order_sampler(algorithm, order, key="order")
     layout = algorithm.layout
+    if isinstance(samples, str) or not hasattr(samples, "__len__"):
+        raise ValueError(
+            "samples: expected a list of them, as sample returns it, or tokens [M, L]; got one "
+            f"{type(samples).__name__}; of one sample give [it]"
+        )
     tokens = samples if isinstance(samples, Tensor) else domain_of(data).tokens(data, samples)
     tokens = tokens.to(layout.support.device)
     layout.check(tokens)

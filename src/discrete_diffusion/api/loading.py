@@ -69,6 +69,8 @@ def load(
         ValueError: the file is damaged, of a newer format, not a checkpoint of this package, or
             needs a module that nobody has imported; one sentence says which.
     """
+    if not isinstance(path, str | Path) or not str(path):
+        raise ValueError(f"load({path!r}): expected a run folder, a checkpoint or a model's name")
     import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)
     checkpoint = read_checkpoint(path, ema=ema, device=device)
     checkpoint.algorithm.sample = SampleFunction(checkpoint)

@@ -64,8 +64,14 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
         if (found := folder / name).is_file():
             logger.info("%s is a folder: taking %s", path, found)
             return found
-    others = sorted(str(file) for file in (*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")))
-    remedy = f"it has {', '.join(others[:3])}" if others else "give a run folder or a .ckpt file"
+    there = sorted((*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")))
+    others = [str(file) for file in there if not file.name.startswith(".")]
+    if others:
+        remedy = f"it has {', '.join(others[:3])}"
+    elif there:  # files that were being written
+        remedy = "its run was killed before its first checkpoint was whole: train anew"
+    else:
+        remedy = "give a run folder or a .ckpt file"
     raise ValueError(f"{path} is a folder without {name} or checkpoints/{name}; {remedy}")
 
 

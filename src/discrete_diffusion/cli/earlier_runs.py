@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +128,16 @@ def machine_changes(point: ResumePoint, config: DictConfig, trainer: Trainer) ->
     return sentences
 
 
-def resume_hint(stop: Stop, folder: Path) -> str:
-    """The rest of the last line of a run that was stopped."""
+def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:
+    """The rest of the last line of a run that was stopped. ``job``: its overrides, if it was one of
+    a sweep."""
     if stop.checkpoint is None:
         return "nothing was saved yet"
-    return f"to go on, add resume={stop.checkpoint} hydra.run.dir={folder} to the same command"
+    going_on = [f"resume={stop.checkpoint}", f"hydra.run.dir={folder}"]
+    if job is None:
+        return f"to go on, add {' '.join(going_on)} to the same command"
+    command = shlex.join(["discrete-diffusion", "train", *job, *going_on])
+    return (
+        f"to go on with this job: {command}; jobs that did not begin are a new sweep, in another "
+        "hydra.sweep.dir"
+    )

@@ -19,6 +19,7 @@ from discrete_diffusion.cli.launch_environment import (
     is_first,
     let_threads_sleep,
     rank,
+    say_terminated,
     stop_signals,
 )
 from discrete_diffusion.cli.run_folder import run_folder, swept
@@ -93,6 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; user errors end with one sentence and exit status 1."""
     own = arguments is None
     let_threads_sleep()
+    if own:
+        say_terminated()
     _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments), own)
 
 

@@ -62,6 +62,7 @@ def run(config: DictConfig) -> None:
     Ctrl-C and SIGTERM end it with exit status 130 or 143 and a line that says how to go on.
     """
     from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     silence_nonzero_ranks()
@@ -72,7 +73,9 @@ def run(config: DictConfig) -> None:
     except Stop as stop:
         if not is_first():  # only the first one's exit status tells how the run ended
             raise SystemExit(0) from None
-        print(f"discrete-diffusion: {stop}; {resume_hint(stop, folder)}", file=sys.stderr)
+        hydra = HydraConfig.get()
+        job = list(hydra.overrides.task) if hydra.mode == RunMode.MULTIRUN else None
+        print(f"discrete-diffusion: {stop}; {resume_hint(stop, folder, job)}", file=sys.stderr)
         raise SystemExit(stop.exit_status) from None
 
 

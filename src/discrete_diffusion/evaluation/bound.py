@@ -117,8 +117,11 @@ class BoundMeter:
 
 
 def _standard_error(count: float, total: float, squares: float) -> float:
-    """Standard error of a mean over ``count`` values, from their sum and sum of squares."""
-    variance = max(squares / count - (total / count) ** 2, 0.0) * count / max(count - 1, 1)
+    """Standard error of a mean over ``count`` values, from their sum and sum of squares; NaN of a
+    single one."""
+    if count < 2:
+        return math.nan
+    variance = max(squares / count - (total / count) ** 2, 0.0) * count / (count - 1)
     return math.sqrt(variance / count)
 
 

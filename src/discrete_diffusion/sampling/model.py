@@ -74,7 +74,8 @@ class Model:
         """Samples of tokens for the rows of ``real`` Bool[B, L], all at once; on the CPU. The
         arguments as for ``TokenSampler.sample``, on any device.
 
-        Raises ``ValueError``, with a remedy, for ids that come of logits that are not finite."""
+        Raises ``ValueError``, with a remedy, for ids that come of logits that are not finite, and
+        for those that a sampler of another package must not leave."""
         device = self.algorithm.layout.support.device
         output: SampleOutput = self.sampler.sample(
             self.algorithm,
@@ -86,7 +87,7 @@ class Model:
             conditions={name: x.to(device) for name, x in (conditions or {}).items()},
             keep_trajectory=keep_trajectory,
         )
-        check_drawn(self.algorithm, output.x0, real.to(device))
+        check_drawn(self.algorithm, output.x0, real.to(device), self.sampler)
         return output.cpu()
 
     @property
@@ -105,18 +106,26 @@ def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 
     return max(1, min(most, _MOST_LOGITS.get(kind, 1 << 28) // (length * vocab_size)))
 
 
-def check_drawn(algorithm: Any, x0: Tensor, real: Tensor) -> None:
-    """Raise ``ValueError``, naming sample and position, for an id that only logits that are not
-    finite give: x0 Int[B, L] is illegal at a position of ``real`` Bool[B, L], and no MASK."""
-    support = algorithm.layout.support
-    ids = x0.clamp(0, support.shape[-1] - 1)
-    legal = support.gather(-1, ids.T).T & (ids == x0)
-    wrong = real & ~legal & (x0 != algorithm.layout.mask_id)
+def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -> None:
+    """Raise ``ValueError``, naming sample and position, where x0 Int[B, L] is illegal at a position
+    of ``real`` Bool[B, L]: only logits that are not finite give such an id, MASK aside, or a
+    ``sampler`` of another package, which is named."""
+    layout = algorithm.layout
+    ids = x0.clamp(0, layout.support.shape[-1] - 1)
+    legal = layout.support.gather(-1, ids.T).T & (ids == x0)
+    ours = sampler is None or type(sampler).__module__.startswith("discrete_diffusion.")
+    wrong = real & ~legal & ((x0 != layout.mask_id) if ours else True)
     if not wrong.any():
         return
     sample, position = wrong.nonzero()[0].tolist()
-    when = f"while it was sampled, first for sample {sample}, position {position}"
-    raise not_finite(algorithm.backbone, when)
+    where, left = f"sample {sample}, position {position}", int(x0[sample, position])
+    if ours:
+        raise not_finite(algorithm.backbone, f"while it was sampled, first for {where}")
+    raise ValueError(
+        f"{type(sampler).__module__}.{type(sampler).__name__} left "
+        f"{'MASK' if left == layout.mask_id else f'id {left}'} at {where}, where it is not legal; "
+        "NaN or infinite logits give such ids too"
+    )
 
 
 def not_finite(backbone: nn.Module, when: str) -> ValueError:

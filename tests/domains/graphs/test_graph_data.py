@@ -168,3 +168,11 @@ def test_without_the_libraries_the_extra_is_named(trees, monkeypatch):
     monkeypatch.setitem(sys.modules, "igraph", None)
     with pytest.raises(ValueError, match=r"igraph: pip install .discrete-diffusion\[graphs\]"):
         data_of(f"data.path={trees}")
+
+
+def test_equal_graphs_stay_together_which_is_said(tmp_path, caplog):
+    path = tmp_path / "equal.jsonl"
+    path.write_text("\n".join(LINES[:1] * 30))
+    data = data_of(f"data.path={path}")
+    assert [len(data.graphs(name)) for name in data.splits].count(0) == 2
+    assert "1 distinct graph of 30" in caplog.text

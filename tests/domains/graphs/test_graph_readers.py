@@ -90,6 +90,7 @@ def test_a_folder_in_the_order_of_its_numbers(tmp_path):
         ("g.jsonl", '{"edges": []}', r"line 1: n: expected the number of nodes, .* got None"),
         ("g.jsonl", '{"n": 0, "edges": []}', r"line 1: n: expected .* at least 1, got 0"),
         ("g.jsonl", '{"n": true, "edges": []}', r"line 1: n: .* got True"),
+        ("g.jsonl", '{"n": 3000000000, "edges": []}', r"line 1: n: 3,000,000,000 nodes, more than"),
         ("g.jsonl", '{"n": 3}', r'line 1: has no "edges"'),
         ("g.jsonl", '{"n": 3, "edges": 5}', r"line 1: edges: expected a list"),
         ("g.jsonl", '{"n": 3, "edges": [[0, 1], [0, 3]]}', r"edges\[1\]: expected nodes 0 to 2"),

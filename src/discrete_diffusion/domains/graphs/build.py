@@ -118,6 +118,11 @@ def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) 
     """Split so that a graph and its relabellings stay together; repeats keep their weight."""
     keys = [canonical_key(graph) for graph in graphs]
     distinct = list(dict.fromkeys(keys))
+    if len(distinct) < len(SPLITS):
+        logger.warning(
+            "%s of %s: a split may be empty, since equal graphs stay together",
+            *(counted(len(distinct), "distinct graph"), f"{len(graphs):,}"),
+        )
     order = torch.randperm(len(distinct), generator=make_generator(seed)).tolist()
     splits = {}
     for name, part in shares_of(len(distinct), fractions).items():

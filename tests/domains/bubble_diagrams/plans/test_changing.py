@@ -26,6 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import added_rooms
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 
 FREE_OF_RULES = PlanRequest()
@@ -90,6 +91,20 @@ def test_a_change_moves_less_than_a_new_plan_with_the_same_areas():
         moved, renewed = moved + change(before, after), renewed + change(before, anew)
         assert change(before, after) < change(before, anew)
     assert moved < renewed / 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(3))
+def test_a_change_is_small_under_the_rules_too_and_breaks_none(number):
+    """A larger room, and a wall moved by .3 m: plans with all wishes lie near, and are not looked
+    for far away."""
+    before = made(number, 1)
+    broken = {rule for rule, _ in judge(before, RULED.rules).broken}
+    further = round(before.diagram.boxes[1][2] + 0.3, 1)
+    for what in ({"areas": {1: 1.2 * before.areas[1]}}, {"moved": {(1, "right"): further}}):
+        (after,) = change_plan(Change(before, **what), RULED).plans
+        assert change(before, after) < 5
+        assert {rule for rule, _ in judge(after, RULED.rules).broken} <= broken
 
 
 @pytest.mark.slow
@@ -208,13 +223,27 @@ def test_lines_say_what_changes(tmp_path, monkeypatch, capsys):
     assert after["boxes"][0][2] == pytest.approx(9.5)
     assert after["areas"][1] == pytest.approx(9, rel=0.1)
     assert "locked" not in after
-    wrong = line | {"locked": [{"room": 2}]}
-    Path("changed.jsonl").write_text(json.dumps(wrong) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("locked", [{"room": 2}], "locked[0]"),
+        ("lockd", [{"room": 2, "keep": "place"}], "'locked'"),
+        ("areas", {"1": 9.0}, "each of the 3 rooms"),
+        ("areas", [9.0], "each of the 3 rooms"),
+        ("areas", [None, "9", None], "each of the 3 rooms"),
+    ],
+)
+def test_lines_that_say_it_wrong_are_refused(key, value, named, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_diagrams("plans.jsonl", [THREE.to_diagram()])
+    Path("changed.jsonl").write_text(json.dumps(THREE.to_json() | {key: value}) + "\n")
     with pytest.raises(SystemExit):
         main(["plans", "realise", "changed.jsonl", "near=plans.jsonl", "out=other"])
     said = capsys.readouterr().err
-    assert "locked[0]" in said
     assert "line 1" in said
+    assert named in said
 
 
 NINE = floor_plan(

@@ -55,6 +55,11 @@ def test_what_is_no_outline_is_refused():
         Outline(boundary=L_SHAPE, ratio=1.5)
     with pytest.raises(ValueError, match="ratio=0"):
         Outline(ratio=0)
-    for wrong in ([[0, 0], [1, 1]], [[0, 0], [4, 4], [4, 0], [0, 4]], "square"):
+    for wrong in (
+        [[0, 0], [1, 1]],
+        [[0, 0], [4, 4], [4, 0], [0, 4]],
+        "square",
+        [[0, 0], [4, 0], [np.nan, 4]],
+    ):
         with pytest.raises(DiagramError, match="boundary"):
             Outline(boundary=wrong)

@@ -256,6 +256,7 @@ def test_a_file_changes_a_set(tmp_path):
 WRONG = [
     ("widht:\n  least: {Kitchen: 2}\n", "line 1, key 'widht'", "did you mean 'width'"),
     ("base: defualt\n", "line 1, key 'base'", "did you mean 'default'"),
+    ("base: [default]\n", "line 1, key 'base'", "expected a name, one of default, irc"),
     (
         "# own\nwidth:\n  least:\n    Kitchn: 2\n",
         "line 4, key 'width.least.Kitchn'",

@@ -131,7 +131,8 @@ def _print_problems(report: ReadReport, num: int) -> None:
         print(f"warning: {warning}")
     for warning in without_floor_plan(report, num) if num else ():
         print(f"warning: {warning}")
-    if 0 < num < len(report.diagrams):
+    looked_for = all(each.vocabulary.has_directions for each in report.diagrams[:num])
+    if 0 < num < len(report.diagrams) and looked_for:
         print(
             f"floor plans were looked for of the first {counted(num, 'diagram')}; --plans N: of N"
         )

@@ -6,6 +6,7 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.hall import without_halls
 from discrete_diffusion.domains.bubble_diagrams.plans.near_model import LOCKS, PLACE, SIDES, Near
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest, given_areas
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import added_rooms
 
 CHANGE_KEYS = ("locked", "moved")
@@ -210,22 +211,28 @@ def changed_jobs(
             if plan is None:
                 found.append(request.job(number, diagram))
                 continue
+            _check_keys(diagram.metadata)
             locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
-            areas = _requested_areas(plan, diagram.metadata.get("areas"))
+            areas = _requested_areas(plan, without_halls(diagram))
             found.append(Change.read(plan, locked, areas, moved).job(request, diagram))
         except ValueError as error:
             raise DiagramError("", f"{places[number - 1]}, {error}") from error
     return found
 
 
-def _requested_areas(plan: FloorPlan, areas: Any) -> dict[int, float]:
-    if not isinstance(areas, list):
-        return {}
+def _check_keys(metadata: Mapping[str, Any]) -> None:
+    """``DiagramError`` for a key that is nearly one of ``CHANGE_KEYS``: it would change nothing."""
+    for key in metadata:
+        if key not in CHANGE_KEYS and (close := get_close_matches(key, CHANGE_KEYS, n=1)):
+            raise DiagramError(key, f"did you mean {close[0]!r}? Nothing is read from {key!r}")
+
+
+def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:
+    """The areas that the diagram has and the plan has not; ``DiagramError`` if they are none."""
     return {
         room: area
-        for room, area in enumerate(areas)
-        if isinstance(area, int | float)
-        and (room >= len(plan.areas) or abs(area - plan.areas[room]) > _SAME)
+        for room, area in enumerate(given_areas(diagram.metadata.get("areas"), diagram.num_rooms))
+        if area is not None and (room >= len(plan.areas) or abs(area - plan.areas[room]) > _SAME)
     }
 
 

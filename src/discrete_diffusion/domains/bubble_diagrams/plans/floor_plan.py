@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -226,7 +227,8 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
 
     try:
         points = tuple((float(x), float(y)) for x, y in corners)
-        sound = len(points) >= 3 and Polygon(points).is_valid
+        finite = all(map(math.isfinite, chain(*points)))
+        sound = finite and len(points) >= 3 and Polygon(points).is_valid
     except (TypeError, ValueError):
         sound = False
     if not sound:

@@ -20,13 +20,17 @@ SIDES = ("left", "top", "right", "bottom")
 """Sides of a box (x0, y0, x1, y1), y downwards."""
 
 _PARTING = 4
-"""Decimetres of change that a decimetre costs by which two rooms part that shared a wall."""
+"""Decimetres of change that a decimetre costs by which two rooms part that shared a wall, or by
+which walls of neighbours come out of line."""
 
 _LEAST_WALL = 5
 """Decimetres of wall that two rooms share at least to count as neighbours."""
 
 _CLOSELY = 0.02
 """Share by which the area of a room may be off that was requested for this change."""
+
+_REACHES = tuple(2**k for k in range(3, 11))
+"""Decimetres of change within which a plan is looked for, one after the other."""
 
 _SPARE = 1.5
 """Side of the grid / longest side of the earlier plan, at least."""
@@ -54,12 +58,19 @@ class NearModel(PlanModel):
     and was met, and of these the one that changes least.
 
     The change is the sum of the moves of all sides of rooms, in decimetres. Where two rooms shared
-    a wall, each decimetre between them costs ``_PARTING`` more. A free outline may begin
+    a wall, each decimetre between them costs ``_PARTING`` more; with ``in_line`` so does each
+    decimetre between walls of neighbours that were in one line. A free outline may begin
     elsewhere: ``shift`` has its least x and y in the earlier plan's coordinates.
     """
 
     def __init__(
-        self, rooms: Sequence[int], relations: Relations, demands: Demands, near: Near
+        self,
+        rooms: Sequence[int],
+        relations: Relations,
+        demands: Demands,
+        near: Near,
+        *,
+        in_line: bool = False,
     ) -> None:
         self.near = near
         self._known = [(i, box) for i, box in enumerate(near.boxes) if box is not None]
@@ -77,6 +88,8 @@ class NearModel(PlanModel):
         """What is locked or moved, a room and one of ``LOCKS`` or ``SIDES``, and a literal that it
         is so."""
         self._change = sum(self._moves()) + _PARTING * sum(self._partings())
+        if in_line:
+            self._change += _PARTING * sum(self._jogged())
 
     def _least_grid(self) -> int:
         return round(_SPARE * self._longest)
@@ -109,10 +122,39 @@ class NearModel(PlanModel):
             return answer, None
         for literal in literals:
             self.model.add(literal == 1)
-        boxes = self._meet_wishes(effort, seed)[1] or boxes
+        boxes = self._with_wishes(effort, seed) or boxes
         self._keep_met()
         self.model.minimize(self._change)
-        return True, self._moved(self.solve(polish, seed=seed, hint=boxes)[1] or boxes, 1)
+        better = self.solve(polish, seed=seed, hint=boxes, taking_turns=True, light=True)[1]
+        return True, self._moved(better or boxes, 1)
+
+    def _with_wishes(self, effort: float, seed: int) -> Boxes | None:
+        """Boxes near the earlier ones that meet all wishes. Where none are found, near the nearest
+        found that meet what is requested those that meet as many wishes as are found together."""
+        self.model.clear_objective()
+        within = [self._if(self._change <= reach) for reach in _REACHES]
+        every = [wish.literal for wish in self.wishes]
+        if (k := self._nearest(within, every, effort / 3, seed)) is not None:
+            self.model.add(within[k] == 1)
+            return self._found
+        requested = [each.literal for each in self.wishes if each.literal.index in self._requested]
+        k = self._nearest(within, requested, effort / 3, seed)
+        if k is not None:
+            self.model.add(within[min(k + 1, len(within) - 1)] == 1)
+        return self._meet_wishes(effort, seed)[1]
+
+    def _nearest(
+        self, within: Sequence[Any], wished: Sequence[Any], effort: float, seed: int
+    ) -> int | None:
+        """The least of ``within`` so many decimetres of change where boxes are found that meet all
+        that is ``wished``."""
+        for k, reach in enumerate(within):
+            self._found = self.solve(
+                effort, seed=seed, hint=self._earlier(), fixed=[reach, *wished]
+            )[1]
+            if self._found is not None:
+                return k
+        return None
 
     def differ_from(self, boxes: Boxes) -> None:
         super().differ_from(self._moved(boxes, -1))
@@ -187,6 +229,15 @@ class NearModel(PlanModel):
                 if u[a + 2] == v[a]:
                     yield self._length(self.low[a][j] - self.high[a][i])
                 if u[a] >= v[a] and u[a + 2] <= v[a + 2] and u[o] >= v[o] and u[o + 2] <= v[o + 2]:
+                    for ends, k in ((self.low, a), (self.high, a + 2)):
+                        if u[k] == v[k]:
+                            yield self._length(ends[a][i] - ends[a][j])
+
+    def _jogged(self) -> Iterator[Any]:
+        """Decimetres between walls that were in one line, of two rooms beside each other."""
+        for (i, u), (j, v) in permutations(self._known, 2):
+            for a in AXES:
+                if u[3 - a] == v[1 - a]:  # one ends where the other begins
                     for ends, k in ((self.low, a), (self.high, a + 2)):
                         if u[k] == v[k]:
                             yield self._length(ends[a][i] - ends[a][j])

@@ -146,7 +146,7 @@ def _outline(options: argparse.Namespace) -> Outline:
                     f"boundary={path}: no such file; expected a JSON file or the corners "
                     "[[x, y], ...] themselves, in metres"
                 )
-            text = path.read_text()
+            text = path.read_text(encoding="utf-8-sig")
         corners = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(

@@ -187,9 +187,17 @@ def _found_for(
 
 
 def _changed(job: Job, near: Near, stop_asked: Callable[[], bool]) -> Realised:
-    """Plans near an earlier one. Rooms whose areas nobody requests have those that they get."""
-    model = NearModel(job.diagram.rooms, job.diagram.relations, job.demands, near)
+    """Plans near an earlier one. Rooms whose areas nobody requests have those that they get. Where
+    one breaks a rule though the solver met all that it wishes for rules, walls that were in line
+    stay so, if that helps."""
+    of = job.diagram.rooms, job.diagram.relations, job.demands, near
+    model = NearModel(*of)
     answer, plans = _best(job, job.demands, model, stop_asked)
+    if plans and (flaws := _flaws(plans[0], job.demands, model)):
+        straight = NearModel(*of, in_line=True)
+        others = _best(job, job.demands, straight, stop_asked)[1]
+        if others and len(_flaws(others[0], job.demands, straight)) < len(flaws):
+            plans = others
     if not plans:
         kept = [_kept_in_words(job, near, *what) for what, _ in model.kept]
         if answer is None:

@@ -146,7 +146,7 @@ class PlanRequest:
         outline = self.outline
         if own["boundary"] is not None:
             outline = Outline(boundary=own["boundary"])
-        given = _given_areas(own["areas"], diagram.num_rooms)
+        given = given_areas(own["areas"], diagram.num_rooms)
         random = Random(f"{self.seed} {number}")
         needs = self._needs(diagram, given, outline)
         totals = self._totals(outline, sum(needs))
@@ -255,7 +255,7 @@ def _check_front_door(place: Point, outline: Outline) -> None:
         raise DiagramError("", f"front_door={list(place)}: {why}")
 
 
-def _given_areas(areas: Any, num_rooms: int) -> list[float | None]:
+def given_areas(areas: Any, num_rooms: int) -> list[float | None]:
     """Square metres or None for every room; ``DiagramError`` for anything else."""
     if areas is None:
         return [None] * num_rooms

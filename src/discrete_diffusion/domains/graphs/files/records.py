@@ -31,6 +31,9 @@ SPLIT_NAMES = {**{name: name for name in (*SPLITS, ALL)}, "valid": "val", "valid
 
 _KEYS = ("n", "edges", "node_types")
 
+_MOST_NODES = 4096
+"""8 million pairs: a batch of one such graph takes gigabytes."""
+
 
 class GraphError(ValueError):
     """Fault of a graph, without the name of its file."""
@@ -91,6 +94,11 @@ def parse_size(record: Any) -> int:
     if not _is_index(num_nodes) or num_nodes == 0:
         raise GraphError(
             f"n: expected the number of nodes, at least 1, got {reprlib.repr(num_nodes)}"
+        )
+    if num_nodes > _MOST_NODES:
+        raise GraphError(
+            f"n: {num_nodes:,} nodes, more than {_MOST_NODES:,}: a token for each pair of them is "
+            "more than memory holds"
         )
     return int(num_nodes)
 

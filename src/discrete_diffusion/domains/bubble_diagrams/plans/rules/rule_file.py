@@ -81,6 +81,8 @@ def _base(node: Node | None) -> dict[str, Parameters]:
     if node is None:
         return {}
     names = [name for name in shipped_sets() if name != NONE]
+    if not isinstance(node.value, str):
+        raise node.error(f"expected a name, one of {', '.join(names)}")
     _check(node, "rules", node.value, names)
     return dict(read_rules(node.value).rules)
 
