@@ -229,6 +229,17 @@ def test_a_key_that_nobody_would_read_is_refused(word, named):
     compose("train", ["+callbacks.extra.mine._target_=package.Mine"])
 
 
+def test_such_a_key_of_an_experiment_is_refused_too(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    own = tmp_path / "experiment" / "own.yaml"
+    own.write_text("# @package _global_\ncallbacks:\n  ema_dekay: 0.5\n")
+    with pytest.raises(ValueError, match="did you mean 'ema_decay'"):
+        compose("train", ["experiment=own"], user_config_dir=tmp_path)
+    own.write_text("# @package _global_\ncallbacks:\n  ema_decay: 0.5\n")
+    found = compose("train", ["experiment=own"], user_config_dir=tmp_path)
+    assert found.callbacks.ema_decay == 0.5
+
+
 def test_values_of_a_fitting_kind_pass():
     words = [
         "callbacks.ema_decay=null",

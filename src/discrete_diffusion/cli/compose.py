@@ -121,14 +121,17 @@ def _completed(
     if len(chosen) < len(overrides):
         defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
         check_kinds(config, defaults)
-        _check_keys(config, defaults)
+    plain = [o for o in chosen if not o.startswith(("experiment=", "debug="))]
+    if len(plain) < len(overrides):
+        _check_keys(config, defaults, _defaults(config_name, plain, user_config_dir))
     return config, added
 
 
-def _check_keys(config: DictConfig, defaults: DictConfig) -> None:
-    """``ValueError`` for a key that was added to a section of ``_CLOSED``."""
+def _check_keys(config: DictConfig, defaults: DictConfig, plain: DictConfig) -> None:
+    """``ValueError`` for a key that was added to a section of ``_CLOSED``. ``plain``: the defaults
+    without experiments, which choose data but have no keys of their own."""
     for section, remedy in _CLOSED.items():
-        known = defaults.get(section)
+        known = (defaults if section == "data" else plain).get(section)
         for key in config[section] if known else ():
             if key not in known:
                 of = f"data={known.get('name')}" if section == "data" else section
