@@ -121,7 +121,7 @@ class BoundEstimate:
         quantity: the quantity bounded: one of ``ORDERINGS``, or of data without orders ``plain``,
             ``gaussian``, ``gaussian_given_observed``, ``reconstruction``.
         per_sample: mean over samples, nats.
-        standard_error: of ``per_sample``, nats.
+        standard_error: of ``per_sample``, nats; NaN of a single sample.
         per_token: nats per real token.
         unordered: bound on -log p of the object in whatever order, nats: ``ordered_random`` minus
             log(n!/|Aut|), ``ordered_fixed`` as it stands; None of data without orders.

@@ -443,6 +443,7 @@ def test_the_network_of_images_of_ids_passes_too(algorithm, caplog):
     [
         (lambda found: None, "returned NoneType; expected LossOutput"),
         (lambda found: replace(found, nelbo=found.nelbo.mean()), r"nelbo has shape \[\]"),
+        (lambda found: replace(found, nelbo=found.nelbo[:1]), r"nelbo has shape \[1\], of 2"),
         (lambda found: replace(found, loss=found.nelbo), r"loss has shape \[2\]"),
         (lambda found: replace(found, num_real=3), "num_real has shape int"),
     ],

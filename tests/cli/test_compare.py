@@ -509,6 +509,18 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeyp
 
 
 @pytest.mark.slow
+def test_any_error_of_a_cell_is_told_with_its_cell(copy, failure, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("in my kernel")
+
+    (copy / "cell.json").unlink()
+    monkeypatch.setattr(cell_measurement, "held_out_bounds", broken)
+    error = failure("compare", *SHORT, *TWO, f"out={copy.parents[1]}")
+    assert "1 of 1 cell failed" in error
+    assert f"{copy.name}: RuntimeError: in my kernel; HYDRA_FULL_ERROR=1" in error
+
+
+@pytest.mark.slow
 def test_a_failing_cell_leaves_the_others(copy, failure):
     (copy / "cell.json").unlink()
     (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")

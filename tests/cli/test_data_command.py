@@ -308,3 +308,11 @@ def test_looking_at_data_needs_no_training_framework():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_data_of_a_plug_in_has_its_commands(tmp_path, monkeypatch, capsys, failure):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seen_by_data.py").write_text("print('imported')\n")
+    main(["data", "plugins=[seen_by_data]", "describe"])
+    assert capsys.readouterr().out.startswith("imported\n")
+    assert "not_there" in failure("data", "plugins=[not_there]", "describe")

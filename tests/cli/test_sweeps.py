@@ -10,6 +10,7 @@ import time
 import pytest
 
 from discrete_diffusion.cli import main
+from discrete_diffusion.cli.main import _guarded
 from discrete_diffusion.cli.sweeps import job_of_sweep, jobs_of
 from discrete_diffusion.runtime import progress
 
@@ -102,3 +103,13 @@ def test_a_sweep_whose_jobs_are_other_processes_says_that_it_was_stopped(tmp_pat
     _, error = sweep.communicate(timeout=60)  # jobs hold its stderr: it ends when they have ended
     assert sweep.returncode == 143
     assert error.splitlines()[-1:] == ["discrete-diffusion: stopped by SIGTERM"]
+
+
+def test_an_error_that_ends_a_sweep_names_its_job(capsys):
+    def broken() -> None:
+        raise ValueError("my optimiser broke")
+
+    with pytest.raises(SystemExit):
+        _guarded(broken, job=2)
+    said = capsys.readouterr().err
+    assert said == "discrete-diffusion: job 2: my optimiser broke; it ends the sweep\n"

@@ -21,6 +21,7 @@ from discrete_diffusion.evaluation.bound import (
     sample_bounds,
 )
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.evaluation.table import bound_row
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout
@@ -137,6 +138,7 @@ def test_one_sample_has_no_standard_error():
     found = meter.estimate("plain")
     assert found.per_sample == 2
     assert math.isnan(found.standard_error)
+    assert bound_row(found, "diagrams").value == "2.000"
 
 
 def test_streams_keep_the_noise_apart():

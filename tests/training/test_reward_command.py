@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,28 @@ def test_a_reward_of_ones_own():
         assert score(tokens).tolist() == [-1.0]
     finally:
         del REWARDS.builders["few"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ([1.0, math.nan], "gave nan for sample 1"),
+        ([1.0, math.inf], "gave inf for sample 1"),
+        ([1.0], "gave 1 scores for 2 samples"),
+        (1.0, r"returned 1\.0; expected a number for each of 2"),
+        (None, "returned None; expected a number"),
+        (["good", "bad"], r"returned \['good', 'bad'\]; expected a number"),
+    ],
+)
+def test_scores_that_are_none_are_refused_with_the_reward(returned, said):
+    register_reward("odd")(lambda samples: returned)
+    try:
+        score, config = reward("odd")
+        tokens = encode([BubbleDiagram((0, 1), ((0, 1, 0),))] * 2, domain_graph(config)).x0
+        with pytest.raises(ValueError, match=f"reward=odd {said}"):
+            score(tokens)
+    finally:
+        del REWARDS.builders["odd"]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         prepared = algorithm.drop_conditions(algorithm.prepared(batch), generator)
         algorithm.apply_backbone = watched  # type: ignore[method-assign]
         try:
-            _check_loss(algorithm, algorithm.loss(prepared, generator, algorithm.evaluation_draw))
+            found = algorithm.loss(prepared, generator, algorithm.evaluation_draw)
+            _check_loss(algorithm, found, len(batch))
         finally:
             del algorithm.apply_backbone
             _detach_kept(algorithm.backbone)
@@ -79,19 +80,21 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     _check_loadable(algorithm.backbone, shapes)
 
 
-def _check_loss(algorithm: Algorithm, found: Any) -> None:
-    """``TypeError`` or ``ValueError`` unless a loss is a number, with a bound for each sample."""
+def _check_loss(algorithm: Algorithm, found: Any, num: int) -> None:
+    """``TypeError`` or ``ValueError`` unless a loss is a number, with bounds of ``num`` samples."""
     which = f"{type(algorithm).__module__}.{type(algorithm).__name__}.loss"
     if not isinstance(found, LossOutput):
         raise TypeError(
             f"{which} returned {type(found).__name__}; expected LossOutput(loss, nelbo, num_real), "
             "as self.output(nelbo, batch, loss) makes it"
         )
-    for name, dimensions, shape in (("loss", 0, "[]"), ("nelbo", 1, "[B]"), ("num_real", 1, "[B]")):
+    for name, shape in (("loss", []), ("nelbo", [num]), ("num_real", [num])):
         value = getattr(found, name)
-        if not isinstance(value, Tensor) or value.dim() != dimensions:
-            shown = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(f"{which}: {name} has shape {shown}; expected a tensor {shape}")
+        shown = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        if shown != shape:
+            raise ValueError(
+                f"{which}: {name} has shape {shown}, of {num} samples; expected {shape}"
+            )
 
 
 def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:

@@ -13,6 +13,8 @@ in a module that ``plugins=`` names, or as an entry point of the group
 
 from __future__ import annotations
 
+import math
+import reprlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -38,7 +40,8 @@ def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
 
     Returns:
         Function of samples Int[B, L] on any device; their scores, Float64[B] on the CPU. A sample
-        of which nothing is known, such as a plan that the solver gave up, scores 0.
+        of which nothing is known, such as a plan that the solver gave up, scores 0. It raises
+        ``ValueError`` for scores that are no finite numbers, one for each sample.
 
     Raises:
         ValueError: it is unknown; the message has the closest name.
@@ -53,11 +56,23 @@ def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
         import torch
 
         found = score(domain.decode(config.data, tokens.cpu()))
-        if len(found) != len(tokens):
+        try:
+            values = [float(each or 0) for each in found]
+        except (TypeError, ValueError) as error:
             raise ValueError(
-                f"reward={name} gave {len(found)} scores for {len(tokens)} samples; it returns one "
-                "for each"
+                f"reward={name} returned {reprlib.repr(found)}; expected a number for each of "
+                f"{len(tokens)} samples"
+            ) from error
+        if len(values) != len(tokens):
+            raise ValueError(
+                f"reward={name} gave {len(values)} scores for {len(tokens)} samples; it returns "
+                "one for each"
             )
-        return torch.tensor([float(each or 0) for each in found], dtype=torch.float64)
+        if wrong := [k for k, value in enumerate(values) if not math.isfinite(value)]:
+            raise ValueError(
+                f"reward={name} gave {values[wrong[0]]} for sample {wrong[0]}; expected finite "
+                "numbers"
+            )
+        return torch.tensor(values, dtype=torch.float64)
 
     return score_tokens

@@ -69,7 +69,7 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
     if others:
         remedy = f"it has {', '.join(others[:3])}"
     elif there:  # files that were being written
-        remedy = "its run was killed before its first checkpoint was whole: train anew"
+        remedy = "its first checkpoint is not whole: wait if its run goes on, else train anew"
     else:
         remedy = "give a run folder or a .ckpt file"
     raise ValueError(f"{path} is a folder without {name} or checkpoints/{name}; {remedy}")

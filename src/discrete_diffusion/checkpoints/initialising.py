@@ -142,10 +142,12 @@ def _check_same(start: StartingWeights, names: Set[str], config: Mapping[str, An
         parts = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
         differing = _differing(start.config, config)
         settings = f"set {', '.join(differing)} as it has, or " if differing else ""
+        backbone = start.config["algo"].get("backbone")
+        if backbone != config["algo"].get("backbone"):
+            settings = f"set algo.backbone={backbone}, or "
         raise ValueError(
-            f"init.checkpoint={start.path} holds another backbone, "
-            f"{start.config['algo'].get('backbone')}: only one of the two has {other[0]}; "
-            f"{settings}name parts to take with init.parts=[...], of {parts}"
+            f"init.checkpoint={start.path} holds another backbone, {backbone}: only one of the two "
+            f"has {other[0]}; {settings}name parts to take with init.parts=[...], of {parts}"
         )
 
 

@@ -129,7 +129,7 @@ def _completed(
 
 def _check_keys(config: DictConfig, defaults: DictConfig, plain: DictConfig) -> None:
     """``ValueError`` for a key that was added to a section of ``_CLOSED``. ``plain``: the defaults
-    without experiments, which choose data but have no keys of their own."""
+    without experiments, whose keys are checked too, but for those of ``data``."""
     for section, remedy in _CLOSED.items():
         known = (defaults if section == "data" else plain).get(section)
         for key in config[section] if known else ():

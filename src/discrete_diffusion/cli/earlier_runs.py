@@ -138,6 +138,6 @@ def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> s
         return f"to go on, add {' '.join(going_on)} to the same command"
     command = shlex.join(["discrete-diffusion", "train", *job, *going_on])
     return (
-        f"to go on with this job: {command}; jobs that did not begin are a new sweep, in another "
-        "hydra.sweep.dir"
+        f"to go on with this job: {command}; jobs that have not begun, if any, are a new sweep, in "
+        "another hydra.sweep.dir"
     )

@@ -102,14 +102,14 @@ class LaunchedSignals(StopSignals):
 
 
 def say_terminated() -> None:
-    """SIGTERM raises ``Stop`` from now on, so that a command says how far it was and leaves no
-    empty folder. Child processes that copy this end at once."""
+    """The first SIGTERM raises ``Stop`` from now on, so that a command says how far it was and
+    leaves no empty folder; the second one kills. Child processes that copy this end at once."""
     process = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
         if os.getpid() == process:
             raise Stop(number)
-        signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:

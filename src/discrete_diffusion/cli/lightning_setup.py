@@ -102,6 +102,8 @@ def _settle_validations(options: dict[str, Any]) -> None:
         if every_epoch and options.get("check_val_every_n_epoch") is None:
             options["check_val_every_n_epoch"] = 1
     interval = options["val_check_interval"]
+    if isinstance(interval, float) and options.get("check_val_every_n_epoch") is None:
+        options["check_val_every_n_epoch"] = 1  # of which it is a share
     if isinstance(interval, int) and 0 < batches < interval:
         options["val_check_interval"] = batches
 

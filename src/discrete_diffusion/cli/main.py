@@ -149,12 +149,15 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 def _look_at_data(arguments: list[str], kind: str = "data") -> None:
     from discrete_diffusion.cli.data import run
 
+    if named := [word for word in arguments if kind == "data" and word.startswith("plugins=")]:
+        _import_named(named)
+        arguments = [word for word in arguments if word not in named]
     with shown(partial(print, file=sys.stderr, flush=True)):
         run(arguments, kind)
 
 
 def _import_named(words: Sequence[str]) -> None:
-    """Import the modules of ``plugins=[...]``, the only argument of ``list``."""
+    """Import the modules of ``plugins=[...]``, of ``list`` and ``data``."""
     from discrete_diffusion.cli.parts import import_named
 
     for word in words:
@@ -243,7 +246,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         ):
             if note and is_first():
                 logger.info("%s", note)
-            _guarded(run, config)  # here, or Hydra would print a trace
+            # here, or Hydra would print a trace
+            _guarded(run, config, job=HydraConfig.get().job.num + 1 if sweeps else None)
 
     with (
         nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
@@ -267,8 +271,9 @@ def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfi
         sys.argv = own_arguments
 
 
-def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
-    """Turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1 shows the trace."""
+def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = None) -> None:
+    """Turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1 shows the trace.
+    ``job``: number of the job of a sweep that it is, which an error ends."""
     try:
         function(*arguments)
         sys.stdout.flush()
@@ -288,7 +293,9 @@ def _guarded(function: Callable[..., Any], *arguments: Any) -> None:
         if (number := rank()) > 0:
             time.sleep(_PATIENCE)
             where = f"process {number}: "
-        print(f"discrete-diffusion: {where}{_sentence(error)}", file=sys.stderr)
+        where += "" if job is None else f"job {job}: "
+        rest = "" if job is None else "; it ends the sweep"
+        print(f"discrete-diffusion: {where}{_sentence(error)}{rest}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

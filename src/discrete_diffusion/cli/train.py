@@ -74,7 +74,10 @@ def run(config: DictConfig) -> None:
         if not is_first():  # only the first one's exit status tells how the run ended
             raise SystemExit(0) from None
         hydra = HydraConfig.get()
-        job = list(hydra.overrides.task) if hydra.mode == RunMode.MULTIRUN else None
+        sources = hydra.runtime.config_sources
+        folders = [source.path for source in sources if source.provider == "command-line"]
+        words = [word for folder in folders for word in ("--config-dir", folder)]
+        job = [*words, *hydra.overrides.task] if hydra.mode == RunMode.MULTIRUN else None
         print(f"discrete-diffusion: {stop}; {resume_hint(stop, folder, job)}", file=sys.stderr)
         raise SystemExit(stop.exit_status) from None
 

@@ -144,6 +144,12 @@ def error_text(error: float, digits: int) -> str:
     return f"{error:,.{digits}f}"
 
 
+def plus_minus(value: float, error: float | None, digits: int = 3) -> str:
+    """``3.465 ± 0.012``; the value alone where it has no error, as the mean of one sample."""
+    shown = f"{value:.{digits}f}"
+    return shown if error is None or math.isnan(error) else f"{shown} ± {error:.{digits}f}"
+
+
 def _wilson(share: float, num: float, z: float) -> tuple[float, float]:
     """Both ends of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) of a share of ``num``."""
     centre = (share + z * z / (2 * num)) / (1 + z * z / num)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from discrete_diffusion.evaluation.bound import BoundBySize
-from discrete_diffusion.evaluation.intervals import error_text
+from discrete_diffusion.evaluation.intervals import error_text, plus_minus
 from discrete_diffusion.evaluation.likelihood import BoundByOrders, OrderLikelihood
 from discrete_diffusion.evaluation.model_scores import ModelScores
 from discrete_diffusion.types import BoundEstimate
@@ -67,7 +68,7 @@ def _by_orders_section(by_orders: BoundByOrders) -> TableSection:
         _, value, error = bound.headline
         gain, of_gain = by_orders.below[num]
         below = f"{gain:.3f} ± {of_gain:.3f}" if num > 1 else ""
-        rows.append(TableRow(str(num), f"{value:.3f} ± {error:.3f}", below))
+        rows.append(TableRow(str(num), plus_minus(value, error), below))
     return TableSection(
         "the bound by number of orders",
         tuple(rows),
@@ -80,7 +81,7 @@ def _likelihood_rows(found: OrderLikelihood) -> list[TableRow]:
     rows = [
         TableRow(
             f"nll_{nll.quantity}_{found.name}",
-            f"{nll.per_sample:.3f} ± {nll.standard_error:.3f}",
+            plus_minus(nll.per_sample, nll.standard_error),
             meaning=f"-log p of the sequence under {found.sampler}, nats (± standard error)",
         )
     ]
@@ -88,7 +89,7 @@ def _likelihood_rows(found: OrderLikelihood) -> list[TableRow]:
         rows.append(
             TableRow(
                 f"nelbo_unordered_{found.name}",
-                f"{nll.unordered:.3f} ± {nll.unordered_standard_error:.3f}",
+                plus_minus(nll.unordered, nll.unordered_standard_error),
                 meaning="the bound on -log p of the unordered sample that follows, nats",
             )
         )
@@ -99,7 +100,7 @@ def _by_size_section(by_size: BoundBySize) -> TableSection:
     rows = []
     for size, estimate in by_size.estimates.items():
         quantity, value, error = estimate.headline
-        shown = f"{value:.3f}" + (f" ± {error:.3f}" if estimate.num_samples > 1 else "")
+        shown = plus_minus(value, error)
         per_token = f"{estimate.headline_per_token:.4f}"
         rows.append(TableRow(str(size), shown, f"{estimate.num_samples:,}", per_token))
     return TableSection(
@@ -116,7 +117,7 @@ def _model_section(scores: ModelScores) -> TableSection:
     rows = [
         TableRow(
             f"nelbo_{quantity}",
-            f"{value:.3f} ± {error:.3f}",
+            plus_minus(value, error),
             meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
         ),
         TableRow(
@@ -187,7 +188,8 @@ def metric_rows(
 def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow:
     """A number, ± its standard error if ``values`` has it."""
     text = four_decimals(values[name])
-    if (error := values.get(f"{name}_standard_error")) is not None:
+    error = values.get(f"{name}_standard_error")
+    if error is not None and not math.isnan(error):
         text += f" ± {error_text(error, 4)}"
     return TableRow(name, text, meaning=meaning)
 
@@ -201,7 +203,7 @@ def bound_row(bound: BoundEstimate, of: str) -> TableRow:
     """The bound on -log p of what ``of`` says, ± its standard error."""
     return TableRow(
         f"nelbo_{bound.quantity}",
-        f"{bound.per_sample:.3f} ± {bound.standard_error:.3f}",
+        plus_minus(bound.per_sample, bound.standard_error),
         meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
     )
 

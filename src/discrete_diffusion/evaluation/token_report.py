@@ -9,6 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.evaluation.bound import blind_bounds
 from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.evaluation.token_samples import TokenSamples, fresh_sizes, sample_tokens
 from discrete_diffusion.types import BoundEstimate
@@ -61,7 +62,7 @@ class TokenReport(Report):
         of_order = "_ordered_fixed" if "nelbo_uniform_ordered_fixed" in metrics else ""
         blind, uniform = (metrics[f"nelbo_{x}{of_order}"] for x in ("blind", "uniform"))
         parts = [
-            f"{bound} {metrics[bound]:.2f} ± {error:.2f} nats "
+            f"{bound} {plus_minus(metrics[bound], error, 2)} nats "
             f"({'in the same order: ' if of_order else ''}blind {blind:.2f}, "
             f"untrained {uniform:.2f})",
             *self.further_parts(metrics),

@@ -109,7 +109,7 @@ def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 
 def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -> None:
     """Raise ``ValueError``, naming sample and position, where x0 Int[B, L] is illegal at a position
     of ``real`` Bool[B, L]: only logits that are not finite give such an id, MASK aside, or a
-    ``sampler`` of another package, which is named."""
+    ``sampler`` of another package (None: it is one of ours), which is named."""
     layout = algorithm.layout
     ids = x0.clamp(0, layout.support.shape[-1] - 1)
     legal = layout.support.gather(-1, ids.T).T & (ids == x0)
@@ -124,7 +124,7 @@ def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -
     raise ValueError(
         f"{type(sampler).__module__}.{type(sampler).__name__} left "
         f"{'MASK' if left == layout.mask_id else f'id {left}'} at {where}, where it is not legal; "
-        "NaN or infinite logits give such ids too"
+        "see that it reveals every real position, and that the network's logits are finite"
     )
 
 

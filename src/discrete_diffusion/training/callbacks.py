@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.training.sharding import whole_weights
@@ -186,8 +187,8 @@ class ValidationLine(Callback):
         skipped = getattr(pl_module, "skipped_steps", None)
         if skipped is not None and skipped.total:
             parts.append(f"{skipped.total} steps skipped")
-        bound, error = values.get("val/nelbo"), values.get("val/nelbo_standard_error")
-        parts.append(f"val NELBO {bound:.3f} ± {error:.3f} nats")
+        bound = plus_minus(values["val/nelbo"], values.get("val/nelbo_standard_error"))
+        parts.append(f"val NELBO {bound} nats")
         for headline in self.headlines:
             if (value := values.get(f"val/{headline.name}")) is not None:
                 parts.append(headline.format(value))

@@ -49,27 +49,32 @@ def run_cells(
     such as ``hydra/launcher=joblib``, choose and set; by default one after the other in this
     process. Hydra's global state is left as it was.
 
-    Raises ``ValueError`` naming the cells that failed; errors that users cannot mend as they are.
+    Raises ``ValueError`` naming the cells that failed, from the last error that is none of those
+    that users can mend, if there is one.
     """
     from hydra.core.utils import JobStatus
 
     task = partial(run_cell, protocol=protocol, num_cells=len(cells))
     returned = _launched(cells, task, launcher, user_config_dir)
-    failed = []
+    failed, cause = [], None
     for cell, job in zip(cells, returned, strict=True):
         if job.status == JobStatus.COMPLETED:
             continue
         error = job._return_value  # return_value would raise it, and write a line of its own
-        if not isinstance(error, ValueError | TypeError | OSError):
+        what = str(error)
+        if not isinstance(error, Exception):
             raise error
-        failed.append(f"{cell.name}: {error} (folder {cell.folder.path})")
+        if not isinstance(error, ValueError | TypeError | OSError):
+            cause = error
+            what = f"{type(error).__name__}: {error}; HYDRA_FULL_ERROR=1 shows where it was raised"
+        failed.append(f"{cell.name}: {what} (folder {cell.folder.path})")
     if failed:
         listed = "\n  ".join(failed)
         raise ValueError(
             f"{len(failed)} of {counted(len(cells), 'cell')} failed; the same command keeps the "
             "others and tries these again; delete the folder of one to train it anew:\n  "
             f"{listed}"
-        )
+        ) from cause
 
 
 def _launched(

@@ -19,6 +19,7 @@ from discrete_diffusion.evaluation.held_out import (
     num_held_out,
     sampling_facts,
 )
+from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import (
@@ -92,7 +93,7 @@ class SummaryEvaluation(Evaluation):
         if self.gap is None:
             return [bound_row(self.bound, "what the stage is trained on")]
         numbers, name = self.gap.as_dict(), "nelbo_source_gap"
-        gap = f"{numbers[name]:.3f} ± {numbers[f'{name}_standard_error']:.3f}"
+        gap = plus_minus(numbers[name], numbers[f"{name}_standard_error"])
         shuffled = f"{numbers['nelbo_shuffled_source']:.3f}"
         return [
             bound_row(self.bound, "a summary given its dialogue"),

@@ -16,6 +16,7 @@ from discrete_diffusion.domains.dialogue.summary_scores import (
     score_summarising,
     source_gap,
 )
+from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.table import known_numbers
 from discrete_diffusion.runtime.atomic_files import write_text
@@ -67,7 +68,8 @@ class SummaryReport(Report):
 
     def summary(self, metrics: Mapping[str, Any]) -> str:
         bound = next(name for name in metrics if name.startswith("nelbo_"))
-        parts = [f"{bound} {metrics[bound]:.2f} ± {metrics['nelbo_standard_error']:.2f} nats"]
+        shown = plus_minus(metrics[bound], metrics["nelbo_standard_error"], 2)
+        parts = [f"{bound} {shown} nats"]
         if (gap := metrics.get("nelbo_source_gap")) is not None:
             parts.append(f"{gap:+.2f} beside another dialogue")
         if "rouge_l" in metrics:

@@ -22,6 +22,7 @@ from discrete_diffusion.domains.bubble_diagrams import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.changing import Change, change_plan
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.near_model import NearModel
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
@@ -131,6 +132,24 @@ def test_an_outer_wall_of_a_free_outline_moves_either_way_and_the_rest_keeps_its
         assert after.diagram.boxes[:2] == tuple(pytest.approx(b) for b in THREE.diagram.boxes[:2])
 
 
+def test_walls_of_neighbours_stay_in_line_if_that_is_asked():
+    job = Change(THREE, moved={(2, "left"): -0.8}).job()
+    of = (job.diagram.rooms, job.diagram.relations, job.demands, job.near)
+    for in_line in (False, True):
+        boxes = NearModel(*of, in_line=in_line).best(0.6, 0.6, 0)[1]
+        assert boxes[2][0] == -8
+        assert (boxes[1][0] == -8) == in_line
+
+
+@pytest.mark.slow
+def test_a_change_has_variants():
+    before = made(0, 1)
+    change_of = Change(before, areas={1: 1.2 * before.areas[1]})
+    first, second = change_plan(change_of, replace(RULED, variants=2)).plans
+    assert first.diagram.boxes != second.diagram.boxes
+    assert change(before, first) < change(before, second)
+
+
 def test_rooms_exchange_their_types_and_a_new_room_is_free():
     swapped = replace(THREE.diagram, rooms=(THREE.diagram.rooms[0], *THREE.diagram.rooms[:0:-1]))
     (after,) = change_plan(Change(THREE), diagram=swapped).plans
@@ -207,7 +226,7 @@ def test_a_hall_that_was_added_stays():
 
 
 @pytest.mark.slow
-def test_lines_say_what_changes(tmp_path, monkeypatch, capsys):
+def test_lines_say_what_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_diagrams("plans.jsonl", [THREE.to_diagram()])
     line = THREE.to_json()
@@ -215,6 +234,7 @@ def test_lines_say_what_changes(tmp_path, monkeypatch, capsys):
         "areas": [line["areas"][0], 9.0, line["areas"][2]],
         "locked": [{"room": 2, "keep": "place"}],
         "moved": [{"room": 0, "side": "right", "to": 9.5}],
+        "model": "bd_small",  # nearly "moved", and no slip
     }
     Path("changed.jsonl").write_text(json.dumps(changed) + "\n")
     main(["plans", "realise", "changed.jsonl", "near=plans.jsonl", "rules=none", "out=built"])

@@ -223,16 +223,17 @@ def changed_jobs(
 def _check_keys(metadata: Mapping[str, Any]) -> None:
     """``DiagramError`` for a key that is nearly one of ``CHANGE_KEYS``: it would change nothing."""
     for key in metadata:
-        if key not in CHANGE_KEYS and (close := get_close_matches(key, CHANGE_KEYS, n=1)):
+        if key not in CHANGE_KEYS and (close := get_close_matches(key, CHANGE_KEYS, 1, 0.8)):
             raise DiagramError(key, f"did you mean {close[0]!r}? Nothing is read from {key!r}")
 
 
 def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:
     """The areas that the diagram has and the plan has not; ``DiagramError`` if they are none."""
+    known = plan.areas[: without_halls(plan.diagram).num_rooms]
     return {
         room: area
         for room, area in enumerate(given_areas(diagram.metadata.get("areas"), diagram.num_rooms))
-        if area is not None and (room >= len(plan.areas) or abs(area - plan.areas[room]) > _SAME)
+        if area is not None and (room >= len(known) or abs(area - known[room]) > _SAME)
     }
 
 

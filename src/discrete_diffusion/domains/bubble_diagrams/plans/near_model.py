@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from functools import partial
+from itertools import pairwise, permutations
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import AXES, Boxes, Relations
@@ -54,8 +55,10 @@ class Near:
 
 
 class NearModel(PlanModel):
-    """All plans of a diagram that keep what is locked, with those first that meet what is wished
-    and was met, and of these the one that changes least.
+    """All plans of a diagram that keep what is locked. Looked for first: those within a small
+    change that meet all that is wished and was met; where none is found, those within twice the
+    change that the request takes, with as much of it as is found together. Of these the one that
+    changes least.
 
     The change is the sum of the moves of all sides of rooms, in decimetres. Where two rooms shared
     a wall, each decimetre between them costs ``_PARTING`` more; with ``in_line`` so does each
@@ -78,6 +81,8 @@ class NearModel(PlanModel):
         self._start = tuple(min(box[axis] for box in corners) for axis in AXES)
         self._longest = max(box[axis + 2] - self._start[axis] for box in corners for axis in AXES)
         self._requested: set[int] = set()
+        self._reach: list[Any] = []
+        """A literal that the change is small, which holds until ``best`` begins again."""
         super().__init__(rooms, relations, demands, hall=near.hall)
         reach = self.rule.grid if demands.outline.boundary is None else 0
         if not reach:
@@ -105,9 +110,9 @@ class NearModel(PlanModel):
 
     def best(self, effort: float, polish: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """As of ``PlanModel``, in the earlier plan's coordinates, with all of the polish for the
-        least change. Where the solver shows
-        that no plan keeps what is locked, ``excluded`` has what excludes each other, or the
-        relations: nothing where these have no plan at all."""
+        least change. Where the solver shows that no plan keeps what is locked, ``excluded`` has
+        what excludes each other, or the relations: nothing where these have no plan at all."""
+        self._reach = []
         stays = self._leave_out_what_was_not_met(effort, seed)
         literals = [literal for _, literal in self.kept]
         self.model.clear_objective()
@@ -129,32 +134,25 @@ class NearModel(PlanModel):
         return True, self._moved(better or boxes, 1)
 
     def _with_wishes(self, effort: float, seed: int) -> Boxes | None:
-        """Boxes near the earlier ones that meet all wishes. Where none are found, near the nearest
-        found that meet what is requested those that meet as many wishes as are found together."""
+        """Boxes near the earlier ones that meet all wishes. Where none are found, those near the
+        nearest that meet what is requested, with as many wishes as are found together."""
         self.model.clear_objective()
-        within = [self._if(self._change <= reach) for reach in _REACHES]
+        reaches = [self._if(self._change <= most) for most in _REACHES]
         every = [wish.literal for wish in self.wishes]
-        if (k := self._nearest(within, every, effort / 3, seed)) is not None:
-            self.model.add(within[k] == 1)
-            return self._found
-        requested = [each.literal for each in self.wishes if each.literal.index in self._requested]
-        k = self._nearest(within, requested, effort / 3, seed)
-        if k is not None:
-            self.model.add(within[min(k + 1, len(within) - 1)] == 1)
+        requested = [literal for literal in every if literal.index in self._requested]
+        look = partial(self.solve, effort / 3, seed=seed, hint=self._earlier())
+        for reach in reaches:
+            self._reach = [reach]
+            if (boxes := look(fixed=every)[1]) is not None:
+                return boxes
+        for reach, further in pairwise([*reaches, reaches[-1]]):
+            self._reach = [reach]
+            if look(fixed=requested)[0]:
+                self._reach = [further]
+                break
+        else:
+            self._reach = []
         return self._meet_wishes(effort, seed)[1]
-
-    def _nearest(
-        self, within: Sequence[Any], wished: Sequence[Any], effort: float, seed: int
-    ) -> int | None:
-        """The least of ``within`` so many decimetres of change where boxes are found that meet all
-        that is ``wished``."""
-        for k, reach in enumerate(within):
-            self._found = self.solve(
-                effort, seed=seed, hint=self._earlier(), fixed=[reach, *wished]
-            )[1]
-            if self._found is not None:
-                return k
-        return None
 
     def differ_from(self, boxes: Boxes) -> None:
         super().differ_from(self._moved(boxes, -1))
@@ -165,7 +163,8 @@ class NearModel(PlanModel):
         return tuple((x0 + x, y0 + y, x1 + x, y1 + y) for x0, y0, x1, y1 in boxes)
 
     def solve(self, effort: float, **options: Any) -> tuple[bool | None, Boxes | None]:
-        answer, boxes = super().solve(effort, **options)
+        fixed = [*options.pop("fixed", ()), *self._reach]
+        answer, boxes = super().solve(effort, fixed=fixed, **options)
         if boxes is not None:
             self.shift = tuple(self.value(shift) for shift in self._shifts)
         return answer, boxes
@@ -237,7 +236,8 @@ class NearModel(PlanModel):
         """Decimetres between walls that were in one line, of two rooms beside each other."""
         for (i, u), (j, v) in permutations(self._known, 2):
             for a in AXES:
-                if u[3 - a] == v[1 - a]:  # one ends where the other begins
+                o = 1 - a
+                if u[o + 2] == v[o]:  # one ends where the other begins
                     for ends, k in ((self.low, a), (self.high, a + 2)):
                         if u[k] == v[k]:
                             yield self._length(ends[a][i] - ends[a][j])

@@ -188,16 +188,14 @@ def _found_for(
 
 def _changed(job: Job, near: Near, stop_asked: Callable[[], bool]) -> Realised:
     """Plans near an earlier one. Rooms whose areas nobody requests have those that they get. Where
-    one breaks a rule though the solver met all that it wishes for rules, walls that were in line
-    stay so, if that helps."""
+    one breaks a rule, walls that were in line stay so, if fewer rules are broken then."""
     of = job.diagram.rooms, job.diagram.relations, job.demands, near
     model = NearModel(*of)
     answer, plans = _best(job, job.demands, model, stop_asked)
-    if plans and (flaws := _flaws(plans[0], job.demands, model)):
-        straight = NearModel(*of, in_line=True)
-        others = _best(job, job.demands, straight, stop_asked)[1]
-        if others and len(_flaws(others[0], job.demands, straight)) < len(flaws):
-            plans = others
+    if plans and (broken := _num_broken(plans, job)) and not stop_asked():
+        straight = _best(job, job.demands, NearModel(*of, in_line=True), stop_asked)[1]
+        if len(straight) == len(plans) and _num_broken(straight, job) < broken:
+            plans = straight
     if not plans:
         kept = [_kept_in_words(job, near, *what) for what, _ in model.kept]
         if answer is None:
@@ -216,6 +214,11 @@ def _changed(job: Job, near: Near, stop_asked: Callable[[], bool]) -> Realised:
     fewer = _fewer(job, plans)
     shortfalls = tuple(shortfalls_of(plan, demands) + fewer for plan in plans)
     return Realised(plans, areas, shortfalls)
+
+
+def _num_broken(plans: Sequence[FloorPlan], job: Job) -> int:
+    """Rules that the first plan breaks."""
+    return len({rule for rule, _ in judge(plans[0], job.demands.rules).broken})
 
 
 def _kept_in_words(job: Job, near: Near, room: int, what: str) -> str:
