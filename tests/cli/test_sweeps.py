@@ -10,7 +10,6 @@ import time
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.main import _guarded
 from discrete_diffusion.cli.sweeps import job_of_sweep, jobs_of
 from discrete_diffusion.runtime import progress
 
@@ -105,11 +104,19 @@ def test_a_sweep_whose_jobs_are_other_processes_says_that_it_was_stopped(tmp_pat
     assert error.splitlines()[-1:] == ["discrete-diffusion: stopped by SIGTERM"]
 
 
-def test_an_error_that_ends_a_sweep_names_its_job(capsys):
-    def broken() -> None:
-        raise ValueError("my optimiser broke")
+def test_a_job_that_fails_is_named_and_the_others_run(tmp_path, monkeypatch, capsys):
+    ran = []
 
-    with pytest.raises(SystemExit):
-        _guarded(broken, job=2)
-    said = capsys.readouterr().err
-    assert said == "discrete-diffusion: job 2: my optimiser broke; it ends the sweep\n"
+    def run(config) -> None:
+        ran.append(config.seed)
+        if config.seed == 1:
+            raise ValueError("my optimiser broke")
+
+    monkeypatch.setattr("discrete_diffusion.cli.train.run", run)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "-m", "seed=0,1,2", f"hydra.sweep.dir={tmp_path}/sweep"])
+    assert ended.value.code == 1
+    assert ran == [0, 1, 2]
+    said = capsys.readouterr().err.splitlines()
+    assert "discrete-diffusion: job 2: my optimiser broke" in said
+    assert said[-1] == "discrete-diffusion: 1 of 3 jobs failed: 2"

@@ -227,7 +227,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     defer_torchmetrics()
     module = partial(import_module, f"discrete_diffusion.cli.{COMMANDS[command]}")
     jobs = jobs_of(command, overrides, user_dir) if sweeps else None
-    num_jobs = None if jobs is None else len(jobs)
+    num_jobs, failed = None if jobs is None else len(jobs), _FailedJobs()
     if jobs and not {*_ASKING} & set(flags):
         with shown(partial(print, file=sys.stderr, flush=True)):
             check_jobs(command, jobs, overrides, user_dir, module().check_values)
@@ -246,14 +246,44 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         ):
             if note and is_first():
                 logger.info("%s", note)
-            # here, or Hydra would print a trace
-            _guarded(run, config, job=HydraConfig.get().job.num + 1 if sweeps else None)
+            if sweeps:
+                failed.guard(HydraConfig.get().job.num + 1, run, config)
+            else:
+                _guarded(run, config)  # here, or Hydra would print a trace
 
     with (
         nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
         stop_signals() if sweeps else nullcontext(),  # of jobs in other processes
     ):
         _through_hydra(command, [*overrides, *flags], task)
+    failed.end(num_jobs)
+
+
+class _FailedJobs:
+    """Jobs of a sweep that an error ended, by number: others of this process go on. In processes of
+    a launcher's such an error ends the sweep."""
+
+    def __init__(self) -> None:
+        self.process, self.numbers = os.getpid(), list[int]()
+
+    def guard(self, job: int, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            _guarded(function, *arguments, job=job)
+        except SystemExit as ended:
+            if ended.code != 1 or os.getpid() != self.process:
+                raise
+            self.numbers.append(job)
+
+    def end(self, num_jobs: int | None) -> None:
+        """Exit status 1, and a line that says which jobs failed, if some did."""
+        if self.numbers:
+            of = "" if num_jobs is None else f" of {num_jobs:,}"
+            print(
+                f"discrete-diffusion: {len(self.numbers)}{of} jobs failed: "
+                f"{', '.join(map(str, self.numbers))}",
+                file=sys.stderr,
+            )
+            raise SystemExit(1)
 
 
 def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfig], None]) -> None:
@@ -273,7 +303,7 @@ def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfi
 
 def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = None) -> None:
     """Turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1 shows the trace.
-    ``job``: number of the job of a sweep that it is, which an error ends."""
+    ``job``: number of the job of a sweep that it is."""
     try:
         function(*arguments)
         sys.stdout.flush()
@@ -294,8 +324,7 @@ def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = No
             time.sleep(_PATIENCE)
             where = f"process {number}: "
         where += "" if job is None else f"job {job}: "
-        rest = "" if job is None else "; it ends the sweep"
-        print(f"discrete-diffusion: {where}{_sentence(error)}{rest}", file=sys.stderr)
+        print(f"discrete-diffusion: {where}{_sentence(error)}", file=sys.stderr)
         raise SystemExit(1) from None
 
 
