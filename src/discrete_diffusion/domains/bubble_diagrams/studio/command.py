@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import threading
 import webbrowser
 from importlib.util import find_spec
@@ -79,6 +80,9 @@ def _run(options: argparse.Namespace) -> None:
     print(f"the studio is at {address}; Ctrl-C ends it", flush=True)
     if options.open == "true":
         threading.Timer(1.0, webbrowser.open, [address]).start()
+    if threading.current_thread() is threading.main_thread():
+        # uvicorn raises the signal again when it has stopped; the log has JSON lines alone
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     uvicorn.run(
         app,
         host=options.host,
