@@ -210,7 +210,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.cli.compose import compose
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
     from discrete_diffusion.cli.request_options import offer_options
-    from discrete_diffusion.cli.sweeps import check_jobs, job_of_sweep, jobs_of
+    from discrete_diffusion.cli.sweeps import FailedJobs, check_jobs, job_of_sweep, jobs_of
 
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags
@@ -227,7 +227,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     defer_torchmetrics()
     module = partial(import_module, f"discrete_diffusion.cli.{COMMANDS[command]}")
     jobs = jobs_of(command, overrides, user_dir) if sweeps else None
-    num_jobs, failed = None if jobs is None else len(jobs), _FailedJobs()
+    num_jobs, failed = None if jobs is None else len(jobs), FailedJobs()
     if jobs and not {*_ASKING} & set(flags):
         with shown(partial(print, file=sys.stderr, flush=True)):
             check_jobs(command, jobs, overrides, user_dir, module().check_values)
@@ -246,10 +246,9 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         ):
             if note and is_first():
                 logger.info("%s", note)
-            if sweeps:
-                failed.guard(HydraConfig.get().job.num + 1, run, config)
-            else:
-                _guarded(run, config)  # here, or Hydra would print a trace
+            job = HydraConfig.get().job.num + 1 if sweeps else None
+            with nullcontext() if job is None else failed.noted(job):
+                _guarded(run, config, job=job)  # here, or Hydra would print a trace
 
     with (
         nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
@@ -257,33 +256,6 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     ):
         _through_hydra(command, [*overrides, *flags], task)
     failed.end(num_jobs)
-
-
-class _FailedJobs:
-    """Jobs of a sweep that an error ended, by number: others of this process go on. In processes of
-    a launcher's such an error ends the sweep."""
-
-    def __init__(self) -> None:
-        self.process, self.numbers = os.getpid(), list[int]()
-
-    def guard(self, job: int, function: Callable[..., Any], *arguments: Any) -> None:
-        try:
-            _guarded(function, *arguments, job=job)
-        except SystemExit as ended:
-            if ended.code != 1 or os.getpid() != self.process:
-                raise
-            self.numbers.append(job)
-
-    def end(self, num_jobs: int | None) -> None:
-        """Exit status 1, and a line that says which jobs failed, if some did."""
-        if self.numbers:
-            of = "" if num_jobs is None else f" of {num_jobs:,}"
-            print(
-                f"discrete-diffusion: {len(self.numbers)}{of} jobs failed: "
-                f"{', '.join(map(str, self.numbers))}",
-                file=sys.stderr,
-            )
-            raise SystemExit(1)
 
 
 def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfig], None]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -85,3 +87,32 @@ def job_of_sweep(number: int, num_jobs: int | None) -> Iterator[None]:
     logger.info("--- job %s%s", f"{number + 1:,}", of)
     with progress.task(f"job {number + 1:,}{of}"):
         yield
+
+
+class FailedJobs:
+    """Jobs of a sweep that an error ended, by number: others of this process go on. In processes of
+    a launcher's such an error ends the sweep."""
+
+    def __init__(self) -> None:
+        self.process, self.numbers = os.getpid(), list[int]()
+
+    @contextmanager
+    def noted(self, job: int) -> Iterator[None]:
+        """Note that a job failed, if the block ends with exit status 1."""
+        try:
+            yield
+        except SystemExit as ended:
+            if ended.code != 1 or os.getpid() != self.process:
+                raise
+            self.numbers.append(job)
+
+    def end(self, num_jobs: int | None) -> None:
+        """Exit status 1, and a line that says which jobs failed, if some did."""
+        if self.numbers:
+            of = "" if num_jobs is None else f" of {num_jobs:,}"
+            print(
+                f"discrete-diffusion: {len(self.numbers)}{of} jobs failed: "
+                f"{', '.join(map(str, self.numbers))}",
+                file=sys.stderr,
+            )
+            raise SystemExit(1)
