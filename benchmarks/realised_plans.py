@@ -1,6 +1,7 @@
 """Dimensioned plans of diagrams: how many are found, how well they meet their areas, how fast.
 
     python benchmarks/realised_plans.py plans.jsonl [--num 200] [--processes 2] [--rules default]
+        [--only SET PLOT ...] [--keep FOLDER]
 
 Diagrams of the embedded generator and of a file of real plans; target areas are drawn from other
 plans of the same set, rooms of the same type, once: no other areas are tried. Writes
@@ -9,7 +10,8 @@ plans of the same set, rooms of the same type, once: no other areas are tried. W
 With ``--rules`` plans are planned for a set of rules and judged by it, as ``plans realise`` does by
 default: diagrams of the generator, of its livable plans (``data.livable=true``), of the file and
 of the model in the box, in a free outline and in 12 x 8 m. Writes
-``benchmarks/results/plans_for_rules.json`` and its table.
+``benchmarks/results/plans_for_rules.json`` and its table; with ``--only real free`` that column
+alone is measured, and the others stay.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import json
 import pickle
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -40,7 +43,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import ALL, 
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
 from discrete_diffusion.domains.bubble_diagrams.plans.windows import find_windows
-from record import Page, Record, Sections, markdown_table, percent, publish
+from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 
 SEED = 0
 RATIO, L_FILLED = 1.4, 0.7
@@ -103,6 +106,7 @@ def summarised(facts: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
+SETS = ("embedded", "livable", "real", "model in the box")
 RECTANGLE = ((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0))
 PLOTS = {"free": FREE, "12 x 8 m": Outline(boundary=RECTANGLE)}
 
@@ -180,23 +184,26 @@ def measure_rules(
     }
 
 
-def measure_all_rules(options: argparse.Namespace, pool: Any) -> dict[str, Any]:
-    sets = {
-        "embedded": generate_plans(options.num, seed=SEED),
-        "livable": generate_plans(options.num, seed=SEED, livable=True),
-        "real": list(read_diagrams(options.plans))[: options.num],
-        "model in the box": list(load("plans-small").sample(num=options.num, seed=SEED)),
-    }
+def measure_all_rules(options: argparse.Namespace, pool: Any) -> None:
+    """Publish a column of the table as soon as it is measured; the others stay as they were."""
+    num = options.num
+    ways: tuple[Callable[[], Sequence[BubbleDiagram]], ...] = (
+        lambda: generate_plans(num, seed=SEED),
+        lambda: generate_plans(num, seed=SEED, livable=True),
+        lambda: list(read_diagrams(options.plans))[:num],
+        lambda: list(load("plans-small").sample(num=num, seed=SEED)),
+    )
+    sets = dict(zip(SETS, ways, strict=True))
     rules = read_rules(options.rules)
-    results: dict[str, Any] = {}
-    for name, diagrams in sets.items():
-        results[name] = {}
-        for plot, outline in PLOTS.items():
-            keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
-            found = measure_rules(diagrams, outline, rules, pool, keep)
-            results[name][plot] = found
-            print(name, plot, found, flush=True)
-    return results
+    command = f"python benchmarks/realised_plans.py plans.jsonl --num {num} --rules {options.rules}"
+    results: dict[str, Any] = {name: {} for name in sets} | earlier("plans_for_rules")
+    names, plots = ([k for k in of if k in options.only] or list(of) for of in (sets, PLOTS))
+    for name, plot in product(names, plots):
+        keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
+        found = measure_rules(sets[name](), PLOTS[plot], rules, pool, keep)
+        results[name][plot] = found
+        print(name, plot, found, flush=True)
+        publish("plans_for_rules", command=command, seed=SEED, results=results)
 
 
 def main() -> None:
@@ -210,15 +217,15 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, help="of --rules: a folder for the plans; what it has is not redone"
     )
+    parser.add_argument(
+        "--only", nargs="+", default=(), choices=[*SETS, *PLOTS], help="of --rules: these columns"
+    )
     options = parser.parse_args()
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
     if options.rules:
         with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
-            results = measure_all_rules(options, pool)
-        command = f"python benchmarks/realised_plans.py plans.jsonl --num {options.num}"
-        command += f" --rules {options.rules}"
-        publish("plans_for_rules", command=command, seed=SEED, results=results)
+            measure_all_rules(options, pool)
         return
     sets = {
         "embedded": generate_plans(1000, seed=SEED),

@@ -5,8 +5,8 @@
         [--keep FOLDER]
 
 Of the model in the box, or of another of diagrams; the first words are the data that it was
-trained on, as ``train`` takes them. Writes ``benchmarks/results/reward.json``, or
-``reward_NAME.json``, and its section of the docs.
+trained on, and other settings of the tuning, as ``train`` takes them. Writes
+``benchmarks/results/reward.json``, or ``reward_NAME.json``, and its section of the docs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from omegaconf import OmegaConf
 
 from discrete_diffusion.evaluation.intervals import share_interval
 from record import Page, Record, Sections, markdown_table, percent, publish, typed
@@ -49,9 +51,11 @@ def measure(
     words = (*TUNING, f"init.checkpoint={model}", f"reward={reward}", f"trainer.max_steps={steps}")
     words = (*words, f"trainer.val_check_interval={max(1, steps // 10)}", *data, *options[:1])
     run = kept_run(keep / "tuned", words)
+    batch_size = OmegaConf.load(run / "config.yaml").data.batch_size
     options = ("floor_draws=0", "pictures=false", *options)
     return {
         "reward": reward,
+        "batch_size": batch_size,
         "training": facts(run),
         "validations": validations(run, ("reward", "kl_to_teacher")),
         "before": evaluate(keep / "before", f"checkpoint={model}", *options),
@@ -71,10 +75,11 @@ def sections(record: Record) -> Sections:
     cells.append(("bound, nats per diagram", _bound(before), _bound(after)))
     followed = found["validations"]
     last = len(followed["step"]) - 1
+    batch_size = found.get("batch_size", 64)  # older results have none
     about = (
-        f"`{record.command}`, {record.hardware}: {training['steps']} steps of 64 samples, "
-        f"{training['cpu_seconds'] / 60:.0f} CPU-minutes, solver and validation included; in the "
-        f"last tenth the mean reward was {followed['reward'][last]:.3f} (in the first "
+        f"`{record.command}`, {record.hardware}: {training['steps']} steps of {batch_size} "
+        f"samples, {training['cpu_seconds'] / 60:.0f} CPU-minutes, solver and validation included; "
+        f"in the last tenth the mean reward was {followed['reward'][last]:.3f} (in the first "
         f"{followed['reward'][0]:.3f}), the KL divergence from the model "
         f"{followed['kl_to_teacher'][last]:.2f} nats. {before['num_samples']:,} samples, "
         f"of which {before['num_verdicts']:,} are decided; in brackets Wilson's 95 % interval."
@@ -97,7 +102,7 @@ def _bound(found: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("data", nargs="*", help="of the model: data.livable=true")
+    parser.add_argument("data", nargs="*", help="of the model: data.livable=true; other settings")
     parser.add_argument("--model", default="plans-small")
     parser.add_argument("--name", help="of the results of another model")
     parser.add_argument("--reward", default="buildable")

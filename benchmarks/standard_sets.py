@@ -4,7 +4,8 @@
         [--networks NAME ...] [--row NAME] [override ...]
 
 RECIPE is qm9, zinc, planar, tree, community_small, ego_small or large_plans: ``experiment=RECIPE
-data.path=FILE``, with its own network or those of ``--networks``. Writes
+data.path=FILE``, with its own network or those of ``--networks``, sampled in the precision in which
+it is trained. Writes
 ``benchmarks/results/standard_RECIPE.json``, the samples of the last network's run into
 ``docs/images/RECIPE_samples.png``, and its sections of the docs: published rows beside ours, and
 the numbers over training time. ``--keep FOLDER`` keeps the runs; those that are there are not
@@ -93,7 +94,7 @@ def first_fifth(file: Path, folder: Path) -> Path:
     return path
 
 
-MOLECULES = {"qm9": 10_000, "zinc": 1_000}
+MOLECULES = {"qm9": 10_000, "zinc": 10_000}
 """Recipes on molecules, and the samples that are measured."""
 
 
@@ -157,8 +158,7 @@ STANDARDS: dict[str, Standard] = {
         student_calls=8,
     ),
     "zinc": Standard(
-        "GDSS protocol without correction, but fewer samples, which makes FCD larger than 10,000 "
-        "would",
+        "GDSS protocol without correction",
         (_VALID, _UNIQUE, _FCD, _NSPDK),
         {
             "plain masked diffusion (of the SID paper)": {"valid": 8.96, "fcd": 25.0},
@@ -170,7 +170,7 @@ STANDARDS: dict[str, Standard] = {
         (f"num_samples={MOLECULES['zinc']}", *_ROUGH_BOUND),
         narrowed=(
             "structure=connected",
-            "structure=connected sampling=entropy sampling.tokens_per_call=4",
+            "structure=connected sampling=entropy sampling.tokens_per_call=4 num_samples=1000",
         ),
     ),
     "planar": Standard(
@@ -267,13 +267,16 @@ def table(standard: Standard, results: Mapping[str, Any]) -> str:
     real = [column.shown(standard.real(first, column.key)) for column in standard.columns]
     rows.append(["real data, by the same code", *real])
     for name, found in _networks(results).items():
-        rows.append([f"**{name}**", *(_ours(found["evaluation"], c) for c in standard.columns)])
+        free, title = found["evaluation"], f"**{name}**"
+        values = [_ours(free, column) for column in standard.columns]
+        rows.append([title + _unlike(free, first), *values])
         for narrowed in found.get("narrowed", []):
             calls = f"{narrowed['network_calls_per_sample']:,.0f} calls"
             forced = f"{narrowed['forced_draws_per_sample']:.2f} forced draws"
             sampler = _sampler(narrowed["sampling"])
-            title = f"**{name}**, `structure={narrowed['structure']}`, {sampler}, {calls}, {forced}"
-            rows.append([title, *(_ours(narrowed, column) for column in standard.columns)])
+            how = f", `structure={narrowed['structure']}`, {sampler}, {calls}, {forced}"
+            values = [_ours(narrowed, column) for column in standard.columns]
+            rows.append([title + how + _unlike(narrowed, first), *values])
     for name, found in results.get("controls", {}).items():
         rows.append([f"no network: {name}", *(_ours(found, column) for column in standard.columns)])
     return markdown_table(["", *(column.head for column in standard.columns)], rows)
@@ -310,6 +313,12 @@ def calls_table(standard: Standard, results: Mapping[str, Any]) -> str:
 
 def _num_samples(measured: Mapping[str, Any]) -> str:
     return f"{measured['num_samples'] * len(measured['seeds']):,}"
+
+
+def _unlike(measured: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """The number of samples, where it is not that of the first row."""
+    num = _num_samples(measured)
+    return "" if num == _num_samples(first) else f", {num} samples"
 
 
 def _sampler(settings: Mapping[str, Any]) -> str:
@@ -506,7 +515,9 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     standard, name = STANDARDS[given.recipe], f"standard_{given.recipe}"
     words = [*given.overrides, f"experiment={given.recipe}", f"threads={given.threads}"]
-    options = (f"threads={given.threads}", *standard.options)
+    options = [f"threads={given.threads}", *standard.options]
+    key = "trainer.precision="
+    options += [word.removeprefix("trainer.") for word in given.overrides if word.startswith(key)]
     command, found = command_of(given), earlier(name)
     with tempfile.TemporaryDirectory() as scratch:
         folder = (given.keep or Path(scratch)).absolute() / given.recipe

@@ -146,6 +146,30 @@ def test_the_gradient_is_that_of_the_value_on_average(path_calls):
     assert float(mean[0]) > 10 * float(error[0])  # it is seen at all
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 0.0])
+def test_the_calls_of_few_failures_are_all_trained_and_count_as_they_should(scale):
+    """One sample of 64 lacks the reward: it has half of all weight."""
+    student = Table(torch.randn(Table().logits.shape, generator=make_generator(7)))
+    algorithm = tuning(student, student, path_calls=1)
+    paths = algorithm.sample_paths(batch_of([World.random(FULL, 1)], 64), make_generator(8))
+    advantage = torch.full((64,), 1 / 63, dtype=torch.float64)
+    advantage[5] = -1.0
+    advantage *= scale
+    found = torch.stack(
+        [
+            algorithm.surrogate(paths, advantage, make_generator(seed)).detach()
+            for seed in range(300)
+        ]
+    )
+    expected = -(advantage * paths.nll).mean()
+    error = found.std() / 300**0.5
+    assert abs(float(found.mean() - expected)) <= 4 * float(error) + 1e-15
+    alone = scale * torch.eye(64, dtype=torch.float64)[5]
+    algorithm.path_calls = 3  # a multiple of its calls: no chance is left
+    found = algorithm.surrogate(paths, alone, make_generator(0)).detach()
+    torch.testing.assert_close(found, -(alone * paths.nll).mean(), rtol=1e-6, atol=0)
+
+
 @pytest.mark.slow
 def test_training_reaches_the_tilted_law():
     worlds = worlds_of_both_sizes()
