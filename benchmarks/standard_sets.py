@@ -169,7 +169,7 @@ STANDARDS: dict[str, Standard] = {
         (_VALID, _RELAXED, _UNIQUE),
         (f"num_samples={MOLECULES['zinc']}", *_ROUGH_BOUND),
         narrowed=(
-            "structure=connected",
+            "structure=connected num_samples=1000",
             "structure=connected sampling=entropy sampling.tokens_per_call=4 num_samples=1000",
         ),
     ),

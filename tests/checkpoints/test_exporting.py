@@ -11,6 +11,7 @@ import torch
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints.exporting import TOLERANCE, export_onnx
 from discrete_diffusion.cli import compose
+from discrete_diffusion.domains import complete_data
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="it runs the file")
 pytest.importorskip("onnxscript", reason="it writes the file")
@@ -23,13 +24,14 @@ NETWORKS = {
         "model=bd_pair_tiny",
         "model.features=[reach,resistance,walks,cycles]",
     ],
+    "not told the time": ["model=dit_tiny", "algo.time_conditioning=false"],
 }
+BACKBONES = {"graph features": "bd-denoiser-pair", "not told the time": "dit"}
 
 
 def made(name: str) -> torch.nn.Module:
     torch.manual_seed(0)
-    backbone = name if name != "graph features" else "bd-denoiser-pair"
-    words = [f"algo.backbone={backbone}", *NETWORKS[name], "data=bubble_diagrams"]
+    words = [f"algo.backbone={BACKBONES.get(name, name)}", *NETWORKS[name], "data=bubble_diagrams"]
     algorithm = build_algorithm(compose("train", words)).eval()
     for value in algorithm.parameters():  # heads start at zero
         torch.nn.init.normal_(value, std=0.1)
@@ -50,7 +52,8 @@ def test_the_logits_are_the_same(name, tmp_path):
     sigma = torch.tensor([4.0, 0.0, 0.3, 1.0, 1.0])
     (found,) = session.run(None, {"x_t": x_t.numpy(), "sigma": sigma.numpy()})
     with torch.no_grad():
-        expected = algorithm.apply_backbone(x_t, sigma)
+        told = sigma if algorithm.time_conditioning else None  # as in training
+        expected = algorithm.apply_backbone(x_t, told)
     real = x_t != layout.pad_id
     assert (torch.from_numpy(found) - expected).abs()[real].max() < TOLERANCE
     said = session.get_modelmeta().custom_metadata_map
@@ -61,12 +64,20 @@ def test_the_logits_are_the_same(name, tmp_path):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["algo=masked-features", "data.num_features=5"], "masked"),
+        (["algo=masked-features"], "masked"),
         (["algo=distill", "model=bd_tiny"], "component"),
+        (
+            [
+                *("algo.backbone=film-unet-tokens", "model=film_unet_tiny"),
+                *("model.multipliers=[1,1]", "data=eit-levels"),
+                *("data.size=16", "data.num_boundary=8"),
+            ],
+            "dtn",
+        ),
     ],
 )
 def test_a_network_that_needs_more_is_refused(words, why, tmp_path):
-    algorithm = build_algorithm(compose("train", words))
+    algorithm = build_algorithm(complete_data(compose("train", words)))
     with pytest.raises(ValueError, match=f"format=onnx .*x_t and sigma.*{why}"):
         export_onnx(algorithm, {}, tmp_path / "network.onnx")
     assert not (tmp_path / "network.onnx").exists()

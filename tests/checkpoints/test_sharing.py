@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ import yaml
 from fake_hub import FakeHub
 
 from discrete_diffusion import from_pretrained, load
-from discrete_diffusion.cli import main
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.checkpoints.sharing import _weights
+from discrete_diffusion.cli import compose, main
 from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, is_published
 from guide_code import run_python
 
@@ -143,6 +146,35 @@ def test_nothing_is_replaced_unasked(model, tmp_path):
     assert "# " in (tmp_path / CARD).read_text()
 
 
+def test_tied_weights_are_halved_under_both_names(tmp_path):
+    words = ["algo.backbone=dit", "model=dit_tiny", "model.tie_word_embeddings=true"]
+    algorithm = build_algorithm(compose("train", words))
+    network = algorithm.backbone
+    assert network.head.weight is network.token_embedding.weight
+    weights = _weights(algorithm, "bfloat16")
+    names = ("backbone.head.weight", "backbone.token_embedding.weight")
+    assert [weights[name].dtype for name in names] == [torch.bfloat16] * 2
+
+
+def test_the_card_of_training_weights_has_no_numbers_of_the_average(files, tmp_path):
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    path = Path(shutil.copy(files["ckpt"], run / "checkpoints" / "last.ckpt"))
+    (run / "metrics.json").write_text(json.dumps(METRICS))
+    shown = [
+        "| valid | 0.97 |"
+        in (load(path, ema=ema).save_pretrained(tmp_path / f"{ema}") / CARD).read_text()
+        for ema in (True, False)
+    ]
+    assert shown == [True, False]
+
+
+def test_the_folder_one_is_in_names_the_card(model, tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    assert "# mine" in (model.save_pretrained(".") / CARD).read_text()
+
+
 def test_a_changed_weight_is_noticed(model, tmp_path):
     path = model.save_pretrained(tmp_path / "first") / WEIGHTS
     data = bytearray(path.read_bytes())
@@ -155,7 +187,7 @@ def test_a_changed_weight_is_noticed(model, tmp_path):
 @pytest.mark.slow
 def test_up_to_the_hub_and_back(model, hub, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    address = model.push_to_hub("me/plans", token="hf_none", licence="mit")
+    address = model.push_to_hub("me/plans", token="hf_none", licence="mit", overwrite=True)
     assert address.endswith("/me/plans")
     assert sorted(hub.models["me/plans"]) == sorted([CARD, CONFIG, WEIGHTS])
     assert b"# me/plans" in hub.models["me/plans"][CARD]

@@ -104,7 +104,10 @@ def test_columns_and_the_reference_of_the_tables_are_chosen(finished, tmp_path, 
 @pytest.mark.parametrize(
     ("word", "named"),
     [
-        ("columns=[vald]", "'vald'; did you mean 'valid'? Available: backbone, buildable"),
+        (
+            "columns=[vald]",
+            "'vald'; did you mean 'valid'? Available: algorithm, backbone, buildable",
+        ),
         ("columns=[valid,valid]", "columns=['valid', 'valid']: the same one twice"),
         ("columns=valid", "columns=[nelbo,difference,valid]"),
         ("reference=mdml", "'mdml'; did you mean 'mdlm'? Available: mdlm"),

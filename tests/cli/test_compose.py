@@ -230,6 +230,16 @@ def test_a_key_that_nobody_would_read_is_refused(word, named):
     compose("train", ["+callbacks.extra.mine._target_=package.Mine"])
 
 
+def test_a_config_of_ones_own_that_would_not_be_read_is_refused(tmp_path):
+    own = tmp_path / "model" / "bd_tiny.yaml"
+    own.parent.mkdir()
+    own.write_bytes((config_dir() / "model" / "bd_tiny.yaml").read_bytes())
+    compose("train", ["model=bd_tiny"], user_config_dir=str(tmp_path))  # they say the same
+    own.write_text("hidden_size: 48\n")
+    with pytest.raises(ValueError, match=r"model/bd_tiny\.yaml.*another name"):
+        compose("train", ["model=bd_tiny"], user_config_dir=str(tmp_path))
+
+
 def test_such_a_key_of_an_experiment_is_refused_too(tmp_path):
     (tmp_path / "experiment").mkdir()
     own = tmp_path / "experiment" / "own.yaml"

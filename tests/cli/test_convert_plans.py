@@ -123,3 +123,64 @@ def test_nothing_is_replaced_unasked(capsys, failure, tmp_path):
     main(["data", "convert", "plans.jsonl", "out.dxf", "--overwrite"])
     assert "out.replaced-1" in capsys.readouterr().out
     assert len(read_diagrams("out")) == len(read_diagrams("out.replaced-1")) == 3
+
+
+def with_boxes(*boxes, **keys) -> str:
+    """A line of a living room, a kitchen and bathrooms in these boxes."""
+    rooms = ["LivingRoom", "Kitchen", *["Bathroom"] * (len(boxes) - 2)]
+    return json.dumps({"rooms": rooms, "relations": [], "boxes": boxes, **keys}) + "\n"
+
+
+SOUND = ([0, 0, 5, 6], [5, 0, 8, 6])
+NO_DOOR = {"rooms": [0, 1], "from": [5, 2], "to": [5, 2]}
+
+
+@pytest.mark.parametrize("name", ["out.dxf", "out.geojson"])
+def test_boxes_that_are_hardly_in_their_unit_are_refused(failure, tmp_path, name):
+    (tmp_path / "metres.jsonl").write_text(with_boxes(*SOUND))
+    for words in (["data", "convert", "metres.jsonl", name], ["plans", "check", "metres.jsonl"]):
+        rules = ["--rules", "default"] if words[1] == "check" else []
+        error = failure(*words, *rules)
+        assert "boxes in unit=pixels" in error
+        assert "Give unit=metres" in error
+    assert not list(tmp_path.glob("out*"))
+    main(["data", "convert", "metres.jsonl", name, "--unit=metres"])
+    assert read_diagrams(name)[0].boxes == ((0, 0, 5, 6), (5, 0, 8, 6))
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (with_boxes(*SOUND, [8, 0, 8, 6]), "field 'boxes[2]': bathroom has no area (0 x 6 m)"),
+        (
+            with_boxes(*SOUND, doors=[NO_DOOR]),
+            "field 'doors[0]': the door between living room and kitchen has no width",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["out.dxf", "out.json"])
+def test_what_has_no_extent_is_named_or_left_out(capsys, failure, tmp_path, line, named, name):
+    (tmp_path / "flat.jsonl").write_text(with_boxes(*SOUND) + line)
+    words = ["data", "convert", "flat.jsonl", name, "--unit=metres"]
+    words += ["--format=houseganpp"] if name.endswith(".json") else []
+    error = failure(*words)
+    assert f"diagram 2: {named}" in error
+    assert "--skip-invalid" in error
+    assert not list(tmp_path.glob("out*"))
+    capsys.readouterr()
+    main([*words, "--skip-invalid"])
+    printed = capsys.readouterr().out
+    assert "1 invalid left out, the first: flat.jsonl, line 2" in printed
+    assert f"{name}: 1 diagram written" in printed
+
+
+def test_a_hall_beside_as_many_rooms_as_a_diagram_may_have(capsys, failure, tmp_path):
+    boxes = [[3 * k, 0, 3 * k + 3, 4] for k in range(9)]
+    line = with_boxes(*boxes, unit="metres", added=[8])
+    (tmp_path / "hall.jsonl").write_text(line)
+    for name in ("out.geojson", "out.jsonl"):
+        main(["data", "convert", "hall.jsonl", name])
+        assert f"{name}: 1 diagram written" in capsys.readouterr().out
+    assert json.loads(Path("out.jsonl").read_text())["added"] == [8]
+    (tmp_path / "nine.jsonl").write_text(with_boxes(*boxes, unit="metres"))
+    assert "9 rooms, more than n_max=8" in failure("data", "convert", "nine.jsonl", "no.geojson")

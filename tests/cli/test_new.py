@@ -49,7 +49,10 @@ def test_its_own_tests_pass(tmp_path, monkeypatch):
         ([], "new takes one name"),
         (["a-b"], "letters, digits and _"),
         (["class"], "letters, digits and _"),
+        (["_x"], "letters, digits and _"),
         (["torch"], "a package of that name is installed"),
+        (["dit"], "backbone"),
+        (["dit_tiny"], "model="),
         (["here"], "exists; choose another name"),
     ],
 )

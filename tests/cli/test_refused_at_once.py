@@ -26,6 +26,11 @@ REFUSED = {
     "train optm.lr=1": ["optm", "'optim'"],
     "train trainr.max_steps=3": ["trainr", "'trainer'"],
     "train callbacks.extraa.x=1": ["'callbacks'", "extraa", "'extra'"],
+    "train +callbacks.extra.mine.patience=3": ["callbacks.extra.mine._target_", "package.Class"],
+    "train +callbacks.extra.mine._target_=nowhere.Thing": [
+        "callbacks.extra.mine._target_",
+        "nowhere",
+    ],
     "train callbacks.ema_decay=1.5": ["callbacks.ema_decay=1.5"],
     "train trainer.max_steps=1.5": ["trainer.max_steps=1.5", "whole number"],
     "train trainer.val_check_interval=1.5": ["trainer.val_check_interval=1.5"],

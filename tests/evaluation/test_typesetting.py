@@ -185,6 +185,13 @@ def test_differences_are_to_the_reference_of_the_same_backbone():
     assert row["valid_difference"] == own.metric_difference(own.models[4], BY.columns[0]).mean
 
 
+def test_a_reference_that_stands_in_for_a_backbone_is_that_of_its_rows():
+    own = comparison(against="ar")
+    for model in own.models[:4]:
+        assert own.difference(model, "nelbo") == own.apart(model, own.models[4], "nelbo")
+    assert own.difference(own.models[4], "nelbo") is None
+
+
 def test_a_backbone_without_the_reference_has_no_differences():
     own = comparison(against="mdlm")
     assert any("to mdlm with the same backbone" in note for note in table_notes(own))

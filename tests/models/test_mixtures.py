@@ -105,3 +105,16 @@ def test_components_change_what_a_network_says_of_its_facts_too(name):
         assert float(found[real].abs().max()) > 1e-3
     expected = every[torch.arange(4), torch.tensor([2, 0, 1, 2])]
     torch.testing.assert_close(one[real], expected[real], rtol=1e-5, atol=1e-5)
+
+
+def test_a_text_network_keeps_documents_apart():
+    """What a student of several components is told of documents is what its teacher is."""
+    x_t, sigma = inputs()
+    documents = (torch.arange(x_t.shape[1]) // 9).expand(x_t.shape)
+    plain, mixed = network("dit", 1), network("dit", 6)
+    mixed.load_state_dict({**mixed.state_dict(), **plain.state_dict()})
+    assert BackboneCall.of(mixed).takes("document_idxs")
+    with torch.no_grad():
+        expected = plain(x_t, sigma, document_idxs=documents)
+        assert torch.equal(mixed(x_t, sigma, document_idxs=documents), expected)
+        assert not torch.equal(plain(x_t, sigma), expected)

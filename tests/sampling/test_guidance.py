@@ -259,5 +259,5 @@ def test_guidance_needs_a_condition_and_a_model_that_can_do_without():
             built("mdlm", log_d0), FULL.expand(2, -1), generator=make_generator(0)
         )
     algorithm = MDLM(ZeroBackbone(), Absorbing(toy_layout(), LogLinear()), condition_dropout=0.1)
-    with pytest.raises(ValueError, match=r"sampling\.guidance=2 needs a condition; give"):
+    with pytest.raises(ValueError, match=r"sampling\.guidance=2 needs conditions=.*leave it out"):
         sampler.sample(algorithm, FULL.expand(2, -1), generator=make_generator(0))

@@ -11,7 +11,7 @@ import pytest
 from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
 
 POINTS = [
-    ModelPoint("mdlm", 0.0, 0.0, 27.0, 0.6),
+    ModelPoint("mdlm", 0.0, 0.0, 27.0, 0.6, is_reference=True),
     ModelPoint("udlm", 1.5, 0.25, 100.0, 0.7),
     ModelPoint("gidd", 0.5, 0.125, 100.0, 0.69),
     ModelPoint("ar", -0.5, 0.25, 28.0, 0.65),
@@ -32,6 +32,17 @@ def test_differences_errors_and_the_front(tmp_path):
     assert front == [[27.0, 0.6], [28.0, 0.65], [100.0, 0.7]]  # not gidd: udlm costs the same
     heights = sorted(text.xyann[1] for text in right.texts)
     assert min(b - a for a, b in pairwise(heights)) > 0.005
+
+
+def test_the_reference_need_not_be_the_first_and_a_model_without_difference_is_left_out():
+    first, second, third, last = POINTS
+    points = [replace(first, is_reference=False), replace(second, difference=0, is_reference=True)]
+    points += [replace(third, difference=math.nan, error=math.nan), last]
+    left, _ = plot_pareto(points, **WORDS).axes
+    assert left.get_title(loc="left").endswith("difference to udlm")
+    colours = [container[0].get_color() for container in left.containers]
+    assert colours[1] not in (colours[0], colours[2])
+    assert "gidd" not in [label.get_text() for label in left.get_yticklabels()]
 
 
 def test_shares_are_percent_within_their_range_and_replaced_backbones_are_hollow():

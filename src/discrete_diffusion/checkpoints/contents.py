@@ -191,7 +191,8 @@ class Checkpoint:
     ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
     ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
     ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on, None if that is
-    not known. ``path``: of the file that was read, ``info``: all that it says of itself.
+    not known. ``path``: of the file that was read, ``info``: all that it says of itself. ``ema``:
+    its weights are the averaged ones.
     """
 
     algorithm: Any
@@ -201,6 +202,7 @@ class Checkpoint:
     data_fingerprint: str | None
     path: Path
     info: dict[str, Any]
+    ema: bool = True
 
 
 def read_checkpoint(
@@ -237,6 +239,7 @@ def read_checkpoint(
         info["data_fingerprint"],
         found.path,
         info,
+        ema,
     )
 
 

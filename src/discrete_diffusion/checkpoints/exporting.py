@@ -37,7 +37,8 @@ class _Network(nn.Module):
         self.algorithm = algorithm
 
     def forward(self, x_t: Tensor, sigma: Tensor) -> Tensor:
-        return self.algorithm.apply_backbone(x_t, sigma, None)
+        told = sigma if self.algorithm.time_conditioning else None
+        return self.algorithm.apply_backbone(x_t, told, None)
 
 
 def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: Path) -> float:
@@ -56,9 +57,10 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     except ImportError as error:
         raise ValueError(f"format=onnx takes onnxruntime and onnxscript: {INSTALL}") from error
     layout = getattr(algorithm, "layout", None)
-    needed = (*algorithm.call.required, *algorithm.provided_conditions)
+    needed = {*algorithm.call.required, *algorithm.provided_conditions}
+    needed |= {*algorithm.encoded_conditions}  # a map, say, which the network takes as None, too
     if layout is None or needed:
-        why = f"also needs {', '.join(needed)}" if needed else "is not on tokens"
+        why = f"also needs {', '.join(sorted(needed))}" if needed else "is not on tokens"
         raise ValueError(
             f"format=onnx takes networks of tokens that need x_t and sigma alone; this one {why}"
         )

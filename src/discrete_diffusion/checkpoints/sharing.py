@@ -69,7 +69,7 @@ def save_pretrained(
     num = checkpoint.algorithm.num_parameters
     if (licence := licence_of_card(checkpoint.path.parent / CARD)) is not None:
         about = {"licence": licence, **about}
-    card = model_card(info, num, About(**{"name": folder.name, **about}, metrics=metrics))
+    card = model_card(info, num, About(**{"name": folder.resolve().name, **about}, metrics=metrics))
     config = json.dumps(info, indent=1, sort_keys=True) + "\n"
     with written_together([folder / name for name in names]) as unfinished:
         save_weights(unfinished[0], info, weights)
@@ -105,9 +105,8 @@ def push_to_hub(
     """
     hub = hub_library("push_to_hub")
     with TemporaryDirectory() as scratch:
-        folder = save_pretrained(
-            checkpoint, scratch, overwrite=True, **{"name": repo_id, **options}
-        )
+        options = {"name": repo_id, **options, "overwrite": True}
+        folder = save_pretrained(checkpoint, scratch, **options)
         api = hub.HfApi(endpoint=endpoint(), token=token)
         try:
             address = api.create_repo(repo_id, private=private, exist_ok=True)
@@ -121,10 +120,10 @@ def push_to_hub(
 
 
 def _of_run(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The numbers of the run that wrote a checkpoint, if they are of its last step."""
+    """The numbers of the run of a checkpoint, if they are of its step and its averaged weights."""
     path = checkpoint.path.parent.parent / "metrics.json"
     metrics = read_metrics(path) if path.is_file() else {}
-    return metrics if metrics.get("steps") == checkpoint.step else {}
+    return metrics if checkpoint.ema and metrics.get("steps") == checkpoint.step else {}
 
 
 def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
@@ -132,7 +131,7 @@ def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
     if dtype is None:
         return algorithm.state_dict()
     check_name("dtype", dtype, DTYPES)
-    learned = {name for name, _ in algorithm.named_parameters()}
+    learned = {name for name, _ in algorithm.named_parameters(remove_duplicate=False)}
     return {
         name: value.to(DTYPES[dtype]) if name in learned else value
         for name, value in algorithm.state_dict().items()

@@ -14,7 +14,7 @@ from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy
 from discrete_diffusion.cli.precision import check_trainer_precision
 from discrete_diffusion.config.files import check_exists, plain
-from discrete_diffusion.config.plugins import LazyEntry, import_plugins
+from discrete_diffusion.config.plugins import LazyEntry, import_plugins, imported_object
 from discrete_diffusion.config.values import check_compile, check_divides, is_number
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.hub.published import check_model
@@ -82,6 +82,9 @@ def check_training_values(config: DictConfig) -> None:
     _check_optim(plain(config.optim))
     check_counts(config, optim__max_skipped_steps=1)
     _check_loggers(config.logger)
+    for name, extra in (plain(config.callbacks).get("extra") or {}).items():
+        target = extra.get("_target_") if isinstance(extra, dict) else extra
+        imported_object(f"callbacks.extra.{name}._target_", target)
     decay = config.callbacks.ema_decay
     if decay is not None and not (is_number(decay) and 0 <= decay < 1):
         raise ValueError(f"callbacks.ema_decay={decay}: expected a number in [0, 1), or null")

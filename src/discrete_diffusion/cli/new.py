@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from discrete_diffusion.cli.output_folder import claimed_file
+from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.models.registry import available_backbones
 from discrete_diffusion.runtime.atomic_files import atomic_folder, write_text
 
 HELP = """\
@@ -27,13 +29,17 @@ def run(arguments: Sequence[str]) -> None:
     if len(arguments) != 1:
         raise ValueError("new takes one name, as in: discrete-diffusion new my_project")
     name = arguments[0]
-    if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
+    if not (name.isidentifier() and name.isascii() and name[0] != "_") or keyword.iskeyword(name):
         raise ValueError(f"new {name}: expected letters, digits and _, as in my_project")
     folder = Path(name)
     if folder.exists():
         raise ValueError(f"new {name}: {folder.absolute()} exists; choose another name")
     if find_spec(name) is not None:
         raise ValueError(f"new {name}: a package of that name is installed; choose another name")
+    if name in available_backbones() or (config_dir() / "model" / f"{name}.yaml").exists():
+        raise ValueError(
+            f"new {name}: a backbone or a model= of that name is there; choose another name"
+        )
     with claimed_file("new", folder), atomic_folder(folder) as unfinished:
         for path in sorted(_TEMPLATE.rglob("*")):
             if path.is_file() and path.suffix != ".pyc":

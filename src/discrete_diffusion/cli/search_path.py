@@ -38,6 +38,8 @@ def own_hydra(
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
+    if user_config_dir is not None:
+        _check_names(Path(user_config_dir))
     places = [] if user_config_dir is None else [f"file://{Path(user_config_dir).absolute()}"]
     places += _named_places(overrides)
     with _HYDRA:
@@ -49,6 +51,18 @@ def own_hydra(
                 yield [f"{_SEARCH_PATH}[{','.join(map(quoted, places))}]"] if places else []
         finally:
             GlobalHydra.instance().hydra = running
+
+
+def _check_names(folder: Path) -> None:
+    """``ValueError`` for a config of a user's that has the name of one of ours, which Hydra finds
+    first, and says something else."""
+    for ours in sorted(config_dir().rglob("*.yaml")):
+        own = folder / ours.relative_to(config_dir())
+        if own.is_file() and own.read_bytes() != ours.read_bytes():
+            raise ValueError(
+                f"{own}: the package has a config of that name, which is read in its place; give "
+                "yours another name"
+            )
 
 
 def _named_places(overrides: Sequence[str]) -> list[str]:

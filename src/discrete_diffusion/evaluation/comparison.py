@@ -267,14 +267,15 @@ class Comparison:
 
     def base(self, model: ComparedModel | Baseline, name: str) -> ComparedModel | None:
         """The model that the difference of a measure, or of a metric, is to: the first that has
-        it, or ``against`` with the same backbone, or with the one that it stands in for."""
+        it, or ``against`` with the same backbone, or where one stands in for the other's."""
         having = [m for m in self.models if name in m.values or name in m.metrics]
         own = [m for m in having if self.against in (None, m.algorithm)]
         if self.against is None or isinstance(model, Baseline):
             return own[0] if own else None
-        wanted = (model.backbone, model.instead_of)
-        own = [m for backbone in wanted for m in own if m.backbone == backbone]
-        return own[0] if own else None
+        wanted = [each for each in (model.backbone, model.instead_of) if each is not None]
+        same = [m for each in wanted for m in own if m.backbone == each]
+        same += [m for each in wanted for m in own if m.instead_of == each]
+        return next(iter(same), None)
 
     def base_name(self, name: str) -> str:
         """The algorithm that differences are to."""

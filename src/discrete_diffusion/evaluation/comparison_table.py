@@ -70,7 +70,7 @@ def check_columns(
 ) -> None:
     """``ValueError`` for a name that is not one of ``column_names``, with the nearest."""
     for name in names:
-        check_name("column in columns=", name, column_names(measured, columns))
+        check_name("column in columns=", name, ["algorithm", *column_names(measured, columns)])
 
 
 def comparison_table(

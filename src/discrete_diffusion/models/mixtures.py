@@ -141,11 +141,12 @@ class DiTMixture(DiT):
         *,
         component: Component = None,
         packing: ColumnPacking | None = None,
+        document_idxs: Tensor | None = None,
     ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None -> Float[B, L, V], or Float[B, M, L, V] of ``all``
-        components."""
+        components; ``document_idxs`` Int[B, L]: see ``DiT``."""
         packing = self.packed(x_t, packing)
-        x = self.features(x_t, sigma, packing)
+        x = self.features(x_t, sigma, packing, document_idxs=document_idxs)
         logits = self.components(self.head(x), x, component)
         return by_component(self.scatter(logits, packing), x_t.shape[0], component)
 

@@ -52,7 +52,7 @@ class Guidance:
             check_given(algorithm, conditions)
             if not algorithm.accepted(conditions):
                 raise ValueError(
-                    f"sampling.guidance={self.weight:g} needs a condition; give conditions={{...}}"
+                    f"sampling.guidance={self.weight:g} needs conditions={{...}}; or leave it out"
                 )
 
     def inputs(self, conditions: Conditions, like: Tensor) -> list[dict[str, Any]]:

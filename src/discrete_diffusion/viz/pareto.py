@@ -34,9 +34,10 @@ _LABEL_GAP = 0.062
 
 @dataclass(frozen=True)
 class ModelPoint:
-    """One model. ``difference``: of its bound, or another number, to the first model's, with its
+    """One model. ``difference``: of its bound, or another number, to the reference's, with its
     standard ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a
-    share of 1. NaN where there is none. ``replaced``: its backbone is not the requested one."""
+    share of 1. NaN where there is none. ``replaced``: its backbone is not the requested one.
+    ``is_reference``: others' differences are to it."""
 
     label: str
     difference: float
@@ -44,6 +45,7 @@ class ModelPoint:
     calls: float
     quality: float
     replaced: bool = False
+    is_reference: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def plot_pareto(
     """Differences of the bound, or of another ``measure``, with error bars, and ``quality`` against
     network calls.
 
-    The first point is the one that differences are to; alone it has no such panel. Models that no
+    A point alone has no such panel, and one without a difference is not in it. Models that no
     other beats both in calls and in quality are joined by a line. ``quantity``: the unit of the
     measure. Without any quality the second panel is left out.
     Raises ``ValueError`` without a point, or if there is nothing to show of it.
@@ -84,17 +86,17 @@ def plot_pareto(
     figure = new_figure(10.4 if num_panels == 2 else 6.2, max(3.6, 0.42 * len(points) + 2.2))
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
     if len(points) > 1:
-        _plot_differences(panels[0], points)
+        _plot_differences(panels[0], [p for p in points if math.isfinite(p.difference)])
         style_axes(
             panels[0],
-            title=f"{measure}, difference to {points[0].label}",
+            title=f"{measure}, difference to {_references(points)}",
             xlabel=f"{quantity}, ± standard error (left is better)",
             grid="x",
         )
         panels[0].tick_params(axis="y", length=0, labelcolor=TEXT, labelsize=LABEL_POINTS)
         panels[0].spines["left"].set_visible(False)
     if shown:
-        _plot_quality(panels[-1], shown, front, points[0].label)
+        _plot_quality(panels[-1], shown, front)
         _style_quality(panels[-1], quality)
         _label(panels[-1], shown)
     if title:
@@ -105,12 +107,12 @@ def plot_pareto(
 
 
 def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
-    """The first model, replaced backbones, the front: those that are there."""
+    """The reference, replaced backbones, the front: those that are there."""
     marker: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
     hollow = {**marker, "markerfacecolor": "white", "markeredgewidth": 1.6}
     handles = []
     if len(points) > 1:
-        label = f"{points[0].label}, the reference"
+        label = f"{_references(points)}, the reference"
         handles.append(Line2D([], [], color=SAMPLED, label=label, **marker))
     if any(point.replaced for point in points):
         handles.append(Line2D([], [], color=REAL, label="another backbone in place", **hollow))
@@ -120,16 +122,21 @@ def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
     return handles
 
 
-def _colours(points: Sequence[ModelPoint], first: str) -> tuple[list[str], list[str]]:
+def _references(points: Sequence[ModelPoint]) -> str:
+    """Labels of the models that differences are to."""
+    return " or ".join(point.label for point in points if point.is_reference)
+
+
+def _colours(points: Sequence[ModelPoint]) -> tuple[list[str], list[str]]:
     """Colours of the edges of the points, and of their faces: hollow if they are replaced."""
-    edges = [SAMPLED if point.label == first else REAL for point in points]
+    edges = [SAMPLED if point.is_reference else REAL for point in points]
     faces = ["white" if p.replaced else edge for p, edge in zip(points, edges, strict=True)]
     return edges, faces
 
 
 def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
     axes.axvline(0, color=SAMPLED, linewidth=1.2, zorder=1)
-    colours = zip(*_colours(points, points[0].label), strict=True)
+    colours = zip(*_colours(points), strict=True)
     for k, (point, (edge, face)) in enumerate(zip(points, colours, strict=True)):
         axes.errorbar(
             [point.difference],
@@ -142,7 +149,7 @@ def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
             markeredgewidth=1.4,
             ecolor=TEXT,
             elinewidth=1.2,
-            capsize=5 if k else 0,
+            capsize=0 if point.is_reference else 5,
             zorder=3,
         )
     axes.set_yticks(range(len(points)), [point.label for point in points])
@@ -151,13 +158,11 @@ def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
     axes.margins(x=0.08)
 
 
-def _plot_quality(
-    axes: Axes, points: Sequence[ModelPoint], front: Sequence[ModelPoint], first: str
-) -> None:
+def _plot_quality(axes: Axes, points: Sequence[ModelPoint], front: Sequence[ModelPoint]) -> None:
     axes.plot(
         [p.calls for p in front], [p.quality for p in front], color=LINE, linewidth=1.6, zorder=1
     )
-    edges, faces = _colours(points, first)
+    edges, faces = _colours(points)
     axes.scatter(
         [p.calls for p in points],
         [p.quality for p in points],

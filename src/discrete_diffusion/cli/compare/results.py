@@ -258,15 +258,17 @@ def plot_comparison(
         return []
     points = []
     for model, label in zip(models, comparison.short_names(), strict=True):
-        apart = comparison.difference(model, measure)
+        is_base = comparison.base(model, measure) is model
+        apart, none = comparison.difference(model, measure), 0.0 if is_base else math.nan
         points.append(
             ModelPoint(
                 label=label,
-                difference=0.0 if apart is None else apart.mean,
-                error=0.0 if apart is None else apart.standard_error,
+                difference=none if apart is None else apart.mean,
+                error=none if apart is None else apart.standard_error,
                 calls=model.mean("network_calls"),
                 quality=math.nan if quality is None else comparison.mean(model, quality.name),
                 replaced=model.instead_of is not None,
+                is_reference=is_base,
             )
         )
     title = comparison.measured[measure].title.removeprefix("the ")

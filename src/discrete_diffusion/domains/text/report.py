@@ -47,6 +47,7 @@ class TextReport(TokenReport):
     columns = (
         Column("character TV", "character_tv", 4),
         Column("known words", "words_in_training", 1, up=True, share=True),
+        Column("token TV", "token_tv", 4),
     )
     axes = columns[::-1]
     data: TextDataset

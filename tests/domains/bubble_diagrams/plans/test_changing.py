@@ -20,11 +20,16 @@ from discrete_diffusion.domains.bubble_diagrams import (
     generate_plans,
     write_diagrams,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.changing import Change, change_plan
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.plans.changing import (
+    Change,
+    change_plan,
+    changed_jobs,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.near_model import NearModel
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import added_rooms
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
@@ -264,6 +269,99 @@ def test_lines_that_say_it_wrong_are_refused(key, value, named, tmp_path, monkey
     said = capsys.readouterr().err
     assert "line 1" in said
     assert named in said
+
+
+def near_job(request: PlanRequest, metadata: dict[str, object]) -> Job:
+    """The job of a line with this metadata, near the plan of three rooms in its own boundary."""
+    plan = replace(THREE, boundary=BOUNDARY)
+    line = replace(THREE.diagram, metadata=metadata)
+    return changed_jobs(request, [line], [plan], ["a.jsonl, line 1"])[0]
+
+
+BOUNDARY = ((0.0, 0.0), (9.0, 0.0), (9.0, 7.5), (0.0, 7.5))
+
+
+def test_a_line_has_its_own_boundary_if_it_is_not_that_of_the_earlier_plan():
+    elsewhere = [[-1, 0], [9, 0], [9, 7.5], [-1, 7.5]]
+    request = replace(FREE_OF_RULES, outline=PLOT)
+    for asked in (FREE_OF_RULES, request):
+        found = near_job(asked, {"boundary": elsewhere}).demands.outline
+        assert [list(corner) for corner in found.boundary] == elsewhere
+    same = {"boundary": [list(corner) for corner in BOUNDARY]}
+    assert near_job(request, same).demands.outline == PLOT
+    assert near_job(FREE_OF_RULES, same).demands.outline.boundary == BOUNDARY
+    with pytest.raises(DiagramError, match="line 1, field 'boundary': expected the corners"):
+        near_job(FREE_OF_RULES, {"boundary": [[0, 0], [1, 1]]})
+
+
+@pytest.mark.slow
+def test_a_plan_is_found_in_the_boundary_of_its_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_diagrams("plans.jsonl", [replace(THREE, boundary=BOUNDARY).to_diagram()])
+    wider = [[0, 0], [9.5, 0], [9.5, 7.5], [0, 7.5]]
+    line = THREE.to_json() | {"boundary": wider, "locked": [{"room": 2, "keep": "place"}]}
+    Path("changed.jsonl").write_text(json.dumps(line) + "\n")
+    main(["plans", "realise", "changed.jsonl", "near=plans.jsonl", "rules=none", "out=built"])
+    text = Path("built/plans.jsonl").read_text()
+    after = json.loads(text)
+    assert after["boundary"] == wider
+    assert after["boxes"][2] == pytest.approx(line["boxes"][2])
+    main(["plans", "realise", "built/plans.jsonl", "rules=none", "out=again"])  # without near
+    assert json.loads(Path("again/plans.jsonl").read_text())["boundary"] == wider
+
+
+def test_a_total_area_beside_an_earlier_plan_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_diagrams("plans.jsonl", [THREE.to_diagram()])
+    with pytest.raises(SystemExit):
+        main(["plans", "realise", "plans.jsonl", "near=plans.jsonl", "total_area=90", "out=o"])
+    said = capsys.readouterr().err
+    assert "total_area=90 and near=plans.jsonl are both given" in said
+    assert '"areas"' in said
+
+
+def in_feet() -> None:
+    """The plan of three rooms as feet.jsonl, whose lines do not say their unit."""
+    boxes = tuple(tuple(side / 0.3048 for side in box) for box in THREE.diagram.boxes)
+    write_diagrams("feet.jsonl", [replace(THREE.diagram, boxes=boxes, metadata={})])
+
+
+def test_earlier_plans_that_are_hardly_in_the_unit_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    in_feet()
+    with pytest.raises(SystemExit):
+        main(["plans", "realise", "feet.jsonl", "near=feet.jsonl", "unit=millimetres", "out=o"])
+    said = capsys.readouterr().err
+    assert "near=feet.jsonl: boxes in unit=millimetres" in said
+    assert "Give unit=" in said
+
+
+@pytest.mark.slow
+def test_earlier_plans_are_in_the_unit_that_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    in_feet()
+    words = ["near=feet.jsonl", "unit=feet", "rules=none", "out=built"]
+    main(["plans", "realise", "feet.jsonl", *words])
+    after = json.loads(Path("built/plans.jsonl").read_text())
+    for box, expected in zip(after["boxes"], THREE.diagram.boxes, strict=True):
+        assert box == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("locked", [{"room": 2, "keep": "place"}]),
+        ("moved", [{"room": 0, "side": "right", "to": 9.5}]),
+    ],
+)
+def test_changes_without_an_earlier_plan_are_refused(key, value):
+    line = replace(THREE.diagram, metadata={key: value})
+    expected = f"line 1, field '{key}': needs near=FILE, the earlier plan"
+    with pytest.raises(DiagramError, match=expected):
+        FREE_OF_RULES.jobs([line], ["a.jsonl, line 1"])
+    with pytest.raises(DiagramError, match=expected):
+        changed_jobs(FREE_OF_RULES, [line], [None], ["a.jsonl, line 1"])
+    FREE_OF_RULES.jobs([replace(line, metadata={key: []})])
 
 
 NINE = floor_plan(

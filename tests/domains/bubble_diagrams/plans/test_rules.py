@@ -278,6 +278,10 @@ WRONG = [
     ("base: irc\narea:\n  least: {Kitchen: wide}\n", "area.least.Kitchen", "got 'wide'"),
     ("base: irc\narea:\n  least: {Kitchen: nan}\n", "area.least.Kitchen", "above 0"),
     ("base: irc\narea:\n  least: {Kitchen: true}\n", "area.least.Kitchen", "above 0"),
+    ("base: default\nfill:\n  share: 95\n", "line 3, key 'fill.share'", "share, above 0 and at"),
+    ("base: default\nwindow:\n  share: 8\n", "line 3, key 'window.share'", "8 % is 0.08"),
+    ("base: default\nwalls:\n  on_wall: 1.1\n", "key 'walls.on_wall'", "at most 1, got 1.1"),
+    ("base: default\nfill:\n  share: 0\n", "line 3, key 'fill.share'", "above 0, got 0"),
     ("base: irc\nfront:\n  rooms: Entrance\n", "line 3, key 'front.rooms'", "a list of kinds"),
     ("base: irc\nfront:\n", "line 2, key 'front'", "parameters: rooms"),
     ("fill: true\n", "line 1, key 'fill'", "parameters: share, wall"),
@@ -442,9 +446,31 @@ def test_a_plan_may_have_a_hall_beside_as_many_rooms_as_a_diagram(file, capsys):
     with pytest.raises(SystemExit):
         main(["plans", "check", file, "rules=default"])
     assert "1 plan judged" in capsys.readouterr().out
+    main(["data", "check", file, "plans=0"])
+    assert "1 diagram from 1 line; all can be read" in capsys.readouterr().out
+    main(["data", "describe", file])
+    assert "1 diagram from 1 line" in capsys.readouterr().out
+    write(file, [with_added(flat(more=[*more, ("Storage", (10, 4, 11, 5))]), [8])])
+    with pytest.raises(SystemExit):
+        main(["data", "check", file])
+    assert "10 rooms, more than n_max=8; allow" in capsys.readouterr().out
+    write(file, [flat(more=more)])
     with pytest.raises(SystemExit):
         main(["data", "check", file])
     assert "9 rooms, more than n_max=8" in capsys.readouterr().out
+
+
+def test_rooms_without_area_are_no_plan_to_judge(file, capsys):
+    """The other plans are judged; without rules it is read, with a remark."""
+    line = flat(more=[("Storage", (10, 0, 10, 1))], doors={3: (LIVING, 5, (10, 0), (10, 1))})
+    write(file, [flat(), line])
+    status, text = check(capsys, file, "rules=default", "plans=0")
+    assert status == 1
+    assert "line 2, field 'boxes[5]': storage has no area (0 x 1 m)" in text
+    assert "1 plan judged" in text
+    assert "room without width or height" in check(capsys, file, "plans=0")[1]
+    with pytest.raises(DiagramError, match="storage has no area"):
+        judge(line, DEFAULT)
 
 
 STRICTER_THAN_THEIRS = {

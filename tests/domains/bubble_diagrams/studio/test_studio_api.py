@@ -31,6 +31,13 @@ PLAN = {
     "rooms": ["LivingRoom", "Kitchen", "MasterRoom"],
     "relations": [[1, 0, "left-of"], [2, 0, "above"]],
 }
+FLAT = {
+    "rooms": ["LivingRoom", "Kitchen"],
+    "relations": [],
+    "boxes": [[0, 0, 5, 4], [1, 1, 3, 1]],
+    "unit": "metres",
+    "doors": [{"rooms": [0, 1], "from": [1, 1], "to": [2, 1]}],
+}
 LOCAL = "http://127.0.0.1"
 
 
@@ -281,6 +288,7 @@ def test_an_unexpected_error_is_the_last_event_of_a_stream(app, client, monkeypa
         ("export", {"diagram": PLAN, "format": "doc"}, "format: input should be 'json', 'svg'"),
         ("export", {"diagram": PLAN, "format": "dxf"}, "realise the diagram first"),
         ("export", {"diagram": GIVEN, "format": "svg"}, "complete it first"),
+        ("export", {"plan": FLAT, "format": "svg"}, "kitchen has no area (2 x 0 m)"),
     ],
 )
 def test_a_bad_request_gets_a_sentence(client, path, body, sentence):

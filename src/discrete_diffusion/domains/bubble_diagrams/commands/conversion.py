@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.files import writers
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.extents import check_extents
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, check_units
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.ifc import check_ifc
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import (
@@ -49,7 +50,7 @@ def check_target(options: argparse.Namespace) -> None:
         raise ValueError(
             f"--format {options.format} writes .json, without --codes and --node-link; got '{name}'"
         )
-    if (format := _plan_format(options)) is not None:
+    if (format := plan_format(options)) is not None:
         check_installed()
         if format == "ifc":
             check_ifc()
@@ -72,7 +73,7 @@ def check_target(options: argparse.Namespace) -> None:
         raise ValueError(f"{target} is there already; give --overwrite to replace it")
 
 
-def _plan_format(options: argparse.Namespace) -> str | None:
+def plan_format(options: argparse.Namespace) -> str | None:
     """The name in ``FORMATS`` of what is written; None if diagrams are, without dimensions."""
     ending = Path(options.target).suffix.lower().removeprefix(".")
     is_plan = ending in FORMATS and f".{ending}" not in PICTURES
@@ -87,7 +88,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     """
     target = Path(options.target)
     suffix, folder = target.suffix.lower(), target.with_suffix("")
-    format = _plan_format(options)
+    format = plan_format(options)
     num_bare = 0
     if format is not None and options.skip_invalid:
         with_boxes = [diagram for diagram in diagrams if diagram.boxes is not None]
@@ -115,7 +116,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
 def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], object]]:
     """Whether a file has one diagram or plan, not all of them, and what writes it."""
     suffix = Path(options.target).suffix.lower()
-    if (format := _plan_format(options)) is not None:
+    if (format := plan_format(options)) is not None:
         return True, lambda path, plan: write_plan(path, plan, format)
     if suffix in PICTURES:
         return options.each, partial(_draw, each=options.each)
@@ -128,8 +129,8 @@ def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], ob
 
 
 def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
-    """The dimensioned plans of diagrams with boxes; ``ValueError`` if one has none, or doors or a
-    boundary that cannot be."""
+    """The dimensioned plans of diagrams with boxes; ``ValueError`` if one has none, or doors, a
+    boundary or a room that cannot be, or if boxes are hardly in their unit."""
     bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
     if bare:
         raise ValueError(
@@ -142,8 +143,12 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
     for number, diagram in enumerate(diagrams, start=1):
         try:
             plans.append(FloorPlan.of(diagram, options.unit))
+            check_extents(plans[-1])
         except ValueError as error:
-            raise ValueError(f"diagram {number}: {error}") from error
+            raise ValueError(
+                f"diagram {number}: {error}; --skip-invalid leaves such plans out"
+            ) from error
+    check_units(plans, diagrams, options.unit)
     return plans
 
 

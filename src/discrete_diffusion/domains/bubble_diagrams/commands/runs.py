@@ -12,6 +12,7 @@ from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.bubble_diagrams.briefs.make_command import run_make
 from discrete_diffusion.domains.bubble_diagrams.commands.conversion import (
     check_target,
+    plan_format,
     write_target,
 )
 from discrete_diffusion.domains.bubble_diagrams.commands.description import (
@@ -22,6 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.foreign_files import refus
 from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
+from discrete_diffusion.domains.bubble_diagrams.plans.extents import check_extents, check_rooms
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
@@ -38,16 +40,15 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import rea
 from discrete_diffusion.domains.bubble_diagrams.procedural.embedded import embedded_plans
 
 
-def _read(
-    file: str, options: argparse.Namespace, *, skip_invalid: bool, halls: int = 0
-) -> ReadReport:
+def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
+    """A plan may have a hall beside ``n_max`` rooms, if it says that it was added."""
     refuse_features(file)
     return read_report(
         file,
         ReadOptions(
             skip_invalid=skip_invalid,
             n_max=options.n_max,
-            halls=halls,
+            halls=1,
             threshold=options.threshold,
             unit=options.unit,
             codes=options.code_table,
@@ -58,7 +59,7 @@ def _read(
 
 def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
     """``ValueError`` for diagrams whose relations do not say how rooms lie to each other."""
-    report = _read(file, options, skip_invalid=options.skip_invalid, halls=1)
+    report = _read(file, options, skip_invalid=options.skip_invalid)
     if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
         raise ValueError(
             f"{file}: its plans say which rooms meet, not how they lie to each other (left-of, "
@@ -109,9 +110,9 @@ def check_file(options: argparse.Namespace) -> None:
         raise ValueError(f"--plans {num}: expected at least 0")
     elif num:
         cp_sat()  # before anything is read
-    halls = 1 if rules.rules else 0
-    report = _read(options.file, options, skip_invalid=True, halls=halls)
-    report = without_wrong_plans(report, options.unit)
+    report = _read(options.file, options, skip_invalid=True)
+    check = check_rooms if rules.rules else None
+    report = without_wrong_plans(report, options.unit, check=check)
     judged = judge_report(report, rules, options.unit) if rules.rules else None
     if judged is None or not options.json:
         _print_problems(report, num)
@@ -142,6 +143,8 @@ def convert_file(options: argparse.Namespace) -> None:
     """Write the plans of ``source`` as ``target``."""
     check_target(options)  # before anything is read
     report = _read(options.source, options, skip_invalid=options.skip_invalid)
+    if options.skip_invalid and plan_format(options) is not None:
+        report = without_wrong_plans(report, options.unit, check=check_extents)
     print(report.summary())
     print(write_target(options, report.diagrams))
 

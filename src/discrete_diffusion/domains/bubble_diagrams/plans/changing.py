@@ -18,11 +18,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.hall import without_halls
 from discrete_diffusion.domains.bubble_diagrams.plans.near_model import LOCKS, PLACE, SIDES, Near
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, PER_METRE, Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest, given_areas
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import (
+    CHANGE_KEYS,
+    PlanRequest,
+    given_areas,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import added_rooms
-
-CHANGE_KEYS = ("locked", "moved")
-"""Keys of a line of diagrams beside "areas" that say how its plan is to change."""
 
 _SAME = 0.006
 """Square metres that are lost where areas are written."""
@@ -202,9 +203,9 @@ def changed_jobs(
     places: Sequence[str],
 ) -> list[Job]:
     """A job for each diagram, near the plan of the same place; None: near none. A diagram's
-    metadata may have "locked" and "moved" (see ``Change.read``), and "areas", of which those that
-    differ from the plan's are requested. ``DiagramError`` names the one of ``places`` that is
-    wrong."""
+    metadata may have "locked" and "moved" (see ``Change.read``), and "areas" and "boundary", which
+    are requested where they differ from the plan's. ``DiagramError`` names the one of ``places``
+    that is wrong."""
     found = []
     for number, (diagram, plan) in enumerate(zip(diagrams, near, strict=True), start=1):
         try:
@@ -214,7 +215,8 @@ def changed_jobs(
             _check_keys(diagram.metadata)
             locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
             areas = _requested_areas(plan, without_halls(diagram))
-            found.append(Change.read(plan, locked, areas, moved).job(request, diagram))
+            own = _with_own_boundary(request, plan, diagram.metadata.get("boundary"))
+            found.append(Change.read(plan, locked, areas, moved).job(own, diagram))
         except ValueError as error:
             raise DiagramError("", f"{places[number - 1]}, {error}") from error
     return found
@@ -225,6 +227,14 @@ def _check_keys(metadata: Mapping[str, Any]) -> None:
     for key in metadata:
         if key not in CHANGE_KEYS and (close := get_close_matches(key, CHANGE_KEYS, 1, 0.8)):
             raise DiagramError(key, f"did you mean {close[0]!r}? Nothing is read from {key!r}")
+
+
+def _with_own_boundary(request: PlanRequest, plan: FloorPlan, corners: Any) -> PlanRequest:
+    """The request within the boundary of a line, unless that is the one of the earlier plan."""
+    if corners is None:
+        return request
+    outline = Outline(boundary=corners)
+    return request if outline.boundary == plan.boundary else replace(request, outline=outline)
 
 
 def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:

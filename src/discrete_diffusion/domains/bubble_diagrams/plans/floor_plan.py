@@ -244,9 +244,15 @@ def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list
     """``FloorPlan.of`` each. Raises ``ValueError`` if their boxes are hardly in that unit, see
     ``check_metres``."""
     plans = [FloorPlan.of(diagram, unit) for diagram in diagrams]
+    check_units(plans, diagrams, unit)
+    return plans
+
+
+def check_units(plans: Sequence[FloorPlan], diagrams: Sequence[BubbleDiagram], unit: str) -> None:
+    """``ValueError`` if boxes of the plans of these diagrams are hardly in their own unit, or in
+    ``unit`` where they name none, see ``check_metres``."""
     boxes = [np.array(plan.diagram.boxes) for plan in plans]
     check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
-    return plans
 
 
 def plans_with_boxes(diagrams: Sequence[BubbleDiagram], unit: str) -> list[FloorPlan]:

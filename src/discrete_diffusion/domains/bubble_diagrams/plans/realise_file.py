@@ -40,6 +40,11 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     ``read``: the ``ReadReport`` of a file. Raises ``ValueError`` for options that are wrong, and
     ``SystemExit`` where a plan breaks a rule and ``strict`` forbids it.
     """
+    if options.near is not None and options.total_area is not None:
+        raise ValueError(
+            f"total_area={options.total_area:g} and near={options.near} are both given: rooms keep "
+            'the areas of the earlier plan; leave total_area out, or give "areas" in the lines'
+        )
     inputs = {"FILE": options.file, "areas": options.areas, "near": options.near}
     files, threads = checked_files(options, inputs)
     request = request_of(options, variants=options.variants)
@@ -49,7 +54,7 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     if options.near is None:
         jobs = request.jobs(report.diagrams, report.places)
     else:
-        near = _near(options.near, read, len(report.diagrams))
+        near = _near(options, read, len(report.diagrams))
         jobs = changed_jobs(request, report.diagrams, near, report.places)
     with StopSignals() as signals:
         signals.promise, signals.finish_step = "writing the plans that are found", True
@@ -171,10 +176,17 @@ def _front_door(text: str | None) -> tuple[float, float] | None:
         ) from error
 
 
-def _near(file: str, read: Callable[[str], ReadReport], num: int) -> list[FloorPlan | None]:
+def _near(
+    options: argparse.Namespace, read: Callable[[str], ReadReport], num: int
+) -> list[FloorPlan | None]:
     """The earlier plan of each of ``num`` diagrams; None where a line has none."""
+    file = options.near
     diagrams = read(file).diagrams
-    plans = [None if each.boxes is None else FloorPlan.of(each) for each in diagrams]
+    try:
+        found = iter(plans_with_boxes(diagrams, options.unit))
+    except ValueError as error:
+        raise ValueError(f"near={file}: {error}") from error
+    plans = [None if each.boxes is None else next(found) for each in diagrams]
     if not any(plans):
         raise ValueError(f"near={file}: none of its lines has boxes; expected plans.jsonl")
     if len(plans) not in (1, num):

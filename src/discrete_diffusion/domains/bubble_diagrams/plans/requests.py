@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -41,6 +41,9 @@ _OF_EARLIER_PLANS = (
     *("target_areas", "at_least", "scores", "given_up", "rules_excluded", "conflicts", "instead"),
     *("no_plan", "diagram"),
 )
+
+CHANGE_KEYS = ("locked", "moved")
+"""Keys of a line of diagrams beside "areas" that say how its plan is to change."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ class PlanRequest:
         diagram = without_halls(diagram)
         metadata = dict(diagram.metadata)
         own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_OF_EARLIER_PLANS)}
+        _check_unchanged(metadata)
         outline = self.outline
         if own["boundary"] is not None:
             outline = Outline(boundary=own["boundary"])
@@ -244,6 +248,13 @@ def _scaled(
             areas[k] = needs[k] if small else scale * drawn[k]
         free = free - small if small else set()
     return tuple(areas)
+
+
+def _check_unchanged(metadata: Mapping[str, Any]) -> None:
+    """``DiagramError`` for what is locked or moved of an earlier plan, of which there is none."""
+    for key in CHANGE_KEYS:
+        if metadata.get(key):
+            raise DiagramError(key, "needs near=FILE, the earlier plan; or leave it out")
 
 
 def _check_front_door(place: Point, outline: Outline) -> None:

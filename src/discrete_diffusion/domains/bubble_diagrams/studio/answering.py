@@ -20,6 +20,7 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_all
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
+from discrete_diffusion.domains.bubble_diagrams.plans.extents import check_extents
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
@@ -147,8 +148,9 @@ def plan_as_file(data: Mapping[str, Any], format: str, language: str = "en") -> 
     plan = FloorPlan.of(BubbleDiagram.from_json(data))
     if format == "json":
         return json.dumps(plan.to_json(), indent=1) + "\n"
-    if format == "svg":
-        return svg_of(plot_plan(plan))
     if format == "graphml":
         return to_graphml(plan.to_diagram())
+    check_extents(plan)
+    if format == "svg":
+        return svg_of(plot_plan(plan))
     return FORMATS[format].content_of(plan, DrawingStyle(language))

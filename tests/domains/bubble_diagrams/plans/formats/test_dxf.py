@@ -203,6 +203,29 @@ def test_a_drawing_of_another_hand_is_read(tmp_path):
     assert door.ends == pytest.approx((3, -1.9, 3, -1))
 
 
+def test_the_largest_of_several_boundaries_counts(tmp_path):
+    document = by_another_hand()
+    for side in (1000, 9000, 2000):
+        corners = [(0, 0), (side, 0), (side, side), (0, side)]
+        on_layer = {"layer": "BOUNDARY"}
+        document.modelspace().add_lwpolyline(corners, close=True, dxfattribs=on_layer)
+    document.saveas(tmp_path / "plan.dxf")
+    report = read_report(tmp_path / "plan.dxf")
+    assert FloorPlan.of(report.diagrams[0]).outline.area == pytest.approx(81)
+    assert report.left_out["further plot outlines"] == 2
+
+
+def test_a_room_that_others_cover_has_its_label_on_its_box(tmp_path):
+    plan = FloorPlan(BubbleDiagram((0, 3, 7), (), ((0, 0, 5, 4), (5, 0, 8, 4), (5, 0, 8, 4))))
+    document = drawn(tmp_path, plan)
+    labels = on_layer(document, "LABELS")
+    assert [label.plain_text().splitlines()[1] for label in labels] == [
+        f"{area:.2f} m²" for area in plan.areas
+    ]
+    assert 0.0 in plan.areas
+    assert all(5 < label.dxf.insert.x < 8 for label in labels[1:])
+
+
 def test_a_drawing_of_inches_and_feet(tmp_path):
     for unit, metres in ((1, 0.0254), (2, 0.3048), (6, 1.0)):
         by_another_hand(unit, scale=0.001 / metres).saveas(tmp_path / "plan.dxf")

@@ -161,3 +161,42 @@ def test_what_was_written_beside_it_is_checked(tmp_path):
     data["discrete_diffusion"]["relations"][0][2] = "beside"
     with pytest.raises(ValueError, match=r"'discrete_diffusion': .*repair or delete it.*'beside'"):
         read(tmp_path, data)
+
+
+def drawn_square(x0, x1, **properties):
+    corners = [[x0, 0], [x1, 0], [x1, x1 - x0], [x0, x1 - x0], [x0, 0]]
+    geometry = {"type": "Polygon", "coordinates": [corners]}
+    return {"type": "Feature", "properties": properties, "geometry": geometry}
+
+
+@pytest.mark.parametrize("ids", [(1, None, None), (0, 0, 1), (5, 7, "7"), (None, None, None)])
+def test_ids_that_not_all_rooms_have_are_no_numbers(tmp_path, ids):
+    """A door says its rooms by their places then; ids that all rooms have are their numbers."""
+    rooms = [drawn_square(4 * k, 4 * k + 4, room_type="Bath") for k in range(3)]
+    line = {"type": "LineString", "coordinates": [[8, 1], [8, 2]]}
+    door = {"type": "Feature", "properties": {"kind": "door", "rooms": [1, 2]}, "geometry": line}
+    for room, number in zip(rooms, ids, strict=True):
+        room |= {} if number is None else {"id": number}
+    data = {"type": "FeatureCollection", "features": [*rooms, door]}
+    (found,) = FloorPlan.of(read(tmp_path, data).diagrams[0]).doors
+    assert found.rooms == (1, 2)
+    for room, number in zip(rooms, (7, 1, 2), strict=True):
+        room["id"] = number
+    door["properties"]["rooms"] = [7, 2]
+    (found,) = FloorPlan.of(read(tmp_path, data).diagrams[0]).doors
+    assert found.rooms == (0, 2)
+
+
+def test_a_plan_has_one_boundary_without_holes(tmp_path):
+    features = [
+        drawn_square(0, 3, room_type="Bath"),
+        drawn_square(0, 1, kind="boundary"),
+        drawn_square(0, 5, kind="boundary"),
+    ]
+    data = {"type": "FeatureCollection", "features": features}
+    report = read(tmp_path, data)
+    assert FloorPlan.of(report.diagrams[0]).outline.area == pytest.approx(25)
+    assert report.left_out == {"further plot outlines": 1}
+    features[2]["geometry"]["coordinates"].append([[3, 3], [4, 3], [4, 4], [3, 3]])
+    with pytest.raises(ValueError, match=r"'features\[2\].geometry': a boundary with a hole"):
+        read(tmp_path, data)

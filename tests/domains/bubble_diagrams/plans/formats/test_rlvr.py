@@ -146,6 +146,8 @@ def test_a_type_that_was_edited_counts(tmp_path):
     ("change", "words"),
     [
         ({"room_type": "attic"}, ["'spaces[0].room_type'", "living_room", "'attic'"]),
+        ({"room_type": ["bedroom"]}, ["'spaces[0].room_type'", "expected one of", "['bedroom']"]),
+        ({"room_type": None}, ["'spaces[0].room_type'", "got None"]),
         ({"floor_polygon": None}, ["'spaces[0].floor_polygon'", '"x"', "None"]),
         ({"floor_polygon": [{"x": 0, "y": 0}]}, ["'spaces[0].floor_polygon'", "corners"]),
         ({"floor_polygon": ring(0, 0, 1, float("nan"))}, ["floor_polygon'", "nan"]),

@@ -7,6 +7,7 @@ import csv
 import pytest
 from drawn_plans import by_hand, embedded
 
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import flipped
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import wkt_of
@@ -49,6 +50,10 @@ def test_shapely_reads_the_column():
         ("kind,type,wkt\nrom,Bath,\n", ["line 2", "'rom'", "expected room, door"]),
         ('kind,type,wkt\nroom,Bath,"POLYGON((0 0,1 1,1 0,0 1,0 0))"\n', ["line 2", "cross"]),
         ('kind,type,wkt\nroom,Bath,"POLYGON((0 0,1 1,1e999 0,0 0))"\n', ["line 2", "Polygon"]),
+        (
+            'kind,type,wkt\nboundary,,"POLYGON((0 0,9 0,9 9,0 9,0 0),(1 1,2 1,2 2,1 2,1 1))"\n',
+            ["line 2", "a boundary with a hole", "outer ring alone"],
+        ),
         ('kind,type,wkt\nroom,"Bath\n', ["not comma-separated text"]),
     ],
 )
@@ -69,3 +74,16 @@ def test_a_box_holds_while_the_floor_is_in_it(tmp_path):
     ):
         path.write_text(f'kind,type,wkt,box\nroom,Bath,"POLYGON((0 0,2 0,2 3,0 0))",{box}\n')
         assert read_report(path).diagrams[0].boxes == (expected,)
+
+
+def test_the_largest_of_several_boundaries_counts(tmp_path):
+    path = tmp_path / "plan.wkt"
+    path.write_text(
+        'kind,type,wkt\nboundary,,"POLYGON((0 0,1 0,1 1,0 1,0 0))"\n'
+        'room,Bath,"POLYGON((0 0,3 0,3 3,0 3,0 0))"\n'
+        'boundary,,"POLYGON((0 0,4 0,4 4,0 4,0 0))"\n'
+    )
+    report = read_report(path)
+    assert FloorPlan.of(report.diagrams[0]).outline.area == pytest.approx(16)
+    assert report.left_out == {"further plot outlines": 1}
+    assert "1 further plot outline left out" in report.counts()

@@ -67,6 +67,9 @@ TURNED = "plan turned back"
 LOOSE = "room that fills less than half of its box"
 """Note on rooms whose relations are measured on boxes that they do not fill."""
 
+OTHER_BOUNDARIES = "further plot outlines"
+"""Name of boundaries that are left out, because a plan has one."""
+
 _LEAST_FILL = 0.5
 
 
@@ -268,6 +271,24 @@ def drawn_floor(plan: FloorPlan, room: int) -> BaseGeometry:
     """The floor of a room; its box if the rooms inside it leave no floor."""
     floor = plan.rooms[room]
     return plan.boxes[room] if floor.is_empty else floor
+
+
+def check_boundary(shape: BaseGeometry, where: str) -> BaseGeometry:
+    """The polygon of a boundary; ``DiagramError`` if it has holes."""
+    if num := len(shape.interiors):
+        holes = "a hole" if num == 1 else f"{num} holes"
+        raise DiagramError(where, f"a boundary with {holes}: expected its outer ring alone")
+    return shape
+
+
+def largest_boundary(
+    shapes: Sequence[BaseGeometry],
+) -> tuple[tuple[Point, ...] | None, tuple[str, ...]]:
+    """Corners of the largest polygon, None of none; and the name of each other, left out."""
+    if not shapes:
+        return None, ()
+    largest = max(shapes, key=lambda shape: shape.area)
+    return corners_of(largest), (OTHER_BOUNDARIES,) * (len(shapes) - 1)
 
 
 def corners_of(shape: BaseGeometry) -> tuple[Point, ...]:

@@ -183,8 +183,9 @@ class _Sheet:
 
         floor = drawn_floor(self.plan, number)
         self.polygons("ROOMS", floor, number=number)
-        free = self.shapes.free_floor(number)
-        around = flipped(max(shapely.get_parts(free), key=lambda part: part.area, default=floor))
+        parts = shapely.get_parts(self.shapes.free_floor(number))
+        free = [part for part in parts if part.area > 0]  # none of a room that others cover
+        around = flipped(max(free, key=lambda part: part.area, default=floor))
         inscribed = shapely.maximum_inscribed_circle(around, tolerance=0.05)
         x0, _, x1, _ = around.bounds
         y = inscribed.coords[0][1]

@@ -23,6 +23,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import 
     check_installed,
     corners_of,
     flipped,
+    largest_boundary,
     rooms_of_labels,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
@@ -84,13 +85,14 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
         DrawnRoom(room, flipped(floor), number)
         for room, (number, floor) in zip(types, floors.items(), strict=True)
     )
-    boundary = [ring for ring in map(_ring, layers.get(BOUNDARY, [])) if ring is not None]
+    rings = [ring for ring in map(_ring, layers.get(BOUNDARY, [])) if ring is not None]
+    boundary, others = largest_boundary([flipped(_scaled(ring, scale)) for ring in rings])
     return Drawing(
         rooms,
         tuple(_doors(layers.get("DOORS", []), scale)),
-        corners_of(flipped(_scaled(boundary[0], scale))) if boundary else None,
+        boundary,
         _written(document),
-        tuple(left_out),
+        (*left_out, *others),
         drawn=drawn,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
@@ -28,11 +28,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     Drawing,
+    check_boundary,
     check_installed,
-    corners_of,
     drawn_floor,
     flipped,
     in_stated_unit,
+    largest_boundary,
     rooms_of_labels,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.embedded_json import (
@@ -90,10 +91,11 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     check_installed()
     labels: list[object] = []
     floors: list[BaseGeometry] = []
-    numbers: list[int] = []
+    ids: list[object] = []
     places: list[str] = []
     doors: list[DrawnDoor] = []
-    boundary, num_others = None, 0
+    boundaries: list[BaseGeometry] = []
+    num_others = 0
     for k, feature in enumerate(required_list(data, "features")):
         where = f"features[{k}]"
         about = feature.get("properties") if isinstance(feature, Mapping) else None
@@ -101,8 +103,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             raise DiagramError(where, "expected a Feature with properties")
         kind = about.get("kind", "room" if "room_type" in about else None)
         if kind == "room":
-            number = feature.get("id")
-            numbers.append(number if type(number) is int else len(numbers))
+            ids.append(feature.get("id"))
             labels.append(about.get("room_type"))
             places.append(f"{where}.properties.room_type")
             room_code(labels[-1], places[-1])
@@ -113,15 +114,23 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             line = _shape(feature, where, "LineString")
             doors.append(DrawnDoor(line, ends is not None and ends[1] == FRONT_DOOR, ends))
         elif kind == "boundary":
-            boundary = corners_of(_shape(feature, where, "Polygon"))
+            shape = _shape(feature, where, "Polygon")
+            boundaries.append(check_boundary(shape, f"{where}.geometry"))
         elif kind != "outline":
             num_others += 1
     if not labels:
         raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
-    left_out = (OTHERS,) * num_others
-    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, numbers)
+    boundary, left_out = largest_boundary(boundaries)
+    left_out += (OTHERS,) * num_others
+    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, _numbers(ids))
     found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(WRITTEN), left_out)
     return in_stated_unit(found, data)
+
+
+def _numbers(ids: Sequence[object]) -> list[int]:
+    """The ids of rooms, if all have one and no two the same; else their places among rooms."""
+    numbers = [each for each in ids if type(each) is int]
+    return numbers if len(set(numbers)) == len(ids) else [*range(len(ids))]
 
 
 def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.domains.bubble_diagrams.plans.extents import check_extents
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import check_installed
@@ -75,11 +76,12 @@ def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = D
     """Write one plan in one of ``FORMATS``, whole or not at all.
 
     ``read_diagrams`` reads those that are read back, and ``FloorPlan.of`` makes it a plan. Raises
-    ``ValueError`` for another format, for metadata that JSON cannot hold, and without the extra
-    ``plans`` (of IFC, ``ifc``).
+    ``ValueError`` for another format, for metadata that JSON cannot hold, for a room or door
+    without extent, and without the extra ``plans`` (of IFC, ``ifc``).
     """
     check_format(format)
     check_installed()
+    check_extents(plan)
     content = FORMATS[format].content_of(plan, style)
     if isinstance(content, str):
         write_text(Path(path), content)

@@ -13,6 +13,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.box_notes import notes_of_
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import check_table
 from discrete_diffusion.domains.bubble_diagrams.files.fields import (
     DiagramError,
+    SizeError,
     check_size,
     check_vocabulary,
 )
@@ -84,10 +85,7 @@ class Reading:
         Raises ``ValueError`` for an invalid plan, unless these are skipped.
         """
         try:
-            plan = record.read(table)
-            if self.options.halls:
-                own = plan.diagram.num_rooms - len(added_rooms(plan.diagram))
-                check_size(own, self.options.n_max, "rooms")
+            plan = self._sized(record, table)
         except DiagramError as error:
             self.problems.append(record.problem(error))
             if not self.options.skip_invalid:
@@ -105,6 +103,19 @@ class Reading:
         self.noted += [(record.place, note) for note in notes]
         if plan.measured or plan.drawn is not None:
             self.measured.append((record.place, plan))
+
+    def _sized(self, record: Record[Plan], table: str | None) -> Plan:
+        """A plan of ``n_max`` rooms at most, and ``halls`` that were added to its diagram.
+        ``DiagramError`` for any other."""
+        n_max = self.options.n_max
+        try:
+            plan = record.read(table)
+        except SizeError as error:
+            check_size(error.num_rooms, n_max, error.field)  # ``parse`` names n_max + halls
+            raise
+        if plan.diagram.num_rooms > n_max:
+            check_size(plan.diagram.num_rooms - len(added_rooms(plan.diagram)), n_max, "rooms")
+        return plan
 
     def leave_out_foreign(self) -> None:
         """Leave out the diagrams of other words than the vocabulary.

@@ -164,13 +164,14 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
         if not isinstance(space, Mapping):
             raise DiagramError(where, f"expected an object, got {reprlib.repr(space)}")
         floor = _polygon(space.get("floor_polygon"), f"{where}.floor_polygon")
-        name = given = space.get("room_type")
+        given = space.get("room_type")
+        name = given if isinstance(given, str) else None
         if name in (FRONT, INTERIOR):
             doors.append(DrawnDoor(floor, name == FRONT))
             continue
-        if name not in _TYPES and isinstance(name, str):
+        if name is not None and name not in _TYPES:
             name = _called(name)
-        if name not in _TYPES:
+        if name is None or name not in _TYPES:
             known = ", ".join([*_TYPES, FRONT, INTERIOR])
             raise DiagramError(
                 f"{where}.room_type", f"expected one of {known}, got {reprlib.repr(given)}"

@@ -33,10 +33,11 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import (
     Drawing,
+    check_boundary,
     check_installed,
-    corners_of,
     drawn_floor,
     flipped,
+    largest_boundary,
     rooms_of_labels,
 )
 
@@ -84,7 +85,7 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
         raise DiagramError("", f"expected a table with the columns {', '.join(COLUMNS)}")
     labels, floors, boxes, places = [], [], [], []
     doors: list[DrawnDoor] = []
-    boundary = None
+    boundaries: list[BaseGeometry] = []
     for number, row in enumerate(rows, start=2):
         where = f"line {number}"
         if row["kind"] == "room":
@@ -98,7 +99,7 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
             line = _shape(row["wkt"], where, "LineString")
             doors.append(DrawnDoor(line, ends[1] == FRONT_DOOR, ends))
         elif row["kind"] == "boundary":
-            boundary = corners_of(_shape(row["wkt"], where, "Polygon"))
+            boundaries.append(check_boundary(_shape(row["wkt"], where, "Polygon"), where))
         elif row["kind"] != "outline":
             reason = f"kind {reprlib.repr(row['kind'])}: expected room, door, boundary or outline"
             raise DiagramError(where, reason)
@@ -109,7 +110,8 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
         DrawnRoom(room, floor, k, box=box)
         for k, (room, floor, box) in enumerate(zip(types, floors, boxes, strict=True))
     )
-    return Drawing(rooms, tuple(doors), boundary)
+    boundary, left_out = largest_boundary(boundaries)
+    return Drawing(rooms, tuple(doors), boundary, left_out=left_out)
 
 
 def _rooms(text: str) -> tuple[int, int]:

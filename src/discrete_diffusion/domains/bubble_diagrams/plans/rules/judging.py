@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discrete_diffusion.domains.bubble_diagrams.plans.extents import check_rooms
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import Finding, Findings
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
@@ -43,8 +44,10 @@ class Judgement:
 def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
     """Judge a plan, realised, read or drawn, by its floors and doors alone.
 
-    Raises ``DiagramError`` if its key "added" is wrong, see ``kinds_of``.
+    Raises ``DiagramError`` for a room without area, and if its key "added" is wrong, see
+    ``kinds_of``.
     """
+    check_rooms(plan)
     return Judgement(
         {
             name: rule.judge(plan, rules.rules[name])

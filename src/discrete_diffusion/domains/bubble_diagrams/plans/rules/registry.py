@@ -25,6 +25,11 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A parameter that is a number above 0 and at most 1."""
+
+
+@dataclass(frozen=True)
 class Kinds:
     """A parameter that is a list of kinds of rooms."""
 
@@ -36,9 +41,9 @@ class NumberByKind:
     names: tuple[str, ...] = ROOM_KINDS
 
 
-ParameterType = Number | Kinds | NumberByKind
+ParameterType = Number | Share | Kinds | NumberByKind
 
-NUMBER, KINDS, BY_KIND = Number(), Kinds(), NumberByKind()
+NUMBER, SHARE, KINDS, BY_KIND = Number(), Share(), Kinds(), NumberByKind()
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,13 @@ RULES: Mapping[str, Rule] = {
     "area": Rule(sizes.least_areas, {"least": BY_KIND}, "least areas of rooms"),
     "walls": Rule(
         between_rooms.shared_walls,
-        {"facing": NUMBER, "wall": NUMBER, "on_wall": NUMBER},
+        {"facing": NUMBER, "wall": NUMBER, "on_wall": SHARE},
         "a wall and nothing else between related rooms; doors in walls",
     ),
     "facade": Rule(envelope.facade, {**_OUTER, "length": NUMBER}, "rooms have an outer wall"),
     "window": Rule(
         envelope.window,
-        {**_OUTER, "share": NUMBER, "height": NUMBER},
+        {**_OUTER, "share": SHARE, "height": NUMBER},
         "outer walls are long enough for windows (necessary)",
     ),
     "escape": Rule(
@@ -96,7 +101,7 @@ RULES: Mapping[str, Rule] = {
         "few corners and a short outline, where it is free",
     ),
     "fill": Rule(
-        envelope.fill, {"share": NUMBER, "wall": NUMBER}, "rooms fill the outline that is given"
+        envelope.fill, {"share": SHARE, "wall": NUMBER}, "rooms fill the outline that is given"
     ),
 }
 """In the order of tables."""

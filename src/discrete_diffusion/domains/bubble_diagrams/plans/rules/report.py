@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -107,18 +107,23 @@ class RuleReport:
         return [f"{line}  {row[-1].strip()}" for line, row in zip(head, rows, strict=True)]
 
 
-def without_wrong_plans(report: ReadReport, unit: str) -> ReadReport:
+def without_wrong_plans(
+    report: ReadReport, unit: str, *, check: Callable[[FloorPlan], None] | None = None
+) -> ReadReport:
     """What was read, without the diagrams whose doors, outline, floors or added rooms cannot be:
-    those are among its problems. ``unit``: of the boxes that say none. Without shapely nothing is
-    looked at."""
+    those are among its problems. ``unit``: of the boxes that say none. ``check``: raises
+    ``DiagramError`` for other plans that are to be left out. Without shapely nothing is looked at.
+    """
     if find_spec("shapely") is None:
         return report
     sound, problems = [], list(report.problems)
     for k, diagram in enumerate(report.diagrams):
         try:
             if diagram.boxes is not None:
-                FloorPlan.of(diagram, unit)
+                plan = FloorPlan.of(diagram, unit)
                 added_rooms(diagram)
+                if check is not None:
+                    check(plan)
             sound.append(k)
         except DiagramError as error:
             problems.append(Problem(report.places[k], "", error.field, error.reason))

@@ -17,6 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import (
     Kinds,
     NumberByKind,
     ParameterType,
+    Share,
 )
 
 NONE = "none"
@@ -119,7 +120,11 @@ def _value(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[st
         for name, each in entries.items():
             _check(each, "kind of room", name, kind.names)
         return {name: _number(each) for name, each in entries.items()}
-    return _number(node)
+    number = _number(node)
+    if isinstance(kind, Share) and number > 1:
+        remedy = f"; {number:g} % is {number / 100:g}" if 2 <= number <= 100 else ""
+        raise node.error(f"expected a share, above 0 and at most 1, got {number:g}{remedy}")
+    return number
 
 
 def _kind(node: Node) -> str:
