@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -106,7 +105,12 @@ def summarised(facts: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-SETS = ("embedded", "livable", "real", "model in the box")
+SETS: dict[str, Callable[[argparse.Namespace], list[BubbleDiagram]]] = {
+    "embedded": lambda options: list(generate_plans(options.num, seed=SEED)),
+    "livable": lambda options: list(generate_plans(options.num, seed=SEED, livable=True)),
+    "real": lambda options: list(read_diagrams(options.plans))[: options.num],
+    "model in the box": lambda options: list(load("plans-small").sample(options.num, seed=SEED)),
+}
 RECTANGLE = ((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0))
 PLOTS = {"free": FREE, "12 x 8 m": Outline(boundary=RECTANGLE)}
 
@@ -186,24 +190,19 @@ def measure_rules(
 
 def measure_all_rules(options: argparse.Namespace, pool: Any) -> None:
     """Publish a column of the table as soon as it is measured; the others stay as they were."""
-    num = options.num
-    ways: tuple[Callable[[], Sequence[BubbleDiagram]], ...] = (
-        lambda: generate_plans(num, seed=SEED),
-        lambda: generate_plans(num, seed=SEED, livable=True),
-        lambda: list(read_diagrams(options.plans))[:num],
-        lambda: list(load("plans-small").sample(num=num, seed=SEED)),
-    )
-    sets = dict(zip(SETS, ways, strict=True))
     rules = read_rules(options.rules)
-    command = f"python benchmarks/realised_plans.py plans.jsonl --num {num} --rules {options.rules}"
-    results: dict[str, Any] = {name: {} for name in sets} | earlier("plans_for_rules")
-    names, plots = ([k for k in of if k in options.only] or list(of) for of in (sets, PLOTS))
-    for name, plot in product(names, plots):
-        keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
-        found = measure_rules(sets[name](), PLOTS[plot], rules, pool, keep)
-        results[name][plot] = found
-        print(name, plot, found, flush=True)
-        publish("plans_for_rules", command=command, seed=SEED, results=results)
+    command = f"python benchmarks/realised_plans.py plans.jsonl --num {options.num}"
+    command += f" --rules {options.rules}"
+    results: dict[str, Any] = {name: {} for name in SETS} | earlier("plans_for_rules")
+    names, plots = ([k for k in of if k in options.only] or list(of) for of in (SETS, PLOTS))
+    for name in names:
+        diagrams = SETS[name](options)
+        for plot in plots:
+            keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
+            found = measure_rules(diagrams, PLOTS[plot], rules, pool, keep)
+            results[name][plot] = found
+            print(name, plot, found, flush=True)
+            publish("plans_for_rules", command=command, seed=SEED, results=results)
 
 
 def main() -> None:

@@ -38,10 +38,10 @@ def own_hydra(
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
+    places = _named_places(overrides)
     if user_config_dir is not None:
         _check_names(Path(user_config_dir))
-    places = [] if user_config_dir is None else [f"file://{Path(user_config_dir).absolute()}"]
-    places += _named_places(overrides)
+        places.insert(0, f"file://{Path(user_config_dir).absolute()}")
     with _HYDRA:
         _offer_default_models()
         running = GlobalHydra.instance().hydra
