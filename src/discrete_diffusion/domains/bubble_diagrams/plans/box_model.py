@@ -114,6 +114,7 @@ class BoxModel:
         taking_turns: bool = False,
         light: bool = False,
         step: int = 1,
+        around: int | None = None,
     ) -> tuple[bool | None, Boxes | None]:
         """True and boxes if there are such boxes; None if the ``effort`` does not do.
         Another ``seed`` finds others; those of a ``hint`` are tried first. ``assumed``: literals
@@ -122,7 +123,8 @@ class BoxModel:
         searches do, which finds boxes sooner where few are left. ``light``: without linear bounds
         and probing, which finds and betters boxes sooner. ``step``: of boxes whose sides are
         multiples of it; that there are none says nothing of others, so that the answer is None
-        then. ``spent``: the effort it took.
+        then. ``around``: of boxes whose sides lie so near to the hint's. ``spent``: the effort it
+        took; ``cost``: what the boxes cost, if that is minimised.
 
         ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
         depend on how busy the machine is.
@@ -143,31 +145,40 @@ class BoxModel:
             solver.parameters.cp_model_probing_level = 0
         self.model.clear_assumptions()
         self.model.add_assumptions(assumed)
-        status = solver.solve(self._with_fixed(fixed, step))
+        is_part = step > 1 or around is not None
+        status = solver.solve(self._with_fixed(fixed, step, hint or (), around))
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent, self.value = solver.response_proto.deterministic_time, solver.value
-        if status == self._solver.INFEASIBLE and step == 1:
+        if status == self._solver.INFEASIBLE and not is_part:
             core = set(solver.sufficient_assumptions_for_infeasibility())
             self.conflict = [literal for literal in assumed if literal.index in core]
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
             return None, None
+        self.cost = solver.objective_value
         return True, tuple(
             (solver.value(x0), solver.value(y0), solver.value(x1), solver.value(y1))
             for x0, y0, x1, y1 in zip(*sides, strict=True)
         )
 
-    def _with_fixed(self, literals: Sequence[Any], step: int) -> Any:
-        """The model, or a copy of it in which these literals are true and sides are multiples of
-        ``step``: unlike assumptions they make it smaller before the search."""
-        if not literals and step == 1:
+    def _with_fixed(
+        self, literals: Sequence[Any], step: int, near: Boxes, around: int | None
+    ) -> Any:
+        """The model, or a copy of it in which these literals are true, sides are multiples of
+        ``step``, and lie so near to those of boxes: unlike assumptions that makes it smaller before
+        the search."""
+        if not literals and step == 1 and around is None:
             return self.model
-        copy = self.model.clone()
+        copy, sides = self.model.clone(), (*self.low, *self.high)
         copy.add_bool_and(literals)
         if step > 1:
-            for side in chain(*self.low, *self.high):
+            for side in chain(*sides):
                 copy.add(side == step * copy.new_int_var(0, self.rule.grid // step, ""))
+        if around is not None:
+            for variables, values in zip(sides, zip(*near, strict=True), strict=True):
+                for side, value in zip(variables, values, strict=True):
+                    copy.add_linear_constraint(side, value - around, value + around)
         return copy
 
     def _if(self, *conditions: Any) -> Any:

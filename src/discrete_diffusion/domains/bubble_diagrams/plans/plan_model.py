@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import pairwise, product
 from typing import Any, Unpack
 
@@ -52,6 +51,9 @@ _SHADE = 4
 _MISSED = 300
 """Square decimetres that a wish costs which the first plan found does not meet."""
 
+_NEAR, _EACH = 6, 0.1
+"""Decimetres by which sides move at a time when a plan is bettered, and effort of each time."""
+
 _JOG, _NEARLY = 100, 8
 """Square decimetres that a wall out of line costs, and decimetres that make it so."""
 
@@ -83,16 +85,36 @@ class PlanModel(WishModel):
     def best(self, effort: float, polish: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and the best plan found: with ``effort`` one that meets what it can
         of the wishes, which stay met, then in ``polish`` units of the solver's time one that costs
-        less: a third of them goes into straightening its walls."""
+        less: near by, anywhere, and near by again; at last its walls are straightened."""
         answer, boxes = self._meet_wishes(effort, seed)
         if boxes is None:
             return answer, None
         cost = self._cost + _MISSED * sum(wish.negated() for wish in self._keep_met())
+        each = polish / 4
         self.model.minimize(cost)
-        better = partial(self.solve, seed=seed, taking_turns=True, light=True)
-        boxes = better(2 / 3 * polish, hint=boxes)[1] or boxes
+        found = self._settled(boxes, math.inf, each, seed)
+        found = self._cheaper(*found, each, seed, light=True)
+        boxes, _ = self._settled(*found, each, seed)
         self.model.minimize(cost + _JOG * sum(self._jogs(boxes)))
-        return True, better(polish / 3, hint=boxes)[1] or boxes
+        return True, self._settled(boxes, math.inf, each, seed)[0]
+
+    def _cheaper(
+        self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
+    ) -> tuple[Boxes, float]:
+        """Boxes that cost less, if any are found, and what they cost."""
+        found = self.solve(effort, seed=seed, hint=boxes, taking_turns=True, **how)[1]
+        return (boxes, cost) if found is None or self.cost >= cost else (found, self.cost)
+
+    def _settled(self, boxes: Boxes, cost: float, effort: float, seed: int) -> tuple[Boxes, float]:
+        """The same, as often as the best boxes near to the last ones cost less: these are found
+        much sooner than better ones anywhere."""
+        while effort > 0:
+            before = cost
+            boxes, cost = self._cheaper(boxes, cost, min(effort, _EACH), seed, around=_NEAR)
+            effort -= self.spent
+            if cost == before:
+                break
+        return boxes, cost
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""

@@ -35,7 +35,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.threads import map_shared
 from discrete_diffusion.domains.bubble_diagrams.plans.verdict import find_boxes
 from discrete_diffusion.runtime import progress
 
-_POLISH, _POLISH_ALONE = 0.45, 0.6
+_POLISH, _POLISH_ALONE = 0.48, 0.6
 """Effort of the solver, see ``BoxModel.solve``, to better a first plan: for rules, and without any,
 when nothing else fills its outline."""
 
