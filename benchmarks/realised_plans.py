@@ -37,10 +37,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Real
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.envelope import filled
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import rooms_of
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import ALL, judge, shares
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
+from discrete_diffusion.domains.bubble_diagrams.plans.shapes import OUTER_WALL
 from discrete_diffusion.domains.bubble_diagrams.plans.windows import find_windows
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 
@@ -183,6 +185,7 @@ def measure_rules(
         "honours": sum(plan.honours_diagram for plan in plans),
         "largest_overlap": max(plan.overlap for plan in plans),
         "fill": statistics.median(1 - plan.dead_area / plan.outline.area for plan in plans),
+        "fill_with_walls": statistics.median(filled(plan, OUTER_WALL) for plan in plans),
         "seconds_median": statistics.median(seconds),
         "seconds_p95": seconds[int(0.95 * len(seconds))],
     }
@@ -272,7 +275,8 @@ def rules_table(record: Record) -> str:
         rows.append([title, *(f"{each[key]} of {each['num']}" for each in found.values())])
     lit = [each["kitchens_lit"] for each in found.values()]
     rows.append(["kitchens with a window", *(f"{some} of {num}" for some, num in lit)])
-    rows.append(["filled, median", *(percent(each["fill"]) for each in found.values())])
+    for title, key in (("filled, median", "fill"), ("and with walls", "fill_with_walls")):
+        rows.append([title, *(percent(each[key]) for each in found.values())])
     for title, key in (("CPU-s, median", "seconds_median"), ("95 %", "seconds_p95")):
         rows.append([title, *(f"{each[key]:.1f}" for each in found.values())])
     return f"`{record.command}`, {record.hardware}:\n\n{markdown_table(['', *found], rows)}"

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain
 
 import pytest
-from plan_examples import only
+from plan_examples import floor_plan, only
 
 pytest.importorskip("ortools", reason="needs the extra plans")
 
+from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import OF_NO_RULE, Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_model import PlanModel
+from discrete_diffusion.domains.bubble_diagrams.plans.plan_of_boxes import plan_of
 from discrete_diffusion.domains.bubble_diagrams.plans.plan_search import PlanSearch
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, realise
+from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.envelope import filled
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
+from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
 from discrete_diffusion.domains.bubble_diagrams.rooms import RELATIONS, ROOM_TYPES
 
 ROOMS = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom")))
@@ -41,6 +48,44 @@ def test_no_boxes_on_a_coarse_grid_are_no_answer():
     literals = [wish.literal for wish in model.wishes if wish.layer == Layer.FILL]
     assert model.solve(1.0, fixed=literals, light=True, step=4) == (None, None)
     assert model.meets(1.0, 0, OF_NO_RULE) is True
+
+
+def test_boxes_around_a_hint_are_near_to_it():
+    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((24.0, 12.0)))
+    boxes = model.solve(1.0)[1]
+    model.model.minimize(model.dead)
+    answer, near = model.solve(1.0, hint=boxes, around=2)
+    assert answer is True
+    assert all(abs(a - b) <= 2 for a, b in zip(chain(*boxes), chain(*near), strict=True))
+    model.model.add(model.high[0][1] >= boxes[1][2] + 3)
+    assert model.solve(1.0, hint=boxes, around=2) == (None, None)  # says nothing of others
+    assert model.solve(1.0)[0] is True
+
+
+def test_the_solver_counts_a_filled_plot_as_the_rule_does():
+    """A square that is left in a corner may be half a wall longer than its share of the plot."""
+    rules, notch = read_rules("default"), math.sqrt(0.05 * 48) + 0.15
+    flat = [("LivingRoom", (0, 0, 8, 6 - notch)), ("MasterRoom", (0, 6 - notch, 8 - notch, 6))]
+    assert filled(floor_plan(flat, boundary=PLOT.boundary), 0.3) == pytest.approx(0.95)
+    demands = Demands((24.0, 20.0), outline=PLOT, rules=only("fill"))
+    for left, possible in ((math.floor(100 * notch**2), True), (100 * notch**2 + 1, False)):
+        model = PlanModel(FLAT.rooms, FLAT.relations, demands)
+        model.model.add(model.dead >= math.floor(left))
+        fixed = [wish.literal for wish in model.wishes if wish.need.rule == "fill"]
+        answer, boxes = model.solve(2.0, fixed=fixed)
+        assert answer is possible
+        if boxes is not None:
+            assert judge(plan_of(FLAT, demands, boxes), rules).kept["fill"] is True
+
+
+@pytest.mark.slow
+def test_a_plot_is_filled_from_a_plan_that_meets_all_else():
+    """None of the coarse grids has such a plan, and the search anywhere finds none."""
+    diagram = list(generate_plans(11, seed=0))[-1]
+    plot = Outline(boundary=((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0)))
+    request = PlanRequest(outline=plot, rules=read_rules("default"))
+    (job,) = request.jobs([BubbleDiagram(diagram.rooms, diagram.relations)])
+    assert not realise(job).broken
 
 
 def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():

@@ -12,7 +12,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_model import AXES, Rel
 from discrete_diffusion.domains.bubble_diagrams.plans.layers import Layer
 from discrete_diffusion.domains.bubble_diagrams.plans.need import NO_NEED, Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import PER_METRE
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands, Free, RoomModel
+from discrete_diffusion.domains.bubble_diagrams.plans.room_model import (
+    Demands,
+    Free,
+    RoomModel,
+    Wish,
+)
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 
 LOW, HIGH = 0, 1
@@ -67,15 +72,25 @@ class OutlineModel(RoomModel):
         self._outer: dict[tuple[int, int], Any] = {}
         self.cuts = self._add_cuts()
         self._is_tight = False
+        self.filling: list[Wish] = []
         self._add_facades()
         if demands.outline.boundary is None:
             self._wish_compact()
         elif (fill := self._rule("fill")) is not None:
-            area, floors = demands.outline.area * PER_METRE**2, sum(self.floors)
-            for less in (0, *_NEARLY_FILLED):
-                least = math.ceil((fill["share"] - less) * area)
-                need = Need(f"rooms fill {fill['share']:.0%} of the outline", "fill")
-                self._wish(Layer.FILL, floors >= least, need=NO_NEED if less else need)
+            self._wish_filled(fill["share"], fill["wall"])
+
+    def _wish_filled(self, share: float, wall: float) -> None:
+        """Wish that rooms fill a share of the outline, as the rule counts: with half a wall around
+        them. What is left may then be a square in a corner with sides half a wall longer; of any
+        other shape more of it is wall. Beside the rule, that they do without walls."""
+        area = self.demands.outline.area
+        left = (math.sqrt((1 - share) * area) + wall / 2) ** 2
+        need = Need(f"rooms fill {share:.0%} of the outline", "fill")
+        wishes = [(Layer.ROUGH_AREAS, (1 - share) * area, NO_NEED), (Layer.FILL, left, need)]
+        wishes += [(Layer.FILL, (1 - share + less) * area, NO_NEED) for less in _NEARLY_FILLED]
+        for layer, most, stands_for in wishes:
+            self._wish(layer, self.dead <= math.floor(most * PER_METRE**2), need=stands_for)
+            self.filling.append(self.wishes[-1])
 
     def _add_outline(self) -> tuple[Any, Any]:
         outline, grid = self.demands.outline, self.rule.grid

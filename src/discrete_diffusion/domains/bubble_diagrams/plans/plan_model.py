@@ -51,9 +51,6 @@ _SHADE = 4
 _MISSED = 300
 """Square decimetres that a wish costs which the first plan found does not meet."""
 
-_NEAR, _EACH = 6, 0.1
-"""Decimetres by which sides move at a time when a plan is bettered, and effort of each time."""
-
 _JOG, _NEARLY = 100, 8
 """Square decimetres that a wall out of line costs, and decimetres that make it so."""
 
@@ -92,29 +89,11 @@ class PlanModel(WishModel):
         cost = self._cost + _MISSED * sum(wish.negated() for wish in self._keep_met())
         each = polish / 4
         self.model.minimize(cost)
-        found = self._settled(boxes, math.inf, each, seed)
-        found = self._cheaper(*found, each, seed, light=True)
-        boxes, _ = self._settled(*found, each, seed)
+        boxes, least, _ = self._settled(boxes, math.inf, each, seed)
+        boxes, least = self._cheaper(boxes, least, each, seed, light=True)
+        boxes, least, _ = self._settled(boxes, least, each, seed)
         self.model.minimize(cost + _JOG * sum(self._jogs(boxes)))
         return True, self._settled(boxes, math.inf, each, seed)[0]
-
-    def _cheaper(
-        self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
-    ) -> tuple[Boxes, float]:
-        """Boxes that cost less, if any are found, and what they cost."""
-        found = self.solve(effort, seed=seed, hint=boxes, taking_turns=True, **how)[1]
-        return (boxes, cost) if found is None or self.cost >= cost else (found, self.cost)
-
-    def _settled(self, boxes: Boxes, cost: float, effort: float, seed: int) -> tuple[Boxes, float]:
-        """The same, as often as the best boxes near to the last ones cost less: these are found
-        much sooner than better ones anywhere."""
-        while effort > 0:
-            before = cost
-            boxes, cost = self._cheaper(boxes, cost, min(effort, _EACH), seed, around=_NEAR)
-            effort -= self.spent
-            if cost == before:
-                break
-        return boxes, cost
 
     def _jogs(self, boxes: Boxes) -> Iterable[Any]:
         """Literals: walls that lie nearly in a line in ``boxes`` do not lie in one line."""

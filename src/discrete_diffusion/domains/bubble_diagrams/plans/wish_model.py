@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,10 +14,13 @@ from discrete_diffusion.domains.bubble_diagrams.plans.need import NO_NEED, Need
 from discrete_diffusion.domains.bubble_diagrams.plans.outline_model import OutlineModel
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Wish
 
-_STEPS = (4, 2, 1)
+_STEPS, _STEPS_OF_PLOTS = (4, 2, 1), (4, 1, 2)
 """Decimetres of the grids on which a plan that meets all wishes is looked for, the coarsest first:
-on those of 0.4 m most plans that there are are found, three times as fast."""
+on those of 0.4 m most plans that there are are found, three times as fast. Where an outline is to
+be filled, most that is not found there is impossible, which the finest grid shows."""
 
+_NEAR, _EACH = 6, 0.1
+"""Decimetres by which sides move at a time when a plan is bettered, and effort of each time."""
 
 _TO_REDUCE, _EFFORT_EACH = 5, 0.3
 """Times the effort to show a conflict, to leave needs out of it; effort of each that is tried."""
@@ -59,7 +63,7 @@ class WishModel(OutlineModel):
         self.model.clear_objective()
         literals = [wish.literal for wish in wishes]
         uncut = [cut.is_used.negated() for cut in self.cuts]
-        tries = [(literals, step) for step in _STEPS]
+        tries = [(literals, step) for step in (_STEPS_OF_PLOTS if self.filling else _STEPS)]
         if uncut:
             tries.insert(0, ([*literals, *uncut], _STEPS[0]))
         answer, boxes, spent = None, None, 0.0
@@ -74,9 +78,31 @@ class WishModel(OutlineModel):
                 step=step,
             )
             spent += self.spent
+            if answer is None and is_fine:
+                answer, boxes, more = self._met_by_filling(wishes, effort / len(tries), seed)
+                spent += more
             if answer is not None:
                 break
         return _Found(wishes, answer, boxes, self.value, spent)
+
+    def _met_by_filling(
+        self, wishes: Sequence[Wish], effort: float, seed: int
+    ) -> tuple[bool | None, Boxes | None, float]:
+        """Answer of ``solve``, boxes that meet these wishes, and the effort that took: boxes that
+        meet all but those to fill the outline are made fuller as far as boxes near by are."""
+        literals = [wish.literal for wish in wishes]
+        others = [wish.literal for wish in wishes if wish not in self.filling]
+        if len(others) == len(literals):
+            return None, None, 0.0
+        boxes = self.solve(effort, seed=seed, fixed=others, light=True, step=_STEPS[0])[1]
+        spent = self.spent
+        if boxes is None:
+            return None, None, spent
+        self.model.minimize(self.dead)
+        boxes, _, more = self._settled(boxes, math.inf, effort, seed, fixed=others)
+        self.model.clear_objective()
+        answer, met = self.solve(effort, seed=seed, hint=boxes, fixed=literals, around=0)
+        return answer, met, spent + more + self.spent
 
     def _meet_wishes(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
         """Answer of ``solve``, and boxes that meet as many wishes as are found together.
@@ -99,6 +125,27 @@ class WishModel(OutlineModel):
             return self.solve(2 * effort, seed=seed, taking_turns=True)
         self.value = found.value
         return True, found.boxes
+
+    def _cheaper(
+        self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
+    ) -> tuple[Boxes, float]:
+        """Boxes that cost less, if any are found, and what they cost."""
+        found = self.solve(effort, seed=seed, hint=boxes, taking_turns=True, **how)[1]
+        return (boxes, cost) if found is None or self.cost >= cost else (found, self.cost)
+
+    def _settled(
+        self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
+    ) -> tuple[Boxes, float, float]:
+        """The same, as often as the best boxes near to the last ones cost less: these are found
+        much sooner than better ones anywhere. And the effort that took."""
+        spent = 0.0
+        while spent < effort:
+            before, each = cost, min(effort - spent, _EACH)
+            boxes, cost = self._cheaper(boxes, cost, each, seed, around=_NEAR, **how)
+            spent += self.spent
+            if cost == before:
+                break
+        return boxes, cost, spent
 
     def _keep_met(self) -> list[Any]:
         """The wishes that the boxes found last meet stay met; literals of the others."""

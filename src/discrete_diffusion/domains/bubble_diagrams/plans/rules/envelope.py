@@ -108,13 +108,17 @@ def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
     if off := tuple(k for k, area in outside.items() if area > _OUTSIDE):
         named = ", ".join(f"{outside[k]:.1f} m2 of {name_of(plan, k)}" for k in off)
         found.append(Finding(off, f"{named} lie outside of the outline", "move them into it"))
-    built = float(_built(plan, parameters["wall"]).intersection(plot).area)
-    least = parameters["share"] * plot.area
-    if built < least:
-        share = f"{built / plot.area:.1%}"
-        what = f"rooms fill {share} of the outline, at least {parameters['share']:.0%}"
-        found.append(Finding((), what, f"make rooms {least - built:.1f} m2 larger together"))
+    share, least = filled(plan, parameters["wall"]), parameters["share"]
+    if share < least:
+        what = f"rooms fill {share:.1%} of the outline, at least {least:.0%}"
+        remedy = f"make rooms {(least - share) * plot.area:.1f} m2 larger together"
+        found.append(Finding((), what, remedy))
     return tuple(found)
+
+
+def filled(plan: FloorPlan, wall: float) -> float:
+    """Share of the outline that is built on: floors with half a wall around each."""
+    return float(_built(plan, wall).intersection(plan.outline).area / plan.outline.area)
 
 
 def _closed(shape: Any, by: float) -> Any:
