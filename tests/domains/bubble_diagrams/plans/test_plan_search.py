@@ -68,9 +68,10 @@ def test_the_solver_counts_a_filled_plot_as_the_rule_does():
     flat = [("LivingRoom", (0, 0, 8, 6 - notch)), ("MasterRoom", (0, 6 - notch, 8 - notch, 6))]
     assert filled(floor_plan(flat, boundary=PLOT.boundary), 0.3) == pytest.approx(0.95)
     demands = Demands((24.0, 20.0), outline=PLOT, rules=only("fill"))
-    for left, possible in ((math.floor(100 * notch**2), True), (100 * notch**2 + 1, False)):
+    limit = math.floor(100 * notch**2)
+    for left, possible in ((limit, True), (limit + 1, False)):
         model = PlanModel(FLAT.rooms, FLAT.relations, demands)
-        model.model.add(model.dead >= math.floor(left))
+        model.model.add(model.dead >= left)
         fixed = [wish.literal for wish in model.wishes if wish.need.rule == "fill"]
         answer, boxes = model.solve(2.0, fixed=fixed)
         assert answer is possible
@@ -80,7 +81,7 @@ def test_the_solver_counts_a_filled_plot_as_the_rule_does():
 
 @pytest.mark.slow
 def test_a_plot_is_filled_from_a_plan_that_meets_all_else():
-    """None of the coarse grids has such a plan, and the search anywhere finds none."""
+    """A search for all at once, on grids of any step, found no such plan in the same effort."""
     diagram = list(generate_plans(11, seed=0))[-1]
     plot = Outline(boundary=((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0)))
     request = PlanRequest(outline=plot, rules=read_rules("default"))

@@ -81,8 +81,9 @@ class OutlineModel(RoomModel):
 
     def _wish_filled(self, share: float, wall: float) -> None:
         """Wish that rooms fill a share of the outline, as the rule counts: with half a wall around
-        them. What is left may then be a square in a corner with sides half a wall longer; of any
-        other shape more of it is wall. Beside the rule, that they do without walls."""
+        them. What is left may then be a square in a corner with sides half a wall longer; of other
+        shapes more is wall, but not of a strip across a narrow plot: the rule itself judges every
+        plan afterwards. Beside the rule, that they do without walls."""
         area = self.demands.outline.area
         left = (math.sqrt((1 - share) * area) + wall / 2) ** 2
         need = Need(f"rooms fill {share:.0%} of the outline", "fill")

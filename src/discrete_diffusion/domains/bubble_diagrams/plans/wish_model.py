@@ -91,7 +91,7 @@ class WishModel(OutlineModel):
         """Answer of ``solve``, boxes that meet these wishes, and the effort that took: boxes that
         meet all but those to fill the outline are made fuller as far as boxes near by are."""
         literals = [wish.literal for wish in wishes]
-        others = [wish.literal for wish in wishes if wish not in self.filling]
+        others = [wish.literal for wish in _lost(wishes, self.filling)]
         if len(others) == len(literals):
             return None, None, 0.0
         boxes = self.solve(effort, seed=seed, fixed=others, light=True, step=_STEPS[0])[1]
