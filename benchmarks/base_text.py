@@ -27,7 +27,7 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from clock import MIB, product_rate, products, timed
+from clock import MIB, product_rate, products, share_of_products, share_text, timed
 from discrete_diffusion.algorithms import AR, BD3LM, MDLM, SEDD, TokenAlgorithm, many_ids
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
@@ -119,7 +119,7 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
         "tokens_per_second": given.batch_size * algorithm.layout.length / seconds,
         "operations": operations,
         "product_rate": rate,
-        "share_of_products": operations / seconds / rate,
+        "share_of_products": share_of_products(operations / seconds, rate),
         "peak_mib": peak / MIB,
     }
 
@@ -127,33 +127,34 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
 def sections(record: Record) -> Sections:
     r = record.results
     on_gpu = r["device"] == "cuda"
+    first = next(iter(r["algorithms"].values()))
+    rate = first.get("product_rate", 0) / 1e9
     rows = [
         (
             f"`{name}`",
             f"{one['seconds']:.3f}" if on_gpu else f"{one['seconds']:.1f}",
             f"{one['tokens_per_second']:,.0f}",
             f"{one['peak_mib'] / 1024:.1f}",
-            f"{100 * one['share_of_products']:.0f}",
+            *([share_text(one)] if rate else []),
         )
         for name, one in r["algorithms"].items()
     ]
-    first = next(iter(r["algorithms"].values()))
     clock = "second" if on_gpu else "CPU-second"
     head = (
         "",
         f"{clock}s a step",
         f"tokens per {clock}",
         "memory, GiB",
-        "of the product rate, %",
+        *(["of the product rate, %"] if rate else []),
     )
-    rate = first["product_rate"] / 1e9
-    shown = f"{rate:,.0f} GFLOP/s" if rate < 1000 else f"{rate / 1000:,.0f} TFLOP/s"
+    reached = f"{rate:,.0f} GFLOP/s" if rate < 1000 else f"{rate / 1000:,.0f} TFLOP/s"
     threads = "" if on_gpu else f"{r['threads']} thread, "
     text = (
         f"`{record.command}`: {threads}{record.hardware}.\n\n"
         f"{first['parameters']:,} parameters, {r['batch_size']} samples of {LENGTH:,} positions, "
-        f"{'bfloat16' if r['bfloat16'] else 'float32'}; products of square matrices reach "
-        f"{shown}.\n\n{markdown_table(head, rows)}"
+        f"{'bfloat16' if r['bfloat16'] else 'float32'}"
+        f"{f'; products of square matrices reach {reached}' if rate else ''}."
+        f"\n\n{markdown_table(head, rows)}"
     )
     return {(Page.SPEED, record.name): text}
 

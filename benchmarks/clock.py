@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from einops import rearrange
 from scipy.stats import linregress
 from torch.nn.functional import conv2d
 from torch.profiler import ProfilerActivity, profile
@@ -21,10 +23,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 MIB = 2**20
 _PRODUCTS, _SIZE, _PROBE = 20, 1024, 256
+_SEQUENCES = (1, 16)
+"""Numbers of sequences that the columns of a convolution are cut into: oneDNN has another kernel
+for several (``models/tuned.py``)."""
 _GPU_SIZE = 8192
 """Of a GPU, which launches a smaller product in as much time as it takes."""
 _SLOW_SECONDS = 1.0
 """A product of matrices of ``_SIZE`` that takes longer is measured at ``_PROBE``."""
+_LONGEST = 2.0
+"""Seconds after which a way to multiply is repeated no more."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +110,10 @@ def products(work: Callable[[], object]) -> int:
 
 
 def product_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Floating-point operations per second that a product of square matrices reaches here: on a
-    GPU the best of repeats, on the CPU, of CPU time, that of a product and of a convolution of one
-    pixel. There matrices are smaller where the processor has no units for the format, and a large
-    one takes seconds."""
+    """Floating-point operations per second of the fastest product of square matrices here: the best
+    of repeats, on the CPU by CPU time and by every way that the networks multiply, the product
+    itself and convolutions of one column. There matrices are smaller where the processor has no
+    units for the format, and a large one takes seconds."""
     if device.type != "cpu":
         return _product_rate(device, dtype, size=_GPU_SIZE, repeats=_PRODUCTS)
     probed = _product_rate(device, dtype, size=_PROBE, repeats=1)
@@ -122,21 +129,25 @@ def product_rows(device: torch.device) -> int:
 
 def _product_rate(device: torch.device, dtype: torch.dtype, *, size: int, repeats: int) -> float:
     left, right = torch.randn(2, size, size, device=device).to(dtype)
-    image = left.t()[None, :, None, :].contiguous(memory_format=torch.channels_last)
-    kernels = right[:, :, None, None].contiguous(memory_format=torch.channels_last)
+    works: list[Callable[[], object]] = [lambda: left @ right]
+    if device.type == "cpu":  # of a GPU's in float32 the operands are cut to 19 bits
+        kernels = right[:, :, None, None].contiguous(memory_format=torch.channels_last)
+        for num in _SEQUENCES:
+            image = rearrange(left, "(b l) d -> b d 1 l", b=num)  # channels last
+            works.append(partial(conv2d, image, kernels))
     best = 0.0
     with torch.no_grad():
-        works = [lambda: left @ right]
-        if device.type == "cpu":  # of a GPU's in float32 the operands are cut to 19 bits
-            works.append(lambda: conv2d(image, kernels))
         for work in works:
             work()
+            whole = Stopwatch(device)
             for _ in range(repeats):
                 watch = Stopwatch(device)
                 work()
                 spent = watch.stop(1)
                 seconds = spent.cpu if device.type == "cpu" else spent.wall
                 best = max(best, 2 * size**3 / seconds)
+                if whole.stop(1).wall > _LONGEST:
+                    break
     return best
 
 
@@ -158,8 +169,28 @@ def shares_of_products(
     for row in rows:
         if row["name"] in each:
             whole = reached["bfloat16" if row["name"] in low else "float32"]
-            row["share_of_products"] = each[row["name"]] * row[clock] / whole
+            row["share_of_products"] = share_of_products(each[row["name"]] * row[clock], whole)
     return reached
+
+
+def share_of_products(operations: float, rate: float) -> float:
+    """Share that ``operations`` per second have of the ``product_rate``.
+
+    Raises ``ValueError`` above 1: then the rate is not the fastest that the processor multiplies.
+    """
+    if operations > rate:
+        raise ValueError(
+            f"{operations / 1e9:,.0f} GFLOP/s are {operations / rate:.0%} of a product rate of "
+            f"{rate / 1e9:,.0f}: product_rate misses a faster way to multiply, or something else "
+            "ran while it was measured"
+        )
+    return operations / rate
+
+
+def share_text(row: Mapping[str, Any]) -> str:
+    """The share of the product rate of a row in percent, a dash if it was not measured."""
+    share = row.get("share_of_products")
+    return "–" if share is None else f"{100 * share:.0f}"
 
 
 def seconds_each(
@@ -263,8 +294,7 @@ def rate_cells(found: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
         rate = row[clock]
         out += [f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}", ratio_words(ratio)]
     if "product_rate" in found:
-        share = row.get("share_of_products")
-        out.append("–" if share is None else f"{100 * share:.0f}")
+        out.append(share_text(row))
     return out
 
 

@@ -13,10 +13,10 @@ taken within a repeat. Nothing else should run on the machine; ``curves`` alone 
 Sampling needs a trained model; without ``--checkpoint`` it trains that of the samplers into
 the folder, half an hour on two cores.
 
-Each part is stored on its own in ``benchmarks/results/speed.json`` (``speed_cuda.json`` of a GPU),
-with its command, hardware and a digest of the package's code, and the tables of the docs are
-written from there. ``--quick`` checks that everything runs, on a small model, and writes into the
-folder only.
+Each part is stored in the folder with its command, hardware and a digest of the package's code.
+Once all parts are there, of one machine and one digest, they become
+``benchmarks/results/speed.json`` (``speed_cuda.json`` of a GPU), which the tables of the docs are
+written from. ``--quick`` checks that everything runs, on a small model, and publishes nothing.
 
 On a GPU give it batches and plans enough: ``--device cuda --batch-size 4096 --num-plans 200000
 --diagrams 4096``.
@@ -41,7 +41,7 @@ import speed_account
 import speed_cost
 import speed_text
 from discrete_diffusion.runtime.precision import multiplies_bfloat16
-from record import RESULTS, Page, Record, Sections, hardware, publish
+from record import Page, Record, Sections, hardware, publish
 from sampler_cells import FLAT, trained
 from speed_account import Instructions, account, account_of, account_table
 from speed_cost import cost_table, networks, networks_table
@@ -172,8 +172,7 @@ def _in_own_process(
 
 def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[str, Any]:
     """The numbers of a part."""
-    folder = given.folder / "quick" if given.quick else given.folder
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _folder(given)
     if part == "training":
         return throughput(
             Plans(words_of(given), given.seed),
@@ -229,30 +228,37 @@ def measure(given: argparse.Namespace, part: str, device: torch.device) -> dict[
 
 
 def keep(given: argparse.Namespace, part: str, code: str, found: dict[str, Any]) -> None:
-    """Put a part beside those measured before, and write the tables of all.
+    """Store a part with those of the same machine, code and number of threads, and write the tables
+    of all; publish them once they are complete.
 
     ``code``: the digest at the start, when the modules were read.
     """
     name = "speed" if given.device == "cpu" else f"speed_{given.device}"
-    path = (given.folder / "quick" if given.quick else RESULTS) / f"{name}.json"
-    results = json.loads(path.read_text())["results"] if path.exists() else {}
-    results[part] = {
-        "command": command_of(given, part),
-        "threads": given.threads,
-        "hardware": hardware(),
-        "code": code,
-        "found": found,
-    }
-    results = {key: results[key] for key in PARTS if key in results}
+    path = _folder(given) / f"{name}.json"
+    stored = json.loads(path.read_text())["results"] if path.exists() else {}
+    source = {"threads": given.threads, "hardware": hardware(), "code": code}
+    stored[part] = {"command": command_of(given, part), **source, "found": found}
+    others = [key for key in stored if any(stored[key][k] != x for k, x in source.items())]
+    if others:
+        print(f"left out, of another machine or other code: {', '.join(others)}", flush=True)
+    results = {key: stored[key] for key in PARTS if key in stored and key not in others}
+    path.write_text(json.dumps({"results": results}, indent=1) + "\n")
+    page = "\n\n".join(f"## {title}\n\n{text}" for title, text in tables(results).items())
+    (given.folder / f"{name}.md").write_text(page + "\n")
+    if given.quick:
+        return
+    if missing := [key for key in PARTS if key not in results]:
+        print(f"not published yet; still to measure: {','.join(missing)}", flush=True)
+        return
     command = f"python benchmarks/speed.py --device {given.device} --threads {given.threads}"
-    if given.quick:
-        path.write_text(json.dumps({"results": results}, indent=1) + "\n")
-    else:
-        publish(name, command=command, seed=given.seed, results=results)
-    if given.quick:
-        texts = tables(results).items()
-        page = "\n\n".join(f"## {title}\n\n{text}" for title, text in texts)
-        (given.folder / f"{name}.md").write_text(page + "\n")
+    publish(name, command=command, seed=given.seed, results=results)
+
+
+def _folder(given: argparse.Namespace) -> Path:
+    """The folder of the parts; those of a quick check have their own."""
+    folder: Path = given.folder / "quick" if given.quick else given.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def sections(record: Record) -> Sections:

@@ -17,7 +17,14 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from clock import product_rate, products, synchronise, timed
+from clock import (
+    product_rate,
+    products,
+    share_of_products,
+    share_text,
+    synchronise,
+    timed,
+)
 from discrete_diffusion.runtime.precision import multiplies_bfloat16
 from record import markdown_table
 from speed_cost import WORKS, model_of
@@ -114,7 +121,7 @@ def account_of(
         for subject in subjects:
             for work in WORKS:
                 found = _account(Work(subject, work, device, name == "bfloat16"), repeats)
-                share = found.pop("operations") / found["seconds"] / rate
+                share = share_of_products(found.pop("operations") / found["seconds"], rate)
                 about = {"network": subject.name, "nodes": subject.nodes, "batch": subject.batch}
                 about |= {"work": work, "format": name, "product_rate": rate}
                 rows.append({**about, "share_of_products": share, **found})
@@ -177,18 +184,25 @@ def kind_of(name: str) -> str:
 
 
 def account_table(found: Mapping[str, Any]) -> str:
-    rates = {(row["instructions"], row["format"]): row["product_rate"] for row in found["rows"]}
+    rates = {
+        (row["instructions"], row["format"]): row["product_rate"]
+        for row in found["rows"]
+        if "product_rate" in row
+    }
     said = ", ".join(f"{rate / 1e9:,.0f} in {name}, {isa}" for (isa, name), rate in rates.items())
     facts = (
         f"Shares of the {found['clock']} of a training step and of a network call. *{CALLS}*: what "
-        "the same work takes of one graph of two nodes; the others by PyTorch's profiler. The last "
-        "column is what matrix products alone would take at the rate that square ones reach, over "
-        f"what all takes; GFLOP/s: {said}."
+        "the same work takes of one graph of two nodes; the others by PyTorch's profiler."
     )
+    if rates:
+        facts += (
+            " The last column is what matrix products alone would take at the rate that square "
+            f"ones reach, over what all takes; GFLOP/s: {said}."
+        )
     kinds = [*KINDS, REST, CALLS]
     several = len({row["instructions"] for row in found["rows"]}) > 1
     heads = ["", "n", "batch", "", "ms", *(f"{kind}, %" for kind in kinds)]
-    heads.append("of the product rate, %")
+    heads += ["of the product rate, %"] if rates else []
     rows = []
     for row in found["rows"]:
         work = f"{row['work'].replace('_', ' ')}, {row['format']}"
@@ -196,5 +210,5 @@ def account_table(found: Mapping[str, Any]) -> str:
         cells = [row["network"], str(row["nodes"]), str(row["batch"]), work]
         cells.append(f"{1e3 * row['seconds']:.0f}")
         cells += [f"{100 * row['shares'][kind]:.0f}" for kind in kinds]
-        rows.append([*cells, f"{100 * row['share_of_products']:.0f}"])
+        rows.append([*cells, *([share_text(row)] if rates else [])])
     return f"{facts}\n\n{markdown_table(heads, rows)}"

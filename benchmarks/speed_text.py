@@ -18,7 +18,16 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from clock import Spent, interleaved, products, rates, ratio_words, shares_of_products, timed
+from clock import (
+    Spent,
+    interleaved,
+    products,
+    rates,
+    ratio_words,
+    share_text,
+    shares_of_products,
+    timed,
+)
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.tuned import tuned
@@ -135,9 +144,11 @@ def text(
 def text_table(found: Mapping[str, Any]) -> str:
     cells = {(row["length"], row["work"], row["name"]): row for row in found["rows"]}
     clock = "per_cpu_second" if found["clock"] == "CPU-second" else "per_second"
+    rate = found.get("product_rate", {}).get("float32")
     head = ["L", "batch", "network"]
     for work in WORKS:
-        head += [f"{work.replace('_', ' ')}s: sequences per {found['clock']}", "ratio", "share, %"]
+        head += [f"{work.replace('_', ' ')}s: sequences per {found['clock']}", "ratio"]
+        head += ["share, %"] if rate else []
     rows = []
     for length, num in dict.fromkeys((row["length"], row["batch"]) for row in found["rows"]):
         for name in NETWORKS:
@@ -145,12 +156,15 @@ def text_table(found: Mapping[str, Any]) -> str:
             for work in WORKS:
                 row = cells[length, work, name]
                 line += [f"{row[clock]:.1f}", ratio_words(row[f"{clock}_ratio"])]
-                line.append(f"{100 * row['share_of_products']:.0f}")
+                line += [share_text(row)] if rate else []
             rows.append(line)
     facts = (
         f"A `dit` of the size of `dit_small` at 102 ids, float32: medians of {found['repeats']} "
-        "repeats, ratios to the first in the same repeat, with the lowest and the highest. "
-        f"*Share*: of the product rate, {found['product_rate']['float32'] / 1e9:,.0f} GFLOP/s, "
-        "counting matrix products alone."
+        "repeats, ratios to the first in the same repeat, with the lowest and the highest."
     )
+    if rate:
+        facts += (
+            f" *Share*: of the product rate, {rate / 1e9:,.0f} GFLOP/s, counting matrix products "
+            "alone."
+        )
     return f"{facts}\n\n{markdown_table(head, rows, left=3)}"

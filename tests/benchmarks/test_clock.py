@@ -17,6 +17,7 @@ from clock import (
     products,
     rates,
     seconds_each,
+    share_of_products,
     shares_of_products,
 )
 
@@ -94,6 +95,53 @@ def test_a_peak_is_seen_after_it_is_gone():
 def test_products_are_counted_forwards_and_backwards():
     weight = torch.zeros(5, 3, requires_grad=True)
     assert products(lambda: (torch.ones(2, 5) @ weight).sum().backward()) == 2 * (2 * 2 * 5 * 3)
+
+
+def test_the_product_rate_is_that_of_the_fastest_way_to_multiply(monkeypatch):
+    """Ways of an imagined processor: convolutions of sixteen sequences are the fastest."""
+    now = 0.0
+    monkeypatch.setattr(clock.time, "process_time", lambda: now)
+    convolved = clock.conv2d
+
+    class Product(torch.Tensor):
+        def __matmul__(self, other):
+            nonlocal now
+            now += 1.0
+            return self.as_subclass(torch.Tensor) @ other.as_subclass(torch.Tensor)
+
+    def convolution(image, kernels):
+        nonlocal now
+        now += {1: 2.0, 16: 0.25}[len(image)]
+        return convolved(image, kernels)
+
+    monkeypatch.setattr(clock, "conv2d", convolution)
+    randn = torch.randn
+    monkeypatch.setattr(torch, "randn", lambda *s, **o: randn(*s, **o).as_subclass(Product))
+    rate = clock._product_rate(CPU, torch.float32, size=32, repeats=2)
+    assert rate == 2 * 32**3 / 0.25
+
+
+def test_every_way_of_the_yardstick_multiplies_the_same_matrices(monkeypatch):
+    found = []
+    convolved = clock.conv2d
+
+    def convolution(image, kernels):
+        found.append((image, kernels, convolved(image, kernels)))
+        return found[-1][-1]
+
+    monkeypatch.setattr(clock, "conv2d", convolution)
+    clock._product_rate(CPU, torch.float32, size=32, repeats=1)
+    assert {len(image) for image, _, _ in found} == {1, 16}
+    for image, kernels, out in found:
+        left = image.permute(0, 3, 2, 1).reshape(32, 32)
+        product = left @ kernels[:, :, 0, 0].t()
+        torch.testing.assert_close(out.permute(0, 3, 2, 1).reshape(32, 32), product)
+
+
+def test_a_share_above_the_whole_is_refused():
+    assert share_of_products(5e9, 1e10) == 0.5
+    with pytest.raises(ValueError, match=r"12 GFLOP/s are 120% of a product rate of 10"):
+        share_of_products(1.2e10, 1e10)
 
 
 @pytest.mark.slow

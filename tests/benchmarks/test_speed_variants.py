@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import speed
 from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.tuned import FastLinear
 from speed_account import kind_of
@@ -122,3 +123,23 @@ def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
 )
 def test_operations_are_sorted_into_kinds(name, kind):
     assert kind_of(name) == kind
+
+
+def test_parts_of_one_machine_and_one_digest_are_published(tmp_path, monkeypatch, capsys):
+    published = []
+    monkeypatch.setattr(speed, "publish", lambda name, **record: published.append(record))
+    monkeypatch.setattr(speed, "WRITERS", dict.fromkeys(speed.PARTS, lambda found: "a table"))
+    monkeypatch.setattr(sys, "argv", ["speed.py", "--folder", str(tmp_path)])
+    given = speed.options()
+    for code in ("old", "new"):
+        for part in speed.PARTS[:-1]:
+            speed.keep(given, part, code, {})
+    assert f"or other code: {speed.PARTS[1]}, " in capsys.readouterr().out
+    assert not published
+    speed.keep(given, speed.PARTS[-1], "old", {})  # the others, of new code, are left out
+    assert not published
+    for part in speed.PARTS:
+        speed.keep(given, part, "new", {})
+    [record] = published
+    assert list(record["results"]) == list(speed.PARTS)
+    assert {part["code"] for part in record["results"].values()} == {"new"}
