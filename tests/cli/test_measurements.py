@@ -11,6 +11,7 @@ from discrete_diffusion.cli.measurements import (
     with_measurements,
     with_terms,
 )
+from discrete_diffusion.cli.run import build_run
 
 DATA = {"num_train": 16_019, "num_held_out": 1_998}
 
@@ -84,3 +85,20 @@ def test_cells_are_measured_by_their_length():
     assert len(said) == 2
     config, said = with_terms(compose("compare", []))
     assert (config.eval.num_samples, config.bound_samples, said) == (1_000, 600, [])
+
+
+@pytest.mark.slow
+def test_batches_of_a_limited_validation_are_of_all_sizes():
+    words = ["data.num_plans=600", "model=bd_tiny", "data.batch_size=8", "check_backbone=false"]
+    built = build_run(compose("train", words), on_gpu=False)
+    every, some = built.held_out(), built.validated(2)
+    sizes, num = every.sizes.double(), len(every)
+    assert (len(some), len(some.sizes)) == (2, 16)
+    error = float(sizes.std()) / 16**0.5
+    assert abs(float(some.sizes.double().mean() - sizes.mean())) < 2 * error
+    assert float(sizes[:16].mean()) < float(sizes.mean()) - 2 * error  # the first of all batches
+    ranks = [built.validated(2, rank=rank, world_size=2) for rank in range(2)]
+    assert [len(each) for each in ranks] == [2, 2]
+    assert len(ranks[0].sizes) == 32
+    assert len(built.validated(0.5)) == num // 2
+    assert [len(built.validated(limit)) for limit in (1.0, 0, 10**6)] == [num, num, num]

@@ -83,19 +83,25 @@ def test_a_text_is_one_document_or_one_a_line(files, folder, tmp_path):
         assert documents(out) == expected
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "whole.txt", "a.jsonl.gz"])
-def test_what_was_interrupted_goes_on(name, files, folder, tmp_path, monkeypatch, capsys):
+def test_what_was_interrupted_goes_on(name, last, files, folder, tmp_path, monkeypatch, capsys):
+    """Behind the second shard, or behind the last, which ends where the file does."""
     monkeypatch.setattr("discrete_diffusion.domains.text.corpus_files._PART", 3000)
     monkeypatch.setattr("discrete_diffusion.domains.text.corpus_files._ROWS", 30)
-    words = [str(files[name]), "--tokenizer", str(folder), "--shard-tokens", "900"]
+    size = "1" if last else "900"  # 1: a shard of every part
+    words = [str(files[name]), "--tokenizer", str(folder), "--shard-tokens", size]
     main(["data", "tokenize", *words, "--out", str(tmp_path / "whole")])
     write, calls = tokenizing._Work._write, []
+    most = len(meta(tmp_path / "whole")["shards"]) if last else 2
 
     def killed(work, *place):
-        if len(calls) == 2:
+        if not last and len(calls) == most:
             raise KeyboardInterrupt
         calls.append(place)
         write(work, *place)
+        if last and len(calls) == most:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(tokenizing._Work, "_write", killed)
     with pytest.raises((KeyboardInterrupt, SystemExit)):

@@ -15,7 +15,7 @@ from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.building.rewards import reward_of
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import checkpoint_info
-from discrete_diffusion.cli.measurements import with_measurements
+from discrete_diffusion.cli.measurements import batches_of_epoch, with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains import build_data, domain_of
@@ -105,6 +105,15 @@ class Run:
             data, "val", batch_size=config.data.batch_size, seed=config.seed, **ranks
         )
 
+    def validated(self, limit: float, **ranks: int) -> SplitBatches:
+        """What a validation measures: the validation split or, of a smaller
+        ``trainer.limit_val_batches``, samples of all sizes; its first batches are the smallest."""
+        every = self.held_out(**ranks)
+        num = batches_of_epoch(len(every), limit)
+        if not 0 < num < len(every):
+            return every
+        return self.held_out(num * self.config.data.batch_size * every.world_size, **ranks)
+
     def begin(self) -> None:
         """``Algorithm.before_first_step`` of a new run, with samples as training shows them,
         relabelled if it relabels."""
@@ -118,7 +127,9 @@ class Run:
         train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
         if resumed is not None and resumed.stream is not None:
             train.load_state_dict(resumed.stream)  # Lightning forgets it after a whole epoch
-        val = self.held_out(**ranks)
+        val = self.validated(trainer.limit_val_batches, **ranks)
+        if trainer.limit_val_batches:
+            trainer.limit_val_batches = 1.0  # of these
         path = None if resumed is None else str(resumed.path)
         trainer.fit(self.module, train, val, ckpt_path=path, weights_only=True)
 

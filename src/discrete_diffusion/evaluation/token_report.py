@@ -59,14 +59,20 @@ class TokenReport(Report):
             k for k in metrics if k.startswith("nelbo_")
         )
         error = metrics.get(f"{bound}_standard_error", metrics["nelbo_standard_error"])
-        of_order = "_ordered_fixed" if "nelbo_uniform_ordered_fixed" in metrics else ""
-        blind, uniform = (metrics[f"nelbo_{x}{of_order}"] for x in ("blind", "uniform"))
+        baselines = f"blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f}"
+        if (start := metrics.get("nelbo_uniform_ordered_fixed")) is not None:
+            baselines += f"; of one order {metrics['nelbo_blind_ordered_fixed']:.2f}, {start:.2f}"
+        shown = [each for each in self.headlines if each.name in metrics]
         parts = [
-            f"{bound} {plus_minus(metrics[bound], error, 2)} nats "
-            f"({'in the same order: ' if of_order else ''}blind {blind:.2f}, "
-            f"untrained {uniform:.2f})",
+            f"{bound} {plus_minus(metrics[bound], error, 2)} nats ({baselines})",
             *self.further_parts(metrics),
-            *(each.format(metrics[each.name]) for each in self.headlines if each.name in metrics),
+            *(
+                each.format(
+                    metrics[each.name],
+                    None if each.counted == "num_samples" else metrics.get(each.counted),
+                )
+                for each in shown
+            ),
         ]
         return f"metrics: {', '.join(parts)}  [{metrics['num_samples']} samples]"
 

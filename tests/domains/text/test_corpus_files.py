@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from itertools import pairwise
 
 import pytest
 
@@ -23,12 +22,18 @@ def test_a_byte_order_mark_at_the_beginning_is_no_text(documents, size, tmp_path
     for content in (TEXT.encode(), BOM_UTF8 + TEXT.encode()):
         path.write_bytes(content)
         parts = [*parts_of(path, 0, field="text", documents=documents)]
-        for part, following in pairwise(parts):
-            (again, *_) = parts_of(path, part.after, field="text", documents=documents)
-            assert again == following
+        for number, part in enumerate(parts, 1):
+            again = [*parts_of(path, part.after, field="text", documents=documents)]
+            assert again == parts[number:]
         found.append("\n".join(text for part in parts for text in part.texts))
     assert found[0] == found[1]
     assert "\ufeffAnother" in found[0]
+
+
+@pytest.mark.parametrize("content", [b"", BOM_UTF8])
+def test_a_file_without_text_has_no_document(content, tmp_path):
+    (tmp_path / "a.txt").write_bytes(content)
+    assert [*parts_of(tmp_path / "a.txt", 0, field="text", documents="file")] == []
 
 
 def test_half_a_surrogate_pair_is_named_with_its_line(tmp_path):

@@ -39,7 +39,7 @@ class DiagramReport(TokenReport):
         Headline("valid", share=True),
         Headline("exactly_one_living_room", share=True),
         Headline("transitive", share=True),
-        Headline("buildable", share=True),
+        Headline("buildable", share=True, counted="num_verdicts"),
     )
     columns = (
         Column("valid", "valid", 1, up=True, share=True, of_samples=True),

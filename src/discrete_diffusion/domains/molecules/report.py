@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
+from discrete_diffusion.types import BoundEstimate
 
 
 class MoleculeReport(TokenReport):
@@ -23,8 +25,8 @@ class MoleculeReport(TokenReport):
     headlines = (
         Headline("valid", share=True),
         Headline("valid_relaxed", share=True),
-        Headline("unique", share=True),
-        Headline("novel", share=True),
+        Headline("unique", share=True, counted="num_valid_relaxed"),
+        Headline("novel", share=True, counted="num_unique"),
     )
     columns = (
         Column("valid", "valid", 1, up=True, share=True, of_samples=True),
@@ -44,6 +46,13 @@ class MoleculeReport(TokenReport):
         if len(samples) == 0:
             return {}
         return sample_shares(judge(decode(samples, self.data.vocab)), self._known)
+
+    def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
+        """Findings, with the numbers of molecules that ``unique`` and ``novel`` are shares of."""
+        found = super().findings(bound, samples)
+        num_valid = round(found.get("valid_relaxed", 0) * len(samples))
+        num_unique = round(found.get("unique", 0) * num_valid)
+        return {**found, "num_valid_relaxed": num_valid, "num_unique": num_unique}
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):

@@ -107,20 +107,18 @@ def _text(path: Path, start: int) -> Iterator[Part]:
             after = len(mark)
         elif start == 0:
             content = mark
-        begin = after
         while not is_last:
             wanted = _PART - len(content) if len(content) < _PART else _PART
             new = file.read(wanted)
             content, is_last = content + new, len(new) < wanted
+            if not content:  # an empty file, or one whose last part was read before
+                return
             found = pieces(_whole(content, path, after, is_last), _PART // 2)
             if not is_last:
                 found = found[:-1]  # which may go on
-            elif after + len(content) == begin == 0:
-                return
             num = sum(len(each.encode()) for each in found)
             content, after = content[num:], after + num
-            if found or is_last:
-                found = found or [""]
+            if found:
                 yield Part(found, [False] * (len(found) - 1) + [is_last], after)
 
 

@@ -43,7 +43,7 @@ _REAL = (27,)
 class TextReport(TokenReport):
     """Samples of text against the windows of a split. ``judge``: reads them, too."""
 
-    headlines = (Headline("words_in_training", share=True),)
+    headlines = (Headline("words_in_training", share=True, counted="num_words"),)
     columns = (
         Column("character TV", "character_tv", 4),
         Column("known words", "words_in_training", 1, up=True, share=True),
@@ -126,7 +126,10 @@ class TextReport(TokenReport):
             write_texts(path.with_suffix(".txt"), first)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
-        return {"text": self.data.source, **super().findings(bound, samples)}
+        found = {"text": self.data.source, **super().findings(bound, samples)}
+        if "words_in_training" in found:
+            found["num_words"] = len(words_of(self.data.vocabulary.decode(samples)))
+        return found
 
     def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:
         unit = "token" if self.data.vocabulary.unit == "ids" else "character"
