@@ -21,10 +21,10 @@ PER_METRE = 10
 MOST_RATIO = 10
 """Largest ratio of the sides of a rectangle that rooms are to fill."""
 
-_LONGEST = 200
-"""Metres of a boundary: what is longer is in another unit."""
+LONGEST = 200
+"""Metres of a plan each way: what is longer is in another unit."""
 
-MOST_AREA = _LONGEST**2
+MOST_AREA = LONGEST**2
 """Square metres of a plan."""
 
 _STEP = 5
@@ -55,12 +55,8 @@ class Outline:
             )
         if self.boundary is not None:
             object.__setattr__(self, "boundary", validate_boundary(self.boundary))
-            width, height = (side / PER_METRE for side in self.size)
-            if max(width, height) > _LONGEST:
-                raise DiagramError(
-                    "boundary",
-                    f"expected metres, at most {_LONGEST} each way; got {width:g} x {height:g}",
-                )
+            width, height = (max(axis) - min(axis) for axis in zip(*self.boundary, strict=True))
+            check_length("boundary", width, height)
 
     @property
     def elongation(self) -> float:
@@ -123,6 +119,14 @@ class Outline:
 
 
 FREE = Outline()
+
+
+def check_length(field: str, width: float, height: float) -> None:
+    """``DiagramError`` for what is longer than a plan may be, infinite or NaN."""
+    if not (width <= LONGEST and height <= LONGEST):
+        raise DiagramError(
+            field, f"expected metres, at most {LONGEST} each way; got {width:g} x {height:g}"
+        )
 
 
 def not_on_boundary(place: Point, boundary: Sequence[Point]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
     LABEL,
     PLAIN_LAYERS,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_rings import (
+    UNREADABLE,
+    place_of,
+    ring_of,
+)
+from discrete_diffusion.domains.bubble_diagrams.plans.outline import LONGEST
 from discrete_diffusion.domains.bubble_diagrams.plans.room_names import type_of_name
 from discrete_diffusion.domains.bubble_diagrams.scales import DrawnIn
 
@@ -42,18 +47,9 @@ if TYPE_CHECKING:
     from ezdxf.document import Drawing as Document
     from shapely.geometry.base import BaseGeometry
 
-_UNREADABLE = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RecursionError),
-    *(StopIteration, TypeError, ValueError),
-)
-"""Exceptions that ezdxf raises for a damaged drawing, beside its own."""
-
 _CENTIMETRE = 0.01
 
 LINES = "lines that close no room"
-
-_CURVE = 0.01
-"""Units of the drawing by which a chord may leave its arc."""
 
 
 def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
@@ -79,13 +75,13 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     types = rooms_of_labels(
         [names.meant(texts.get(number)) for number in floors],
         [*floors.values()],
-        [_place(floor) for floor in floors.values()],
+        [place_of(floor) for floor in floors.values()],
     )
     rooms = tuple(
         DrawnRoom(room, flipped(floor), number)
         for room, (number, floor) in zip(types, floors.items(), strict=True)
     )
-    rings = [ring for ring in map(_ring, layers.get(BOUNDARY, [])) if ring is not None]
+    rings = [ring for ring in map(ring_of, layers.get(BOUNDARY, [])) if ring is not None]
     boundary, others = largest_boundary([flipped(_scaled(ring, scale)) for ring in rings])
     return Drawing(
         rooms,
@@ -101,18 +97,29 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     """Corners of a plot, metres, y downwards, from 0, 0 on, to a centimetre: the largest closed
     polyline that does not cross itself, on the layer of outlines, or else on any.
 
-    Raises ``DiagramError`` for what is no DXF, has no unit or no closed polyline.
+    Raises ``DiagramError`` for what is not DXF, has no unit or no closed polyline, or is longer
+    than a plan may be.
     """
     check_installed()
     document = _document(content)
-    scale = _drawn_in(document, UNITS[0]).metres
+    drawn = _drawn_in(document, UNITS[0])
     layers = _by_layer(document)
-    rings = _plots(layers.get(BOUNDARY, [])) or _plots(chain(*layers.values()))
+    refused: list[DiagramError] = []
+    rings = _plots(layers.get(BOUNDARY, []), refused)
+    rings = rings or _plots(chain(*layers.values()), refused)
     if not rings:
-        raise DiagramError("", "no closed polyline, as the outline of a plot is")
+        why = f"; {refused[0]}" if refused else ""
+        raise DiagramError("", f"no closed polyline, as the outline of a plot is{why}")
     largest = max(rings, key=lambda ring: ring.area)
-    outline = flipped(_scaled(largest, scale)).simplify(_CENTIMETRE)
-    left, top, *_ = outline.bounds
+    outline = flipped(_scaled(largest, drawn.metres))
+    left, top, right, bottom = outline.bounds
+    if not (right - left <= LONGEST and bottom - top <= LONGEST):
+        raise DiagramError(
+            "$INSUNITS",
+            f"drawn in {drawn.unit} the plot is {right - left:g} x {bottom - top:g} m, expected at "
+            f"most {LONGEST} m each way; set the unit that it is drawn in (in AutoCAD: UNITS)",
+        )
+    outline = outline.simplify(_CENTIMETRE)
     corners = corners_of(outline)
     return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
 
@@ -127,13 +134,17 @@ def _by_layer(document: Document) -> dict[str, list[Any]]:
     return layers
 
 
-def _plots(entities: Iterable[Any]) -> list[BaseGeometry]:
-    """The closed polylines; what crosses itself, and meshes, are none."""
+def _plots(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeometry]:
+    """The closed polylines. ``refused``: gets the errors of those that are not sound."""
     found = []
     for each in entities:
-        with suppress(DiagramError, TypeError):
-            if (ring := _ring(each)) is not None:
-                found.append(ring)
+        try:
+            ring = ring_of(each)
+        except DiagramError as error:
+            refused.append(error)
+            continue
+        if ring is not None:
+            found.append(ring)
     return found
 
 
@@ -148,7 +159,7 @@ def _document(content: bytes) -> Document:
         document = ezdxf.read(io.StringIO(text))
         document.modelspace()  # which a damaged one may lack
         return document
-    except (ezdxf.DXFError, *_UNREADABLE) as error:
+    except (ezdxf.DXFError, *UNREADABLE) as error:
         shown = " ".join(str(error).split()) or type(error).__name__
         raise DiagramError(
             "", f"not a DXF drawing that can be read ({shown}); save it again as DXF"
@@ -189,24 +200,6 @@ def _about(entity: Any) -> tuple[str | None, list[int]]:
     return kind, [int(value) for code, value in tags if code == 1071]
 
 
-def _ring(entity: Any) -> BaseGeometry | None:
-    """The polygon of a closed polyline, arcs as chords; None of anything else. ``DiagramError`` if
-    it crosses itself."""
-    from ezdxf.path import make_path
-    from shapely import Polygon
-
-    if entity.dxftype() not in ("LWPOLYLINE", "POLYLINE"):
-        return None
-    path = make_path(entity)
-    corners = [(point.x, point.y) for point in path.flattening(_CURVE)]
-    if len(corners) < 4 or not (entity.is_closed or path.is_closed):
-        return None
-    ring = Polygon(corners)
-    if not ring.is_valid:
-        raise DiagramError(_place(ring.envelope), "its outline crosses itself")
-    return ring
-
-
 def _scaled(shape: BaseGeometry, scale: float) -> BaseGeometry:
     import shapely
 
@@ -222,7 +215,7 @@ def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[
     holes: dict[int, list[BaseGeometry]] = {}
     others: list[BaseGeometry] = []
     for entity in entities:
-        if (ring := _ring(entity)) is None:
+        if (ring := ring_of(entity)) is None:
             left_out.append(LINES)
             continue
         ring = _scaled(ring, scale)
@@ -262,12 +255,6 @@ def _names(
             smallest = min(inside, key=lambda number: floors[number].area)
             found.setdefault(smallest, type_of_name(text[0]))
     return found | noted
-
-
-def _place(floor: BaseGeometry) -> str:
-    """``the room at (3.1, 4.2)``"""
-    at = floor.representative_point()
-    return f"the room at ({at.x:.1f}, {at.y:.1f})"
 
 
 def _doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:
