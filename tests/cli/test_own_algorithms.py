@@ -72,6 +72,23 @@ def test_a_subset_of_the_keys(algo):
     build_algorithm(complete_data(config))
 
 
+def test_an_experiment_may_choose_it():
+    text = (
+        "# @package _global_\ndefaults:\n  - override /algo: several\nalgo:\n  draw: antithetic\n"
+    )
+    Path("configs/experiment").mkdir()
+    Path("configs/experiment/mine.yaml").write_text(text)
+    algo = compose("train", ["experiment=mine"], user_config_dir="configs").algo
+    whole = compose("train", ["algo=mdlm", "algo.backbone=my-transformer"]).algo
+    assert algo == {**whole, "time_conditioning": False, "draw": "antithetic"}
+
+
+def test_it_may_lie_anywhere_on_the_search_path():
+    place = f"hydra.searchpath=[file://{Path('configs').absolute()}]"
+    config = compose("train", [place, "algo=my_udlm", "model=small"])
+    assert config.algo == compose("train", ["algo=udlm", "algo.backbone=my-transformer"]).algo
+
+
 def test_the_command_line_comes_after_the_file():
     assert of("several").algo.draw == "uniform"
     found = of("several", "algo.draw=antithetic").algo

@@ -55,6 +55,8 @@ def print_listing() -> None:
                 console.print(table)
                 console.print()
     groups = Table("choose with", "what", "choices", box=None)
+    if own := [name for name in choices("algo") if name not in ALGORITHMS.names()]:
+        groups.add_row("algo=", "algorithms with keys of your own", ", ".join(own))
     for group, title in _GROUPS.items():
         if names := choices(group):
             groups.add_row(f"{group}=", title, ", ".join(names))

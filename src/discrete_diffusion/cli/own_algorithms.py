@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli.override_words import written
+from discrete_diffusion.cli.parts import experiment_values
+from discrete_diffusion.cli.search_path import config_repository
 from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.config.options import leaves
 
@@ -17,39 +19,50 @@ DEFAULT = "mdlm"
 def with_algorithm(
     overrides: Sequence[str], user_config_dir: str | Path | None
 ) -> tuple[list[str], str]:
-    """The overrides with ``algo=mdlm`` and the keys of the user's YAML in the place of
-    ``algo=NAME``, and a sentence for the log; as they are, and "", where nothing is filled in.
+    """The overrides with ``algo=mdlm`` and the keys of the user's YAML instead of ``algo=NAME``,
+    given there or by an experiment, and a sentence for the log; as they are, and "", where nothing
+    is filled in.
 
     ``name: udlm`` takes the defaults of ``algo=udlm``, with its process and its sampler. A key that
-    the algorithm does not have is refused like one of the command line. A YAML that is one of ours,
-    names an algorithm of a plug-in, or has ``defaults`` or a package of its own is left to Hydra.
+    the algorithm does not have is refused like one of the command line. The YAML lies anywhere on
+    the search path, with those of the package too. One that is complete, names an algorithm of a
+    plug-in, or has ``defaults`` or a package of its own is left to Hydra.
     """
-    for k, word in enumerate(overrides):
-        key, _, name = word.partition("=")
-        if key != "algo" or user_config_dir is None:
-            continue
-        path = Path(user_config_dir) / "algo" / f"{name}.yaml"
-        keys = _keys_of(path)
-        algorithm = str(keys.pop("name", DEFAULT)) if keys is not None else ""
-        if keys is None or _is_ours(name) or not _is_ours(algorithm):
-            return [*overrides], ""
-        words = [f"algo={algorithm}", *(f"algo.{key}={written(v)}" for key, v in leaves(keys))]
-        note = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
-        return [*overrides[:k], *words, *overrides[k + 1 :]], note
-    return [*overrides], ""
+    place = next((k for k, word in enumerate(overrides) if word.startswith("algo=")), None)
+    said: dict[str, Any] = {}
+    if place is None:
+        said = experiment_values(overrides, user_config_dir)
+    name = said.get("algo") if place is None else overrides[place].partition("=")[2]
+    if name is None or _is_whole(name):
+        return [*overrides], ""
+    with config_repository(user_config_dir, overrides) as repository:
+        file = repository.load_config(f"algo/{name}")
+    if file is None or file.defaults_list or file.header.get("package"):
+        return [*overrides], ""
 
-
-def _keys_of(path: Path) -> dict[str, Any] | None:
-    """Keys and values of a YAML; None if there is none, or it composes other files."""
     from omegaconf import OmegaConf
 
-    if not path.is_file() or "@package" in path.read_text(encoding="utf-8").split("\n")[0]:
-        return None
-    found = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    if not isinstance(found, dict) or "defaults" in found:
-        return None
-    return {str(key): value for key, value in found.items()}
+    keys: Any = OmegaConf.to_container(file.config, resolve=False)
+    algorithm = str(keys.pop("name", DEFAULT))
+    if algorithm == name or not _is_whole(algorithm):
+        return [*overrides], ""
+    given = {f"algo.{key}": value for key, value in leaves(keys)}
+    words = [f"{key}={written(value)}" for key, value in given.items() if key not in said]
+    before, after = (
+        ([], overrides) if place is None else (overrides[:place], overrides[place + 1 :])
+    )
+    path = f"{file.path.removeprefix('file://')}/algo/{name}.yaml"
+    note = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
+    return [*before, f"algo={algorithm}", *words, *after], note
 
 
-def _is_ours(name: str) -> bool:
-    return (config_dir() / "algo" / f"{name}.yaml").is_file()
+def _is_whole(name: str) -> bool:
+    """True if the package has a YAML of that name which says all about an algorithm: its own name,
+    or what it is composed of."""
+    from omegaconf import OmegaConf
+
+    path = config_dir() / "algo" / f"{name}.yaml"
+    if not path.is_file():
+        return False
+    keys: Any = OmegaConf.load(path)
+    return "defaults" in keys or keys.get("name") == name
