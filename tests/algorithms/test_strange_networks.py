@@ -20,7 +20,11 @@ from discrete_diffusion.algorithms import (
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.models.calling import CONTRACT
-from discrete_diffusion.models.registry import register_backbone
+from discrete_diffusion.models.registry import (
+    _BACKBONE_BUILDERS,
+    backbone_spec,
+    register_backbone,
+)
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.model import Model
@@ -214,6 +218,7 @@ CONFIG = {
     "noise": {"name": "log_linear"},
     "forward_process": {"name": "absorbing"},
 }
+BLOCKWISE = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}
 
 
 @pytest.mark.usefixtures("clean_registry")
@@ -232,15 +237,37 @@ def test_conditions_of_other_algorithms_are_not_there():
     )
     with pytest.raises(ValueError, match="requires group_idxs, which neither mdlm nor"):
         build_algorithm(OmegaConf.create(CONFIG))
-    blockwise = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}
-    assert isinstance(build_algorithm(OmegaConf.create(blockwise)), BD3LM)
+    assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_conditions_that_are_not_declared_are_those_of_the_signature():
+    class Open(Ours):
+        def forward(self, x_t, sigma=None, **conditions):
+            return super().forward(x_t, sigma, **conditions)
+
+    dropping = {**CONFIG, "algo": {**CONFIG["algo"], "condition_dropout": 0.1}}
+    for enter in (_BACKBONE_BUILDERS.__setitem__, lambda name, b: register_backbone(name)(b)):
+        enter("strange", build_blocks)
+        assert backbone_spec("strange").conditions is None
+        assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
+        with pytest.raises(ValueError, match="offers keep, and 'strange'"):
+            build_algorithm(OmegaConf.create(dropping))
+        del _BACKBONE_BUILDERS["strange"]
+    _BACKBONE_BUILDERS["strange"] = lambda config, vocab_size: Open()
+    assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
+    assert build_algorithm(OmegaConf.create(dropping)).condition_dropout == 0.1
+
+
+def build_blocks(config, vocab_size):
+    return Blocks()
 
 
 @pytest.mark.usefixtures("clean_registry")
 @pytest.mark.parametrize(
     ("algorithm", "parts"),
     [
-        ("bd3lm", ("algo.backbone=dit", "add group_idxs to forward", "conditions=('group_idxs',)")),
+        ("bd3lm", ("algo.backbone=dit", "add group_idxs to forward", "conditions=")),
         ("ar", ("algo.backbone=dit", "register_backbone(NAME, causal=True)")),
     ],
 )

@@ -14,7 +14,7 @@ from torch import nn
 
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.config.files import shipped_presets
-from discrete_diffusion.models.registry import register_backbone
+from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, register_backbone
 from guide_code import DOCS
 from planned import plan
 
@@ -150,6 +150,19 @@ def test_every_backbone_is_tried_before_the_first_run(tmp_path, failure):
     for algorithm in ("mdlm", "udlm"):
         assert f"{algorithm} with bad: OneIdShort.forward(x_t, sigma=None) returned" in said
     assert not (tmp_path / "compared").exists()
+
+
+@pytest.mark.slow
+def test_conditions_that_are_not_declared_are_read_off_the_signature():
+    class Blocks(Stack):
+        def forward(self, x_t, group_idxs, sigma):
+            return super().forward(x_t)
+
+    _BACKBONE_BUILDERS["plain"] = lambda config, size: Stack(size, 8)
+    _BACKBONE_BUILDERS["blocks"] = lambda config, size: Blocks(size, 8)
+    words = ["backbones=[plain,blocks]", "model=bd_tiny", "size_tolerance=null"]
+    cells = plan("algos=[bd3lm]", *words)
+    assert [(c.backbone, c.instead_of) for c in cells] == [("dit", "plain"), ("blocks", None)]
 
 
 def models(*words: str, **folder) -> list[tuple[str, int]]:

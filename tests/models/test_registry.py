@@ -38,7 +38,7 @@ def test_built_in_names_and_specs():
     given = ("dtn", "keep", "encoded")
     pixels = BackboneSpec("film-unet-tokens", "tokens", False, given, "film_unet_tiny")
     assert backbone_spec("film-unet-tokens") == pixels
-    latent = BackboneSpec("latent-space-model", "latent", default_model="latent_tiny")
+    latent = BackboneSpec("latent-space-model", "latent", False, (), "latent_tiny")
     assert backbone_spec("latent-space-model") == latent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state, algorithms_on
@@ -19,6 +20,7 @@ from discrete_diffusion.noise_schedules import build_schedule
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from torch import nn
 
     from discrete_diffusion.algorithms.base import Algorithm
 
@@ -39,7 +41,7 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 
     check_states(config)
     algorithm = _built(config)
-    declared = {*backbone_spec(config.algo.backbone).conditions} - OWN_CONDITIONS
+    declared = {*(backbone_spec(config.algo.backbone).conditions or ())} - OWN_CONDITIONS
     algorithm.check_conditions({*domain_of(config.data).conditions(config.data), *declared})
     return algorithm
 
@@ -52,6 +54,9 @@ def _built(config: DictConfig) -> Algorithm:
     state = data_state(config.data)
     size = _size(config.data, state)
     backbone = build_backbone(config, size)
+    spec = backbone_spec(config.algo.backbone)
+    if spec.conditions is None:
+        _check_needs(config, replace(spec, conditions=_conditions_of(backbone, state)))
     if state in ("field", "latent"):
         keys = ("channels",) if state == "field" else ("eos_id", "pad_id", "source_pad_id")
         options |= {key: config.data[key] for key in keys}
@@ -64,6 +69,18 @@ def _built(config: DictConfig) -> Algorithm:
     schedule = build_schedule(config.noise, layout)
     process = build_forward_process(config.forward_process, layout, schedule)
     return build(backbone, process, **options)
+
+
+def _conditions_of(backbone: nn.Module, state: str) -> tuple[str, ...]:
+    """Conditions that the signature of ``forward`` names; of one that takes any, those that
+    algorithms give."""
+    from discrete_diffusion.models.calling import OWN_CONDITIONS, BackboneCall
+
+    if state == "latent":  # whose parts are called
+        return ()
+    call = BackboneCall.of(backbone)
+    of_algorithms = OWN_CONDITIONS - {"condition"} if call.takes_any else frozenset()
+    return tuple(sorted(call.conditions | of_algorithms))
 
 
 def _size(data_config: Mapping[str, Any], state: str) -> int:
@@ -81,8 +98,8 @@ def _size(data_config: Mapping[str, Any], state: str) -> int:
 
 def check_states(config: DictConfig) -> None:
     """Raise ``ValueError``, naming what fits, for an unknown algorithm or backbone, and if one of
-    algorithm, backbone and data works on another state than the others, or the backbone lacks what
-    the algorithm needs, or ``condition_dropout`` does. Imports no torch."""
+    algorithm, backbone and data works on another state than the others, or the backbone is known
+    to lack what the algorithm needs, or ``condition_dropout`` does. Imports no torch."""
     name, spec = config.algo.name, backbone_spec(config.algo.backbone)
     algorithm = ALGORITHMS.entry(name)
     state, held = algorithm_state(name), data_state(config.data)
@@ -98,15 +115,32 @@ def check_states(config: DictConfig) -> None:
             f"{name} works on {state}, but backbone '{spec.name}' works on {spec.state}; choose "
             f"algo.backbone={able}"
         )
+    _check_needs(config, spec)
+
+
+class UnmetNeedsError(ValueError):
+    """An algorithm and a backbone that lacks what it needs."""
+
+
+def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
+    """``UnmetNeedsError`` if a backbone lacks what the algorithm, the data or ``condition_dropout``
+    needs. Conditions that are not declared are checked when the network is built."""
+    name, state, undeclared = config.algo.name, spec.state, spec.conditions is None
+    needs = getattr(ALGORITHMS.entry(name), "backbone_needs", ())
+    if undeclared:
+        needs = tuple(need for need in needs if need == "causal")
     if not spec.offers(needs):
-        raise ValueError(
+        able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
+        raise UnmetNeedsError(
             f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
             f"not; choose algo.backbone={able}, or, {_how_to_offer(needs)}"
         )
+    if undeclared:
+        return
     _check_conditions(config, spec)
     if config.algo.get("condition_dropout") and not spec.offers(("keep",)):
         able = "".join(f"algo.backbone={x} or " for x in usable_backbones((*needs, "keep"), state))
-        raise ValueError(
+        raise UnmetNeedsError(
             f"algo.condition_dropout={config.algo.condition_dropout} needs a backbone that offers "
             f"keep, and '{spec.name}' does not; take {able}algo.condition_dropout=0"
         )
@@ -115,10 +149,10 @@ def check_states(config: DictConfig) -> None:
 def _how_to_offer(needs: Collection[str]) -> str:
     """Lines to write in a network of one's own so that it offers what an algorithm ``needs``."""
     named = [name for name in needs if name != "causal"]
-    parts = [f"conditions=({', '.join(map(repr, named))},)"] if named else []
-    parts += ["causal=True"] if "causal" in needs else []
-    do = f"add {' and '.join(named)} to forward and " if named else ""
-    return f"in a network of your own, {do}write register_backbone(NAME, {', '.join(parts)})"
+    listed = " and ".join(named)
+    do = [f"add {listed} to forward, and to conditions= where you register any"] if named else []
+    do += ["write register_backbone(NAME, causal=True)"] if "causal" in needs else []
+    return f"in a network of your own, {' and '.join(do)}"
 
 
 def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:

@@ -3,10 +3,11 @@
 A *builder* takes the composed config and the vocabulary size V and returns a module that maps
 ``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, their number M,
 and rows Float[B, N, M] to rows; for a field, its channels C, and images Float[B, C, H, W] to
-images. ``models/calling.py`` says how it is called. Two ways to add one:
+images. ``models/calling.py`` says how it is called. Three ways to add one:
 
 * decorate it: ``@register_backbone("mine")``;
-* ship it: an entry point of the group ``discrete_diffusion.backbones`` in an installed package.
+* ship it: an entry point of the group ``discrete_diffusion.backbones`` in an installed package;
+* in a checkout, enter it in ``_BACKBONE_BUILDERS``, under a name of ours too, which is then yours.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ STATES = ("tokens", "features", "field", "latent")
 _MISTAKES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 """What a user's builder may raise that is told in one sentence."""
 
-_BACKBONE_BUILDERS: dict[str, Builder | LazyEntry] = {}
+_BACKBONE_BUILDERS: dict[str, Builder | LazyEntry] = {
+    # "my-network": _build_my_network,
+}
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
 
 
@@ -45,7 +48,8 @@ class BackboneSpec:
         name: the name that ``algo.backbone`` takes.
         state: the state of x_t (one of ``STATES``).
         causal: whether it honours ``algo.causal_attention``.
-        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
+        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma; None:
+            those that its signature names, once it is built.
         default_model: the model preset it takes if none is chosen: its name, or its keys, which
             ``model.KEY=`` then changes.
         graph: whether it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
@@ -54,7 +58,7 @@ class BackboneSpec:
     name: str
     state: str = "tokens"
     causal: bool = False
-    conditions: tuple[str, ...] = ()
+    conditions: tuple[str, ...] | None = None
     default_model: str | Mapping[str, Any] | None = None
     graph: bool = False
 
@@ -65,7 +69,7 @@ class BackboneSpec:
         return given if given is None or isinstance(given, str) else self.name
 
     def offers(self, needs: Iterable[str]) -> bool:
-        """True if a backbone meets all of an algorithm's needs.
+        """True if a backbone is known to meet all of an algorithm's needs.
 
         Args:
             needs: ``causal``, or names of conditions.
@@ -73,7 +77,7 @@ class BackboneSpec:
         Returns:
             True if it has all of them.
         """
-        return {*needs} <= {*self.conditions, *(("causal",) if self.causal else ())}
+        return {*needs} <= {*(self.conditions or ()), *(("causal",) if self.causal else ())}
 
 
 def register_backbone(
@@ -81,7 +85,7 @@ def register_backbone(
     *,
     state: str = "tokens",
     causal: bool = False,
-    conditions: tuple[str, ...] = (),
+    conditions: tuple[str, ...] | None = None,
     default_model: str | Mapping[str, Any] | None = None,
     graph: bool = False,
 ) -> Callable[[Builder], Builder]:
@@ -97,7 +101,8 @@ def register_backbone(
         name: the name that ``algo.backbone`` takes.
         state: the state of x_t (one of ``STATES``).
         causal: whether it honours ``algo.causal_attention``.
-        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma.
+        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma; None:
+            those that its signature names, once it is built.
         default_model: the model preset it takes if none is chosen: its name, or its keys.
         graph: whether it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
 
@@ -115,7 +120,8 @@ def register_backbone(
 
     def register(builder: Builder) -> Builder:
         _registry().register(name)(builder)
-        spec = BackboneSpec(name, state, causal, tuple(conditions), default_model, graph)
+        named = None if conditions is None else tuple(conditions)
+        spec = BackboneSpec(name, state, causal, named, default_model, graph)
         _REGISTERED[name] = (builder, spec)
         return builder
 
@@ -306,9 +312,11 @@ def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
-def _ours(name: str, **spec: Any) -> None:
-    builder = f"build_{name.replace('-', '_')}"
-    register_backbone(name, **spec)(LazyEntry(f"discrete_diffusion.building.backbones:{builder}"))
+def _ours(name: str, conditions: tuple[str, ...] = (), **spec: Any) -> None:
+    """Register one of ours, unless ``_BACKBONE_BUILDERS`` has another of that name."""
+    if name not in _BACKBONE_BUILDERS:
+        builder = f"discrete_diffusion.building.backbones:build_{name.replace('-', '_')}"
+        register_backbone(name, conditions=conditions, **spec)(LazyEntry(builder))
 
 
 _TOLD = ("condition", "keep")

@@ -15,8 +15,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from discrete_diffusion.algorithms import algorithm_state
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.building.algorithm import build_algorithm
+from discrete_diffusion.building.algorithm import UnmetNeedsError, build_algorithm
 from discrete_diffusion.cli.compare.cells import Cell
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes
@@ -126,7 +127,7 @@ class _Planner:
         if asked is None and not recipe.reads(backbone):
             backbone = recipe.stand_in()
         wanted = self.model or self._default_model(recipe, backbone)
-        if backbone not in recipe.usable:
+        if not self._can_use(algorithm, backbone, wanted):
             stated = self.presets.get(wanted)
             size = size or (stated.parameters if stated else 0) or None
             instead_of, backbone = backbone, recipe.stand_in()
@@ -142,6 +143,18 @@ class _Planner:
         if size is not None and not self._fits(cell, size):
             raise ValueError(self._too_far(cell, size))
         return replace(cell, instead_of=instead_of)
+
+    def _can_use(self, algorithm: str, backbone: str, wanted: str) -> bool:
+        """True if the algorithm can use a backbone; one whose conditions are not declared is built,
+        for its signature."""
+        recipe, spec = self.recipes[algorithm], backbone_spec(backbone)
+        if spec.conditions is not None or spec.state != algorithm_state(recipe.config.algo.name):
+            return backbone in recipe.usable
+        try:
+            self._build(algorithm, backbone, self._candidates(backbone, wanted, None)[0])
+        except UnmetNeedsError:
+            return False
+        return True
 
     def _fits(self, cell: Cell, size: int | None) -> bool:
         return are_equal(cell.parameters, size, self.tolerance)

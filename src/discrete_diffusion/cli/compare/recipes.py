@@ -63,7 +63,7 @@ class Recipe:
         spec = backbone_spec(backbone)
         return (
             spec.state == data_state(self.config.data)
-            and {*spec.conditions} - OWN_CONDITIONS <= {*self.conditions}
+            and {*(spec.conditions or ())} - OWN_CONDITIONS <= {*self.conditions}
             and spec.offers(self.conditions)
             and (self._is_of_graphs or not spec.graph)
         )
