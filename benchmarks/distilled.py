@@ -205,10 +205,8 @@ def values(group: Cells, key: str, num: int) -> list[float]:
 
 
 def shown(found: Sequence[float], digits: int) -> str:
-    """The mean, and half its interval where there are several seeds."""
-    interval = confidence_interval(found)
-    mean = f"{interval.mean:.{digits}f}"
-    return mean if interval.high is None else f"{mean} ± {interval.high - interval.mean:.{digits}f}"
+    """The mean, and its standard error where there are several seeds."""
+    return confidence_interval(found).text(digits)
 
 
 def name_of(cell: Mapping[str, Any]) -> str:
@@ -218,7 +216,7 @@ def name_of(cell: Mapping[str, Any]) -> str:
 
 def shown_nats(model: Mapping[str, Any], of_teacher: bool) -> str:
     bound = "≤ " if of_teacher else ""
-    return f"{bound}{model['nats']:.2f} ± {1.96 * model['nats_standard_error']:.2f}"
+    return f"{bound}{model['nats']:.2f} ± {model['nats_standard_error']:.2f}"
 
 
 def share(found: float, num: int) -> str:

@@ -179,7 +179,7 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def _bits(found: Mapping[str, float], key: str, bound: str = "") -> str:
-    return f"{bound}{found[key]:.3f} ± {1.96 * found[f'{key}_standard_error']:.3f}"
+    return f"{bound}{found[key]:.3f} ± {found[f'{key}_standard_error']:.3f}"
 
 
 def _seconds(row: Mapping[str, float], num: int) -> str:

@@ -335,12 +335,12 @@ def _sampler(settings: Mapping[str, Any]) -> str:
 
 
 def _ours(evaluation: Mapping[str, Any], column: Column) -> str:
-    """The mean over sampling seeds, with half of their 95 % interval if there are several."""
+    """The mean over sampling seeds, in brackets their 95 % interval if there are several."""
     if column.key not in evaluation:
         return ""
     shown = column.shown(evaluation[column.key])
     low, high = evaluation.get("intervals", {}).get(column.key, (None, None))
-    return shown if low is None else f"{shown} ± {column.shown((high - low) / 2)}"
+    return shown if low is None else f"{shown} ({column.shown(low)} to {column.shown(high)})"
 
 
 def training_times(standard: Standard, networks: Mapping[str, Any]) -> str:

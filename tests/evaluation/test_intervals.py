@@ -58,13 +58,13 @@ def test_shares_on_which_all_sets_agree_have_wilsons_interval(share, num):
     found = confidence_interval([hits / num] * 3, num=num)
     assert found.mean == pytest.approx(hits / num)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    assert found.half_width == pytest.approx((expected.high - expected.low) / 2)
-    assert found.half_width > 0
+    assert found.standard_error == share_error(hits / num, num) > 0
 
 
 def test_shares_that_differ_have_students_interval():
     values = [0.9, 0.95, 0.91]
     assert confidence_interval(values, num=300) == confidence_interval(values)
+    assert confidence_interval(values).text(3) == "0.920 ± 0.015"  # s / sqrt(3), not an interval
     mean = torch.tensor(values)
     assert standard_error(mean, num=300) == standard_error(mean) == pytest.approx(0.01528, abs=1e-5)
 
@@ -89,6 +89,7 @@ def test_a_share_of_samples_has_wilsons_interval_of_all_seeds(hits):
     assert found.over_samples == share_error(found.mean, num) > 0
     spread = None if len(hits) == 1 else scipy.stats.sem([each / 40 for each in hits])
     assert found.over_seeds == (None if spread is None else pytest.approx(spread))
+    assert found.standard_error == pytest.approx(max(found.over_samples, spread or 0))
     assert not found.text(2, scale=100).endswith(" 0.00")
     assert interval_entries({"valid": found, "other": confidence_interval([1.0])}) == {
         "intervals": {"valid": [found.low, found.high], "other": [None, None]},

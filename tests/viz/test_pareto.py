@@ -63,6 +63,15 @@ def test_shares_are_percent_within_their_range_and_replaced_backbones_are_hollow
     assert "white" not in markers[:3]
 
 
+def test_a_difference_that_few_draws_carry_is_marked(tmp_path):
+    points = [*POINTS[:2], replace(POINTS[2], is_doubtful=True), POINTS[3]]
+    figure = plot_pareto(points, tmp_path / "p.png", **WORDS)
+    shapes = [container[0].get_marker() for container in figure.axes[0].containers]
+    assert shapes == ["o", "o", "X", "o"]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "carried by a few noise draws" in legend
+
+
 def test_labels_stay_inside_the_figure():
     points = [replace(p, label=f"{p.label} (bd-denoiser)") for p in POINTS]
     figure = plot_pareto(points, **{**WORDS, "quality": SHARE})

@@ -64,7 +64,7 @@ def print_listing() -> None:
     console.print(
         "\nData, backbone, algorithm and sampler of a run are of one state; algo=NAME chooses a "
         "sampler that fits, and a forward process; the first process stands first. A sampler fits "
-        "the algorithms beside it, with forward_process=absorbing if it is for absorbing noise."
+        "the algorithms of its row, with forward_process=absorbing if its process is absorbing."
     )
 
 
@@ -168,8 +168,8 @@ def _schedules() -> Table:
 
 
 def _samplers(state: str) -> Table:
-    """Samplers, with the noise and algorithms they fit."""
-    table = Table("sampling=", "noise", "algo=", "what it does", box=None)
+    """Samplers, with the forward processes and algorithms they fit."""
+    table = Table("sampling=", "process", "algo=", "what it does", box=None)
     for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
             continue

@@ -143,13 +143,15 @@ def _of_measure(comparison: Comparison, name: str) -> list[_Shown]:
     digits = 2 if in_nats else 3
 
     def text(row: ComparedModel | Baseline) -> str:
-        tail = row.tail if name == "nelbo" and isinstance(row, ComparedModel) else None
-        doubt = " (few draws)" if tail is not None and tail.is_doubtful else ""
         found = _with_its_error(comparison.value(row, name), digits)
-        return found + doubt if found else MISSING
+        return found + doubt(row) if found else MISSING
 
     def difference(row: ComparedModel | Baseline) -> str:
-        return _with_its_error(comparison.difference(row, name), digits, sign="+")
+        found = _with_its_error(comparison.difference(row, name), digits, sign="+")
+        return found + doubt(row, comparison.base(row, name)) if found else ""
+
+    def doubt(*models: ComparedModel | Baseline | None) -> str:
+        return " (few draws)" if is_doubtful(*models, measure=name) else ""
 
     value = _Shown(
         TableColumn(name, measure.head(comparison), measure.up),
@@ -162,6 +164,12 @@ def _of_measure(comparison: Comparison, name: str) -> list[_Shown]:
     of = f"{measure.title.removeprefix('the ')}, " if len(comparison.measures) > 1 else ""
     title = f"{of}difference to {comparison.base_name(name)}"
     return [value, _Shown(TableColumn(difference_name(name), title, measure.up), difference)]
+
+
+def is_doubtful(*models: ComparedModel | Baseline | None, measure: str) -> bool:
+    """Return True if a few noise draws carry the bound of one of the models."""
+    tails = [m.tail for m in models if isinstance(m, ComparedModel) and measure == "nelbo"]
+    return any(tail is not None and tail.is_doubtful for tail in tails)
 
 
 def _of_metric(comparison: Comparison, column: Column, real: Mapping[str, float]) -> _Shown:

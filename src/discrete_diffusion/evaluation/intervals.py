@@ -25,6 +25,7 @@ class Interval:
 
     ``over_samples``: of a share of samples, the standard error that so many of them leave;
     ``over_seeds``: that of the mean of the values of the seeds, None for one.
+    ``±`` is one standard error in every table and picture, never half an interval.
     """
 
     mean: float
@@ -34,16 +35,18 @@ class Interval:
     over_seeds: float | None = None
 
     @property
-    def half_width(self) -> float | None:
-        """(high - low) / 2, what stands behind ±; None for a single value."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+    def standard_error(self) -> float | None:
+        """The larger of both errors, as the seeds of a share differ by their samples too; None for
+        a single value that is not a share."""
+        known = [error for error in (self.over_samples, self.over_seeds) if error is not None]
+        return max(known, default=None)
 
     def text(self, digits: int, *, scale: float = 1) -> str:
-        """``mean ± half_width``, both times ``scale``; the mean alone of a single value."""
+        """``mean ± standard_error``, both times ``scale``; the mean alone without an error."""
         shown = f"{scale * self.mean:.{digits}f}"
-        if self.half_width is None:
+        if self.standard_error is None:
             return shown
-        return f"{shown} ± {error_text(scale * self.half_width, digits)}"
+        return f"{shown} ± {error_text(scale * self.standard_error, digits)}"
 
 
 def interval_entries(intervals: Mapping[str, Interval]) -> dict[str, Any]:
@@ -78,7 +81,8 @@ def confidence_interval(
     from scipy.special import ndtri, stdtrit  # slow
 
     if num is not None and max(values) == min(values):
-        return Interval(mean, *_wilson(mean, num, float(ndtri((1 + level) / 2))))
+        error = share_error(mean, num)
+        return Interval(mean, *_wilson(mean, num, float(ndtri((1 + level) / 2))), error, 0.0)
     error = _over_seeds(values)
     margin = float(stdtrit(len(values) - 1, (1 + level) / 2)) * error
     return Interval(mean, mean - margin, mean + margin, over_seeds=error)
@@ -135,6 +139,15 @@ def share_error(share: float, num: float) -> float:
     0 and 1, where that is 0."""
     low, high = _wilson(share, num, 1.0)
     return (high - low) / 2
+
+
+def error_note(num_sets: int) -> str:
+    """Sentence on what ± is in a table of numbers of ``num_sets`` sets of samples."""
+    others = (
+        "of other numbers over the sets" if num_sets > 1 else "other numbers of one set have none"
+    )
+    shares = "± is one standard error: of shares over all samples"
+    return f"{shares}, {others}; metrics.json has 95 % intervals."
 
 
 def error_text(error: float, digits: int) -> str:

@@ -17,6 +17,7 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.intervals import (
     Interval,
+    error_note,
     interval_entries,
     share_interval,
 )
@@ -122,8 +123,8 @@ class ModelEvaluation(Evaluation):
     def notes(self) -> list[str]:
         other = [] if self.measured_on is None else self.measured_on.notes()
         shares = self.samples is not None and self.samples.shares
-        wilson = ["± of shares of samples is half of Wilson's 95 % interval."] if shares else []
-        return [f"Real data: {self.reference}.", *other, *wilson, *model_notes(self.scores)]
+        errors = [error_note(1)] if shares else []
+        return [f"Real data: {self.reference}.", *other, *errors, *model_notes(self.scores)]
 
     def save(self, folder: Path) -> None:
         if self.samples is not None:

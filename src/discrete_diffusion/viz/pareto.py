@@ -28,6 +28,8 @@ from discrete_diffusion.viz.chart_style import (
     style_axes,
 )
 
+_FAINT = 0.5
+"""Opacity of a difference that is not to be trusted."""
 _LABEL_GAP = 0.062
 """Least distance of two labels, as a share of the axes' height."""
 
@@ -37,7 +39,8 @@ class ModelPoint:
     """One model. ``difference``: of its bound, or another number, to the reference's, with its
     standard ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a
     share of 1. NaN where there is none. ``replaced``: its backbone is not the requested one.
-    ``is_reference``: others' differences are to it."""
+    ``is_reference``: others' differences are to it. ``is_doubtful``: a few noise draws carry the
+    difference and its error."""
 
     label: str
     difference: float
@@ -46,6 +49,7 @@ class ModelPoint:
     quality: float
     replaced: bool = False
     is_reference: bool = False
+    is_doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,9 @@ def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
         handles.append(Line2D([], [], color=SAMPLED, label=label, **marker))
     if any(point.replaced for point in points):
         handles.append(Line2D([], [], color=REAL, label="another backbone in place", **hollow))
+    if any(point.is_doubtful for point in points):
+        cross = {**marker, "marker": "X", "alpha": _FAINT}
+        handles.append(Line2D([], [], color=REAL, label="carried by a few noise draws", **cross))
     if has_front:
         label = "front: no model is both better and cheaper"
         handles.append(Line2D([], [], color=LINE, linewidth=1.6, label=label))
@@ -142,8 +149,9 @@ def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
             [point.difference],
             [k],
             xerr=[point.error if math.isfinite(point.error) else 0.0],
-            fmt="o",
+            fmt="X" if point.is_doubtful else "o",
             markersize=5,
+            alpha=_FAINT if point.is_doubtful else None,
             color=edge,
             markerfacecolor=face,
             markeredgewidth=1.4,

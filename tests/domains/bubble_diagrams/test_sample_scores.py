@@ -102,8 +102,8 @@ def test_the_table_holds_every_metric_once_with_its_floor():
     assert distances.columns == COLUMNS
     assert others.columns == COLUMNS[:3]  # no ratio among them
     notes = scores.notes()
-    assert "60 real diagrams against 80 others, mean of 2 draws" in notes[1]
-    assert len(notes) == 2
+    assert "60 real diagrams against 80 others, mean of 2 draws" in notes[2]
+    assert len(notes) == 3
     text = markdown([others, distances], notes)
     assert text.count("\n## ") + text.startswith("## ") == 2
     lines = [line for line in text.splitlines() if line.startswith("|")]
@@ -128,14 +128,14 @@ def test_sets_of_unequal_size_are_described_as_they_are():
     scores = score_samples([PLANS[:5], PLANS[5:12]], REFERENCE, known=PLANS, floor_draws=2)
     notes = scores.notes()
     assert notes[0].startswith("Samples: 5 + 7 against 80 real diagrams")
-    assert "the floor is for the first" in notes[2]
+    assert "the floor is for the first" in notes[3]
     assert (shown_sizes([1000, 1000]), shown_sizes([5, 7])) == ("2 x 1,000", "5 + 7")
 
 
 def test_unreadable_samples_are_noted():
     scores = score_samples(SETS, REFERENCE, floor_draws=0)
-    assert "3 of 123 samples could not be read" in scores.notes(3)[1]
-    assert len(scores.notes(0)) == 1
+    assert "3 of 123 samples could not be read" in scores.notes(3)[2]
+    assert len(scores.notes(0)) == 2
 
 
 def test_a_row_of_the_markdown():

@@ -17,7 +17,11 @@ from discrete_diffusion.cli.compare.tables import print_table, write_tables
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
-from discrete_diffusion.evaluation.comparison_table import comparison_table, table_notes
+from discrete_diffusion.evaluation.comparison_table import (
+    comparison_table,
+    is_doubtful,
+    table_notes,
+)
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
 from discrete_diffusion.evaluation.json_values import finite
 from discrete_diffusion.evaluation.tails import DrawTail
@@ -258,7 +262,8 @@ def plot_comparison(
         return []
     points = []
     for model, label in zip(models, comparison.short_names(), strict=True):
-        is_base = comparison.base(model, measure) is model
+        base = comparison.base(model, measure)
+        is_base = base is model
         apart, none = comparison.difference(model, measure), 0.0 if is_base else math.nan
         points.append(
             ModelPoint(
@@ -269,6 +274,7 @@ def plot_comparison(
                 quality=math.nan if quality is None else comparison.mean(model, quality.name),
                 replaced=model.instead_of is not None,
                 is_reference=is_base,
+                is_doubtful=is_doubtful(model, base, measure=measure),
             )
         )
     title = comparison.measured[measure].title.removeprefix("the ")

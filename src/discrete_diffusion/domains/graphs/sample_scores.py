@@ -23,6 +23,7 @@ from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import (
     Interval,
     confidence_interval,
+    error_note,
     interval_entries,
     share_interval,
 )
@@ -112,14 +113,9 @@ class SampleScores:
 
     def notes(self) -> list[str]:
         """Notes on how to read the table."""
-        spread = "± of shares of samples is half of Wilson's 95 % interval, of all of them; "
-        spread += (
-            "of other numbers, of Student's over the sets"
-            if len(self.sizes) > 1
-            else "one set, so other numbers have none"
-        )
         notes = [
-            f"Samples: {shown_sizes(self.sizes)} graphs against {self.num_reference:,}; {spread}."
+            f"Samples: {shown_sizes(self.sizes)} graphs against {self.num_reference:,}.",
+            error_note(len(self.sizes)),
         ]
         if num := sum(self.unreadable):
             notes.append(

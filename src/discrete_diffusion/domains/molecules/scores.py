@@ -28,6 +28,7 @@ from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, has
 from discrete_diffusion.evaluation.intervals import (
     Interval,
     confidence_interval,
+    error_note,
     interval_entries,
     share_interval,
 )
@@ -130,12 +131,10 @@ class MoleculeScores:
     def notes(self) -> list[str]:
         """Notes on how to read the table."""
         num = " + ".join(f"{size:,}" for size in self.sizes)
-        notes = [f"Samples: {num} against {self.num_reference:,} held-out molecules."]
-        others = "of other numbers, of Student's over the sets" if len(self.sizes) > 1 else ""
-        notes.append(
-            "± of shares is half of Wilson's 95 % interval, of all samples"
-            f"{'; ' * bool(others)}{others}."
-        )
+        notes = [
+            f"Samples: {num} against {self.num_reference:,} held-out molecules.",
+            error_note(len(self.sizes)),
+        ]
         if self.num_real:
             notes.append(
                 f"Training data: {self.num_real:,} training molecules in the place of the samples, "

@@ -78,8 +78,8 @@ class RowEvaluation(Evaluation):
         hidden = [int(each) for each in self.per_seed["num_masked_rows"]]
         shown = " to ".join(f"{num:,}" for num in sorted({min(hidden), max(hidden)}))
         seeds = (
-            f"± of scores is half of the 95 % interval (Student's t) over {num} sampling seeds, "
-            "each with masks of its own."
+            f"± of scores is one standard error over {num} sampling seeds, each with masks of its "
+            "own; metrics.json has 95 % intervals."
         )
         return [
             f"Windows: {self.facts['reference']}.",
@@ -218,7 +218,5 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
 
 
 def _shown(interval: Interval) -> str:
-    value = four_decimals(interval.mean)
-    if interval.half_width is None:
-        return value
-    return f"{value} ± {error_text(interval.half_width, 4)}"
+    value, error = four_decimals(interval.mean), interval.standard_error
+    return value if error is None else f"{value} ± {error_text(error, 4)}"

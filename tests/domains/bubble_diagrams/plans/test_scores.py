@@ -62,5 +62,5 @@ def test_evaluate_says_which_samples_can_be_built(tmp_path, monkeypatch, capsys)
     assert metrics["buildable"] == pytest.approx(2 / 3)
     assert metrics["plans"]["buildable"] == 1.0
     assert metrics["intervals"]["buildable"] == pytest.approx([0.2077, 0.9385], abs=1e-4)
-    shown = "| buildable | 0.6667 ± 0.3654 | 1.0000 |"  # Wilson's, of 3
+    shown = "| buildable | 0.6667 ± 0.2394 | 1.0000 |"  # sqrt(2/9 * 3 + 1/4) / 4
     assert shown in Path("evaluation/table.md").read_text()

@@ -24,6 +24,7 @@ from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import (
     Interval,
     confidence_interval,
+    error_note,
     interval_entries,
     share_interval,
 )
@@ -92,14 +93,9 @@ class SampleScores:
 
     def notes(self, num_unreadable: int = 0) -> list[str]:
         """Notes on the table. ``num_unreadable``: samples that were left out of the sets."""
-        others = (
-            "of other metrics, of Student's over sampling seeds."
-            if len(self.sizes) > 1
-            else "one set, so other metrics have none."
-        )
         notes = [
-            f"Samples: {shown_sizes(self.sizes)} against {self.num_reference:,} real diagrams; "
-            f"± of shares of them is half of Wilson's 95 % interval, of all samples; {others}"
+            f"Samples: {shown_sizes(self.sizes)} against {self.num_reference:,} real diagrams.",
+            error_note(len(self.sizes)),
         ]
         if not self.has_directions:
             notes.append(
