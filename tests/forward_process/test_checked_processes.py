@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import general_bound
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import (
     Absorbing,
     ForwardProcess,
@@ -16,7 +17,7 @@ from discrete_diffusion.forward_process import (
     check_process,
 )
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.noise_schedules import Cosine, LogLinear
 from toy_algorithms import PROCESSES as SHIPPED
 from toy_algorithms import leave_one_out
 from toy_world import (
@@ -100,6 +101,43 @@ def test_a_strangers_chain_has_a_tight_bound():
     assert total == pytest.approx(world.entropy, abs=1e-3)
 
 
+def random_rates(layout: TokenLayout, seed: int) -> Tensor:
+    """Float64[L, V, V]: rates among legal ids and MASK of up to ten orders of magnitude, some 0."""
+    generator = make_generator(seed)
+    size, mask = layout.vocab_size, layout.mask_id
+    shape = (layout.length, size, size)
+    spread = (1.0, 3.0, 6.0)[seed % 3]
+    rates = (spread * torch.randn(shape, generator=generator, dtype=torch.float64)).exp()
+    some = torch.rand(shape, generator=generator) < 0.7
+    some[..., mask], some[:, mask] = True, True  # all can be reached from all
+    alphabet = layout.support.clone()
+    alphabet[:, mask] = True
+    rates = rates * some * alphabet.unsqueeze(-1) * alphabet.unsqueeze(-2)
+    rates.diagonal(dim1=1, dim2=2).zero_()
+    return rates - torch.diag_embed(rates.sum(dim=-1))
+
+
+class OneWrongRate(Matrix):
+    """One rate is half as large again: the smallest of those above a millionth of the largest."""
+
+    def rates(self, t):
+        rates = super().rates(t)
+        counted = torch.where(rates > 1e-6 * rates.max(), rates, float("inf"))
+        return torch.where(rates == counted.min(), 1.5 * rates, rates)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_any_generator_passes_and_one_wrong_rate_is_named(seed):
+    """Stiff ones too: the time over which rates are compared follows the fastest of them."""
+    layout = toy_layout() if seed % 2 else TokenLayout.flat(2, 6, mask_id=4, pad_id=5)
+    generator = random_rates(layout, seed)
+    schedule = (LogLinear(), Cosine())[seed % 4 // 2]
+    check_process(Matrix(layout, schedule, generator=generator))
+    with pytest.raises(ValueError, match=r"rates\(0\.02\).* from id"):
+        check_process(OneWrongRate(layout, schedule, generator=generator))
+
+
 class Leaky(Uniform):
     """Draws PAD too."""
 
@@ -181,7 +219,7 @@ class FewSources(Matrix):
         (Leaky, ["prior() outside the legal ids", "position 0, id 3", "0.1666666667"]),
         (Unnormalised, ["sum of prior()", "position 0", "1.1", "expected 1"]),
         (WrongPosterior, ["posterior_log_probs", "Bayes", "t = 0.4", "token 0"]),
-        (WrongRates, ["rates(0.02)", "transition(t, t + h) / h", "from id"]),
+        (WrongRates, ["rates(0.02)", "transition(t - h/2, t + h/2) / h", "from id"]),
         (NegativeRates, ["rates(0.02) below 0"]),
         (Forgetful, ["transition(0.4, 0.4), the identity"]),
         (TouchesPad, ["corrupt at t = 0.3 where real is False", "sample", "expected 5"]),

@@ -11,8 +11,11 @@ from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
-EXACT, DERIVED = 1e-9, 1e-3
-"""Largest error of a probability, and of a rate as a share of it, against differences of them."""
+EXACT, DERIVED, ROUNDING = 1e-9, 1e-4, 1e-11
+"""Largest error of a probability, of the rate of a jump as a share of it, and of the probability of
+a jump within a short time."""
+STAYING, SHORTEST, LONGEST = 1e-3, 1e-10, 1e-5
+"""Jumps of the fastest id in the time over which rates are compared, and limits of that time."""
 MOST_NUMBERS = 2**24
 """Largest number of entries in the transition matrices of all positions."""
 TIMES = ((0.0, 0.3), (0.3, 0.7), (0.05, 0.98), (0.0, 1.0), (0.6, 1.0), (0.4, 0.4))
@@ -25,7 +28,8 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
 
     * ``prior`` and ``transition`` are distributions on legal ids and MASK, ``transition`` is the
       identity over no time, the prior at t = 1, and its steps compose (Chapman-Kolmogorov);
-    * ``rates`` are not negative and the derivative of ``transition``, ``sources`` has all of them;
+    * ``rates`` are not negative, ``transition`` over a short time is their exponential, and
+      ``sources`` has all of them;
     * ``alpha`` falls from 1 to 0, and ``sigma`` is finite;
     * ``marginal_log_probs``, ``posterior_log_probs`` (Bayes' rule) and ``leave_one_out`` follow
       from ``transition``, for a random D; of an ``InterpolatingProcess`` the noise mass and jump
@@ -162,20 +166,31 @@ class _Check:
             )
 
     def rates(self, t: float) -> None:
-        process, step = self.process, 1e-7
+        process, at = self.process, Where(("position", "from id", "to id"))
         rates = process.rates(self.at(t))[0].expand(int(process.cells().max()) + 1, -1, -1)
         rates = rates[process.cells()] * ~torch.eye(self.size, dtype=torch.bool).to(rates.device)
         rates = rates * self.alphabet.unsqueeze(-1)
-        at = Where(("position", "from id", "to id"))
+        self.same(f"rates({t:g}) that are finite", rates, rates.nan_to_num(0, 0, 0), at)
         self.same(f"rates({t:g}) below 0", rates.clamp(max=0), 0 * rates, at)
-        moved = self.matrices(t, t + step) / step
-        moved = moved * (1 - torch.eye(self.size).to(moved))
-        close = Where(at.axes, exact=DERIVED * (1 + float(moved.max())), share=DERIVED)
-        self.same(f"rates({t:g}) beside transition(t, t + h) / h", rates, moved, close)
         sources = process.sources().expand(int(process.cells().max()) + 1, -1, -1)
         known = torch.zeros_like(rates, dtype=torch.bool)
         known.transpose(-1, -2).scatter_(-1, sources[process.cells()], True)
         self.same(f"rates({t:g}) that sources() leaves out", rates * ~known, 0 * rates, at)
+
+        # a time in which the fastest id stays, so that no rate is hidden by jumps that follow it;
+        # second jumps are part of both sides, and fast ids are no error of slow ones
+        leaving = rates.sum(dim=-1)
+        h = min(max(STAYING / max(float(leaving.max()), 1.0), SHORTEST), LONGEST)
+        s, u = t - h / 2, t + h / 2
+        h = u - s  # as rounded
+        jumps = torch.matrix_exp(h * (rates - torch.diag_embed(leaving)))
+        others = (1 - torch.eye(self.size)).to(jumps)
+        self.same(
+            f"expm(h rates({t:g})) / h beside transition(t - h/2, t + h/2) / h, h = {h:.0e}",
+            jumps * others / h,
+            self.matrices(s, u) * others / h,
+            Where(at.axes, exact=ROUNDING / h, share=DERIVED),
+        )
 
     def every_token(self) -> Tensor:
         """Int[V, L]: row v has id v wherever it may occur, another that may elsewhere."""
