@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import signal
@@ -15,13 +16,16 @@ import torch
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.output_folder import LOCK, locked
+from discrete_diffusion.cli.output_folder import LOCK, claimed_folder, locked
 from discrete_diffusion.domains.bubble_diagrams import generate_plans, read_diagrams, write_diagrams
 from discrete_diffusion.runtime.atomic_files import check_parent, put_aside
+from guide_code import DOCS, blocks
 
 TRAIN = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "logger=none"]
 SHORT = [*TRAIN, "trainer.max_steps=1", "callbacks.num_samples=0", "eval.num_samples=2"]
 LAST = "run/checkpoints/last.ckpt"
+COMMAND = r"^discrete-diffusion .*"
+OUTPUT = r"\b(out|hydra\.run\.dir)[= ]([\w./-]+)"
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +252,7 @@ def test_a_failed_command_leaves_no_folder(tmp_path, failure, words):
 
 
 @pytest.mark.slow
-def test_a_misspelt_folder_is_not_made(tmp_path, failure, monkeypatch):
+def test_a_misspelt_folder_is_not_made(tmp_path, failure):
     (tmp_path / "runs").mkdir()
     (tmp_path / "a.ckpt").touch()
     for words in (
@@ -260,16 +264,43 @@ def test_a_misspelt_folder_is_not_made(tmp_path, failure, monkeypatch):
         error = failure(*words)
         assert "=rnus/a: " in error
         assert f"did you mean {tmp_path / 'runs'}?" in error
-    assert "mkdir -p" in failure(*SHORT, f"hydra.run.dir={tmp_path}/a/b/c")
-    with pytest.raises(ValueError, match="mkdir -p"):
-        check_parent("out", "a/b/c")
-    check_parent("out", "run/a")  # like the name that is there, but hardly a slip
-    check_parent("out", "other/a")
     assert not (tmp_path / "rnus").exists()
 
 
-def test_a_folder_beside_one_of_another_number_is_made(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize(
+    "path", ["runs/tokens", "other/a/b", "corpus2/a", "corpu/a", "corp/a", "corsup/a", "ou/a"]
+)
+def test_a_folder_whose_name_is_not_a_slip_is_made(tmp_path, path):
+    """With those it needs; next to ``corpus`` a folder ``runs`` is not that one misspelt."""
+    for name in ("corpus", "our"):
+        (tmp_path / name).mkdir()
+    for key in (path, tmp_path / path):
+        check_parent("out", key)
+    with claimed_folder("out", tmp_path / path):
+        assert (tmp_path / path).is_dir()
+
+
+@pytest.mark.parametrize("name", ["corpsu", "copus", "corrpus", "cormus"])
+def test_a_name_one_letter_away_from_a_folder_is_a_slip(tmp_path, name):
+    (tmp_path / "corpus").mkdir()
+    for path in (f"{name}/a/b", tmp_path / name / "a"):
+        with pytest.raises(ValueError, match=rf"did you mean .*corpus\?.*mkdir -p .*{name}"):
+            check_parent("out", path)
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_the_folders_of_a_pages_commands_are_made_one_after_the_other(page, tmp_path, monkeypatch):
+    """Of each block of commands, as typed in a fresh folder."""
+    for number, code in enumerate(blocks(page, r"\w*")):
+        fresh = tmp_path / str(number)
+        fresh.mkdir()
+        monkeypatch.chdir(fresh)
+        for key, folder in re.findall(OUTPUT, "\n".join(re.findall(COMMAND, code, re.MULTILINE))):
+            check_parent(key, folder)
+            Path(folder).mkdir(parents=True, exist_ok=True)
+
+
+def test_a_folder_beside_one_of_another_number_is_made(tmp_path):
     (tmp_path / "sweep3").mkdir()
     check_parent("out", "sweep4/a")
     check_parent("out", "sweep12/a")

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.sweeps import job_of_sweep, jobs_of
+from discrete_diffusion.cli.sweeps import check_launcher, job_of_sweep, jobs_of
 from discrete_diffusion.runtime import progress
 
 
@@ -24,6 +24,20 @@ from discrete_diffusion.runtime import progress
 )
 def test_jobs_are_counted(words, num):
     assert len(jobs_of("train", words, None)) == num
+
+
+@pytest.mark.parametrize(
+    "words", [["train", "-m", "seed=0,1"], ["compare", "algos=[mdlm,udlm]", "seeds=[0]"]]
+)
+def test_slurm_is_asked_for_where_its_programs_are(words, failure, tmp_path, monkeypatch):
+    """A machine has SLURM if its programs are in the path."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = failure(*words, "hydra/launcher=submitit_slurm")
+    for word in ("hydra/launcher=submitit_slurm: ", "srun", "sbatch", "login", "submitit_local"):
+        assert word in error
+    for name in ("sbatch", "srun"):
+        (tmp_path / name).touch(mode=0o755)
+    check_launcher(["hydra/launcher=submitit_slurm"])
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,13 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.cli.compose import compose
     from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
     from discrete_diffusion.cli.request_options import offer_options
-    from discrete_diffusion.cli.sweeps import FailedJobs, check_jobs, job_of_sweep, jobs_of
+    from discrete_diffusion.cli.sweeps import (
+        FailedJobs,
+        check_jobs,
+        check_launcher,
+        job_of_sweep,
+        jobs_of,
+    )
 
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags
@@ -219,8 +225,10 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         return
     overrides, note = completed
     offer_options(command)
-    folder = None
-    if command == "train" and not {*_ASKING} & set(flags):
+    folder, asks = None, bool({*_ASKING} & set(flags))
+    if (sweeps or command == "compare") and not asks:
+        check_launcher(overrides)
+    if command == "train" and not asks:
         folder, named = run_folder(overrides, user_dir, sweeps=sweeps)
         overrides = [*overrides, *named]
 
@@ -228,7 +236,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     module = partial(import_module, f"discrete_diffusion.cli.{COMMANDS[command]}")
     jobs = jobs_of(command, overrides, user_dir) if sweeps else None
     num_jobs, failed = None if jobs is None else len(jobs), FailedJobs()
-    if jobs and not {*_ASKING} & set(flags):
+    if jobs and not asks:
         with shown(partial(print, file=sys.stderr, flush=True)):
             check_jobs(command, jobs, overrides, user_dir, module().check_values)
 

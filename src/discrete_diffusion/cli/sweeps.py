@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,17 @@ def jobs_of(
     words = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
     parsed = OverridesParser.create().parse_overrides([*words, *others])
     return [words for batch in BasicSweeper.split_arguments(parsed, None) for words in batch]
+
+
+def check_launcher(overrides: Sequence[str]) -> None:
+    """``ValueError`` if ``hydra/launcher=submitit_slurm`` cannot hand jobs to SLURM from here."""
+    missing = [name for name in ("sbatch", "srun") if shutil.which(name) is None]
+    if missing and "hydra/launcher=submitit_slurm" in overrides:
+        raise ValueError(
+            f"hydra/launcher=submitit_slurm: SLURM's {' and '.join(missing)} not found on this "
+            "machine; start the sweep on a login node of the cluster, or take "
+            "hydra/launcher=submitit_local or joblib, which run the jobs here"
+        )
 
 
 def check_jobs(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -225,29 +223,34 @@ def refuse_overwriting(
 
 
 def check_parent(key: str, path: str | Path) -> None:
-    """``ValueError`` naming ``key`` if ``path`` would be made in a folder that is not there.
-
-    The first part of a relative path may be made, as ``runs`` in ``runs/first``, unless it looks
-    like the name of another folder misspelt. A name that is longer, or has another number, does
-    not.
-    """
+    """``ValueError`` naming ``key`` if a folder would be made for ``path`` whose name looks like
+    that of another, misspelt; any other folder may be made."""
     parent = Path(path).absolute().parent
     missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
-    if not missing:
+    if not missing or not missing[-1].parent.is_dir():
         return
     top = missing[-1]
-    names = [p.name for p in top.parent.iterdir() if p.is_dir()] if top.parent.is_dir() else []
-    near = [name for name in get_close_matches(top.name, names) if _is_a_slip(top.name, name)]
-    if near or len(missing) > 1 or top.parent != Path.cwd():
-        meant = f"did you mean {top.with_name(near[0])}? If not, " if near else ""
-        make = f"first mkdir -p {shlex.quote(str(parent))}"
-        raise ValueError(f"{key}={path}: there is no folder {top}; {meant}{make}")
+    names = sorted(folder.name for folder in top.parent.iterdir() if folder.is_dir())
+    if meant := next((name for name in names if _is_a_slip(top.name, name)), None):
+        raise ValueError(
+            f"{key}={path}: there is no folder {top}; did you mean {top.with_name(meant)}? If not, "
+            f"first mkdir -p {shlex.quote(str(parent))}"
+        )
 
 
 def _is_a_slip(name: str, other: str) -> bool:
-    """Whether a name that is much like another may be that one misspelt."""
-    longer = name.startswith(other) or other.startswith(name)
-    return not longer and re.sub(r"\d+", "", name) != re.sub(r"\d+", "", other)
+    """True if one letter too many, missing or wrong, or two that are swapped, make ``name`` of
+    ``other``. Names of three letters, names that begin with one another and names that differ in
+    a number are not slips."""
+    if name.startswith(other) or other.startswith(name) or min(len(name), len(other)) < 4:
+        return False
+    before = len(os.path.commonprefix([name, other]))
+    rest, others = name[before:], other[before:]
+    after = len(os.path.commonprefix([rest[::-1], others[::-1]]))
+    rest, others = rest[: len(rest) - after], others[: len(others) - after]
+    swapped = len(rest) == 2 and rest == others[::-1]
+    one = max(len(rest), len(others)) == 1 and not (rest + others).isdigit()
+    return swapped or one
 
 
 def put_aside(folder: Path) -> Path:

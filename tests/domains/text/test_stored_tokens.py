@@ -144,6 +144,7 @@ def test_nanogpts_folder_has_its_splits(tmp_path):
         ({"path": "a.bin", "pack": "rap"}, "wrap"),
         ({"path": "a.bin", "pack": "wrap_bos_eos"}, r"data\.bos_id"),
         ({"path": "a.bin", "document_mask": True}, r"document_mask.*data\.eos_id"),
+        ({"path": "a.bin", "pack": "wrap_bos_eos", "length": 2}, r"data\.length=2: .*length=3"),
         ({"path": "a.bin", "pack": "pad"}, r"data\.eos_id"),
         ({"path": "a.bin", "vocab_size": 9}, r"a\.bin: id 9 at place 3.*0\.\.8"),
         ({"path": "a.bin", "tokenizer": "bpe:300"}, r"data tokenize FILE.*--tokenizer bpe:300"),

@@ -27,7 +27,8 @@ class Packing:
     each, PAD behind it, a longer one in several rows. ``document_mask``: rows come with
     ``document_idxs``, the number of the document that each token belongs to, counted at ``eos_id``.
 
-    Raises ``ValueError`` for a ``pack`` that is none, or that needs a token which is not known.
+    Raises ``ValueError`` for an unknown ``pack``, one that needs a token which is not known, and a
+    ``length`` that leaves no room for text.
     """
 
     pack: str
@@ -39,6 +40,12 @@ class Packing:
 
     def __post_init__(self) -> None:
         check_name("data.pack", self.pack, PACKS)
+        if self.content < 1:
+            least = 1 + self.length - self.content
+            raise ValueError(
+                f"data.length={self.length}: data.pack={self.pack} has a row of at least {least} "
+                f"tokens, of which {least - 1} frame the text; give data.length={least} or more"
+            )
         needs = {"bos_id", "eos_id"} if self.pack == "wrap_bos_eos" else set()
         needs |= {"eos_id"} if self.document_mask else set()
         for key in sorted(needs):
