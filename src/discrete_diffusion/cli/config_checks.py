@@ -32,6 +32,10 @@ _OF_LOGGERS = {
         'pip install "discrete-diffusion[tensorboard]"',
     ),
     "lightning.pytorch.loggers.WandbLogger": ("wandb", "pip install wandb"),
+    "lightning.pytorch.loggers.MLFlowLogger": (
+        "mlflow",
+        'pip install "discrete-diffusion[mlflow]"',
+    ),
     "discrete_diffusion.training.TrackioLogger": ("trackio", "pip install trackio"),
 }
 """Loggers -> the package that they need, and the command that brings it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from discrete_diffusion.training import (
     ValidationLine,
 )
 
+_MLFLOW = "lightning.pytorch.loggers.MLFlowLogger"
 _OFTEN = 500
 """Batches between two validations, if nobody says how many."""
 
@@ -153,8 +155,12 @@ def build_loggers(
     loggers = []
     for options in (config.logger or {}).values():
         given = {"save_dir": str(folder), **going_on.get(options["_target_"], {})}
-        if options.get("name", "") is None:
-            given["name"] = folder.name
+        if options["_target_"] == _MLFLOW and options.get("tracking_uri") is None:
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or it asks for a database
+            given["save_dir"] = str(folder.absolute() / "mlruns")
+        for key in ("name", "run_name"):
+            if options.get(key, "") is None:
+                given[key] = folder.name
         loggers.append(instantiate(options, **given))
     return loggers
 
