@@ -244,13 +244,10 @@ def _is_a_slip(name: str, other: str) -> bool:
     a number are not slips."""
     if name.startswith(other) or other.startswith(name) or min(len(name), len(other)) < 4:
         return False
-    before = len(os.path.commonprefix([name, other]))
-    rest, others = name[before:], other[before:]
-    after = len(os.path.commonprefix([rest[::-1], others[::-1]]))
-    rest, others = rest[: len(rest) - after], others[: len(others) - after]
-    swapped = len(rest) == 2 and rest == others[::-1]
-    one = max(len(rest), len(others)) == 1 and not (rest + others).isdigit()
-    return swapped or one
+    k = next(k for k, (a, b) in enumerate(zip(name, other, strict=False)) if a != b)
+    swapped = name[k : k + 2] == other[k : k + 2][::-1] and name[k + 2 :] == other[k + 2 :]
+    one = name[k + 1 :] in (other[k:], other[k + 1 :]) or name[k:] == other[k + 1 :]
+    return swapped or (one and not (name[k] + other[k]).isdigit())
 
 
 def put_aside(folder: Path) -> Path:
