@@ -92,6 +92,24 @@ def test_a_finished_run_resumed_is_evaluated_again(finished, tmp_path, capsys):
         load(tmp_path / "again" / "checkpoints" / f"{name}.ckpt")
 
 
+@pytest.mark.slow
+def test_metrics_samples_and_best_checkpoint_are_of_one_model(tmp_path):
+    """The best of the validations at steps 2 and 4 and at the last one is that of step 2: steps so
+    long make the others worse."""
+    words = ["optim.lr=1", "optim.lr_schedule=constant", "optim.warmup_steps=0"]
+    words = [*SHORT, *words, "callbacks.ema_decay=null", "trainer.val_check_interval=2"]
+    main(["train", *words, "trainer.max_steps=2", "hydra.run.dir=short"])
+    main(["train", *words, "trainer.max_steps=5", "hydra.run.dir=long"])
+    short, long = tmp_path / "short", tmp_path / "long"
+    assert read_checkpoint(long / "checkpoints" / "best.ckpt").step == 2
+    assert read_checkpoint(long / "checkpoints" / "last.ckpt").step == 5
+    assert numbers(long) == numbers(short) | {"steps": 5}
+    assert numbers(long)["step"] == 2
+    assert (long / "samples.jsonl").read_text() == (short / "samples.jsonl").read_text()
+    main(["evaluate", f"checkpoint={long}", "num_samples=2", "quick=true", "out=measured"])
+    assert json.loads(Path("measured/metrics.json").read_text())["step"] == 2
+
+
 def test_a_shorter_run_than_was_made_is_refused(finished, capsys):
     last = finished / "checkpoints" / "last.ckpt"
     status, line = stopped(capsys, *SHORT, "trainer.max_steps=3", f"resume={last}")

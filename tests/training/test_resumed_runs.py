@@ -29,7 +29,8 @@ class Crash(Exception):
 
 
 class DoAt(Callback):
-    """Calls ``action`` once, at the end of a step, in its middle, or in the validation after it."""
+    """Calls ``action`` once, at the end of a step, in its middle, or in the validation after it:
+    in its batches, where samples are drawn, or when it is logged."""
 
     def __init__(self, step, action, where="end"):
         self.step, self.action, self.where = step, action, where
@@ -48,6 +49,12 @@ class DoAt(Callback):
     def on_validation_batch_end(self, trainer, *_):
         self._do(trainer.global_step, "validation")
 
+    def on_validation_epoch_end(self, trainer, *_):
+        self._do(trainer.global_step, "samples")
+
+    def on_validation_end(self, trainer, *_):
+        self._do(trainer.global_step, "logged")
+
 
 def crash():
     raise Crash
@@ -60,11 +67,14 @@ def interrupt():
 def run(folder, steps=STEPS, *, at=(), interval=4, resume=None, **options):
     """Train with all that ``train`` uses; returns the module and the checkpoint callback."""
     module = make_module(checkpoint_info=INFO)
-    first_step = None if resume is None else read_training_file(resume)["global_step"]
+    former = {}
+    if resume is not None:
+        state = read_training_file(resume)
+        due = state["callbacks"]["RunCheckpoints"].get("validation_due", False)
+        former = {"first_step": state["global_step"], "validation_due": due}
     with StopSignals() as signals:
         kept = RunCheckpoints(folder / "checkpoints", signals=signals)
-        former = None if resume is None else resume.parent.parent
-        log = MetricsLog(*(folder, "logs", ""), first_step=first_step, former_run=former)
+        log = MetricsLog(folder, "logs", "", **former, former_run=resume and resume.parent.parent)
         callbacks = [*([DoAt(*at)] if at else []), TrainingProgress(), EMA(decay=0.9), kept]
         options |= {"val_check_interval": interval, "logger": log, "ckpt_path": resume}
         fit(module, folder, callbacks, steps, **options)
@@ -126,9 +136,13 @@ def test_a_crash_at_any_step_loses_nothing(whole, tmp_path, step, interval, wher
         (signal.SIGINT, 1, "end", 1),
         (signal.SIGINT, 6, "middle", 6),
         (signal.SIGTERM, 6, "end", 6),
-        (signal.SIGTERM, 12, "end", 12),  # a validation is due: it is made, then the run stops
-        (signal.SIGINT, 8, "validation", 8),
+        (signal.SIGTERM, 12, "end", 12),  # a validation is due: the resumed run makes it
+        (signal.SIGINT, 4, "validation", 4),
+        (signal.SIGUSR1, 8, "validation", 8),  # at the end of an epoch
+        (signal.SIGUSR2, 8, "samples", 8),
+        (signal.SIGHUP, 12, "logged", 12),
         (signal.SIGINT, STEPS, "end", STEPS),
+        (signal.SIGTERM, STEPS, "samples", STEPS),
     ],
 )
 def test_signals_stop_after_the_step_and_lose_nothing(whole, tmp_path, number, step, where, saved):
@@ -136,8 +150,24 @@ def test_signals_stop_after_the_step_and_lose_nothing(whole, tmp_path, number, s
         run(tmp_path, at=(step, lambda: signal.raise_signal(number), where))
     assert stop.value.exit_status == 128 + number
     last = tmp_path / "checkpoints" / "last.ckpt"
-    assert stop.value.checkpoint == last
-    assert read_training_file(last)["global_step"] == saved
+    on_the_spot = where in ("validation", "samples")
+    assert stop.value.checkpoint == (None if on_the_spot else last)
+    state = read_training_file(last)
+    assert state["global_step"] == saved
+    assert state["callbacks"]["RunCheckpoints"]["validation_due"] == (
+        on_the_spot or (where == "end" and step in (12, STEPS))
+    )
+    module, _ = run(tmp_path, resume=last)
+    assert result(tmp_path, module) == whole[4]
+
+
+@pytest.mark.parametrize("step", [8, STEPS])
+@pytest.mark.parametrize("where", ["validation", "samples", "logged"])
+def test_a_crash_in_a_validation_loses_no_step(whole, tmp_path, step, where):
+    with pytest.raises(Crash):
+        run(tmp_path, at=(step, crash, where))
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    assert read_training_file(last)["global_step"] == step
     module, _ = run(tmp_path, resume=last)
     assert result(tmp_path, module) == whole[4]
 
@@ -197,7 +227,7 @@ def test_a_longer_run_goes_on_from_a_finished_one(whole, tmp_path, steps, interv
     module, _ = run(tmp_path, interval=interval, resume=last)
     found = result(tmp_path, module)
     differing = {key for key in found if found[key] != whole[interval][key]}
-    assert differing <= {"best info", "best safetensors"}  # written by the shorter run
+    assert differing <= {"csv"}  # where the shorter run's last validation has a row
 
 
 @pytest.mark.parametrize("interval", [3, 5, 100])
@@ -273,7 +303,7 @@ def test_a_signal_in_the_last_save_lets_it_finish(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "save", interrupted)
     with pytest.raises(Stop) as stop:
         run(tmp_path, 6)
-    assert steps == [4, 6]
+    assert steps == [4, 4, 6]  # before and after a validation
     assert read_training_file(stop.value.checkpoint)["global_step"] == 6
 
 
@@ -286,7 +316,7 @@ def test_a_best_checkpoint_that_is_gone_is_sought_anew(tmp_path, caplog):
     torch.save(state, last)
     _, kept = run(tmp_path, resume=last)
     assert "is not beside" in caplog.text
-    assert kept.best_step in (8, 12)
+    assert kept.best_step in (8, 12, STEPS)
 
 
 def test_an_earlier_run_in_the_folder_leaves_no_best_behind(tmp_path):
@@ -325,12 +355,14 @@ def test_litter_of_a_killed_run_goes(tmp_path):
     assert not litter.exists()
 
 
-def test_both_files_of_a_checkpoint_say_the_same(whole):
+def test_both_files_of_a_checkpoint_say_the_same(whole, tmp_path):
     """The info, step and machine among it, and a digest of weights that changed on the way."""
     info = whole[4]["last info"]
     assert info["step"] == STEPS
     assert info["machine"]["threads"] == torch.get_num_threads()
-    assert info["digest"] != whole[4]["best info"]["digest"]
+    run(tmp_path, 4)
+    other = read_training_file(tmp_path / "checkpoints" / "last.ckpt")["discrete_diffusion"]
+    assert info["digest"] != other["digest"]
 
 
 @pytest.mark.slow
@@ -360,6 +392,6 @@ def test_metrics_rows_are_kept_up_to_the_step_and_never_doubled(tmp_path):
     steps = [int(row[header.index("step")]) for row in rows]
     validations = [s for s, row in zip(steps, rows, strict=True) if row[header.index("val/nelbo")]]
     assert all(a <= b for a, b in pairwise(steps))
-    assert validations == [3, 7, 11]
+    assert validations == [3, 7, 11, 13]
     run(tmp_path, 4)  # a new run starts a new table
     assert len(path.read_text().splitlines()) < len(rows)

@@ -55,7 +55,8 @@ class ResumePoint:
     """State of an interrupted run.
 
     ``step``: optimiser steps taken; ``config``, ``machine``: of the run that wrote it;
-    ``stream``: the state of its training ``BatchStream``, or None.
+    ``stream``: the state of its training ``BatchStream``, or None. ``validation_due``: it was
+    written before a validation, which the resumed run begins with.
     """
 
     path: Path
@@ -63,6 +64,7 @@ class ResumePoint:
     config: dict[str, Any]
     machine: dict[str, Any]
     stream: dict[str, int] | None
+    validation_due: bool = False
 
     @property
     def run_folder(self) -> Path | None:
@@ -107,8 +109,10 @@ def check_resumable(
         raise ValueError(f"{path} holds no training state; resume from a run's last.ckpt")
     loop = state["loops"].get("fit_loop", {}).get("state_dict", {})
     stream = (loop.get("combined_loader") or [None])[0]  # as Lightning keeps it
+    saved = state.get("callbacks", {}).get("RunCheckpoints", {})
+    due = bool(saved.get("validation_due", False))
     return ResumePoint(
-        found.path, int(state["global_step"]), info["config"], info["machine"], stream
+        found.path, int(state["global_step"]), info["config"], info["machine"], stream, due
     )
 
 

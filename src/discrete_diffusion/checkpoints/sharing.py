@@ -123,7 +123,7 @@ def _of_run(checkpoint: Checkpoint) -> dict[str, Any]:
     """The numbers of the run of a checkpoint, if they are of its step and its averaged weights."""
     path = checkpoint.path.parent.parent / "metrics.json"
     metrics = read_metrics(path) if path.is_file() else {}
-    return metrics if checkpoint.ema and metrics.get("steps") == checkpoint.step else {}
+    return metrics if checkpoint.ema and metrics.get("step") == checkpoint.step else {}
 
 
 def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:

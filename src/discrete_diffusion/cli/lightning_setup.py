@@ -148,7 +148,11 @@ def build_loggers(
         run, step = resumed.run_folder, resumed.step
         former = None if run is None else str(run)
         going_on = {
-            "discrete_diffusion.training.MetricsLog": {"first_step": step, "former_run": former},
+            "discrete_diffusion.training.MetricsLog": {
+                "first_step": step,
+                "former_run": former,
+                "validation_due": resumed.validation_due,
+            },
             "lightning.pytorch.loggers.TensorBoardLogger": {"purge_step": step},
             "discrete_diffusion.training.TrackioLogger": {"resume": "allow"},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.building.rewards import reward_of
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints.contents import checkpoint_info
+from discrete_diffusion.checkpoints.contents import checkpoint_info, read_contents
 from discrete_diffusion.cli.measurements import batches_of_epoch, with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.runtime.shards import Shard
     from discrete_diffusion.training import DiffusionModule
+
+logger = logging.getLogger(__name__)
 
 SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM, TRIAL_STREAM = 2, 3, 4, 5
 """Keep the noise of samples, of the final bound, of what comes before the first step and of the
@@ -134,7 +137,7 @@ class Run:
         trainer.fit(self.module, train, val, ckpt_path=path, weights_only=True)
 
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
-        """Averaged weights: the bound on the validation split, and fresh samples.
+        """The model of ``best.ckpt``: its bound on the validation split, and fresh samples.
 
         Several processes share the work; the first one measures the samples and has the result.
         """
@@ -144,6 +147,7 @@ class Run:
         config, device = self.config, trainer.strategy.root_device
         self.algorithm.to(device)
         with whole_weights(trainer), progress.task("final measurements"):
+            step = self._take_best(trainer)
             bound = estimate_bound(
                 self.algorithm,
                 self.held_out(most=config.eval.bound_samples),
@@ -171,12 +175,28 @@ class Run:
             "parameters": self.size,
             "seed": config.seed,
             "steps": trainer.global_step,
+            "step": step,
             "skipped_steps": self.module.skipped_steps.total,
             "data_fingerprint": self.fingerprint,
             **self.report.findings(bound, samples),
             **statistics,
             **({} if drawn is None else exactness(drawn)),
         }
+
+    def _take_best(self, trainer: Trainer) -> int:
+        """Load the weights of ``best.ckpt``, of which ``sample`` and ``evaluate`` are, unless they
+        are here; return the step that they are of."""
+        from discrete_diffusion.training import RunCheckpoints
+
+        kept, steps = trainer.checkpoint_callback, trainer.global_step
+        best = kept.best_step if isinstance(kept, RunCheckpoints) else None
+        if best is None or best == steps:
+            return steps
+        assert isinstance(kept, RunCheckpoints)
+        read_contents(kept.best).load_into(self.algorithm)
+        if trainer.is_global_zero:
+            logger.info("measuring best.ckpt, of step %s of %s", f"{best:,}", f"{steps:,}")
+        return best
 
 
 def new_algorithm(config: DictConfig) -> Any:

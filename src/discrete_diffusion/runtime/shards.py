@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -65,8 +66,8 @@ def _portable(error: Exception, rank: int) -> Exception:
 def distributed_shard() -> Shard:
     """This process among those of ``torch.distributed``'s default group, or alone if there is none.
 
-    ``exchange`` waits for a day, so that one process may work while others wait. It raises
-    ``LostProcessError`` if another process has ended.
+    ``exchange`` waits for a day, so that one process may work while others wait; a signal ends the
+    waiting. It raises ``LostProcessError`` if another process has ended.
     """
     from datetime import timedelta
 
@@ -78,13 +79,23 @@ def distributed_shard() -> Shard:
 
     def exchange(value: Any) -> list[Any]:
         values: list[Any] = [None] * dist.get_world_size()
-        try:
-            dist.all_gather_object(values, value, group=group)
-        except RuntimeError as error:
+        lost: list[RuntimeError] = []
+
+        def gather() -> None:
+            try:
+                dist.all_gather_object(values, value, group=group)
+            except RuntimeError as error:
+                lost.append(error)
+
+        # in another thread: while torch waits in this one, Python handles no signal
+        waiting = threading.Thread(target=gather, daemon=True)
+        waiting.start()
+        waiting.join()
+        if lost:
             raise LostProcessError(
                 "another process of this command has ended before its work was done; was it "
                 "killed, or out of memory?"
-            ) from error
+            ) from lost[0]
         return values
 
     return Shard(dist.get_rank(), dist.get_world_size(), exchange)

@@ -58,7 +58,9 @@ class MetricsLog(CSVLogger):
 
     Lightning deletes the file. Here a resumed run ends with the table of an uninterrupted one.
     ``first_step``: optimiser steps taken so far; ``former_run``: the folder of the run that took
-    them, which may be this one's. Without both, or without a table there, a new one is started.
+    them, which may be this one's; ``validation_due``: the validation after the last of them is to
+    be made, again if there is a row of it. Without both, or without a table there, a new one is
+    started.
     """
 
     def __init__(
@@ -66,10 +68,12 @@ class MetricsLog(CSVLogger):
         *arguments: Any,
         first_step: int | None = None,
         former_run: str | Path | None = None,
+        validation_due: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         self.first_step, self.former_run = first_step, former_run
+        self.validation_due = validation_due
 
     @property
     @rank_zero_experiment
@@ -93,5 +97,10 @@ class MetricsLog(CSVLogger):
             return [], []
         place = Path(self.log_dir).relative_to(self.save_dir)
         header, rows = _rows(Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE)
-        kept = [row for row in rows if row.get("step", "").isdigit()]
-        return header, [row for row in kept if int(row["step"]) < self.first_step]
+        ends = [self.first_step, self.first_step - self.validation_due]  # of steps, of validations
+        return header, [
+            row
+            for row in rows
+            if row.get("step", "").isdigit()
+            and int(row["step"]) < ends[any(v for k, v in row.items() if k.startswith("val/"))]
+        ]

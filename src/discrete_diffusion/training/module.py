@@ -103,12 +103,14 @@ class DiffusionModule(LightningModule):
 
     def on_train_start(self) -> None:
         """Put what is not trained into eval mode, of which Lightning would have warned any earlier,
-        validate epochs that are fewer batches than ``trainer.val_check_interval`` at their end, and
-        log how another length of a resumed run changes its learning rate."""
+        let validations fall between two steps, and log how another length of a resumed run changes
+        its learning rate."""
         self.algorithm.train()
-        every, epochs = self.trainer.val_check_batch, self.trainer.max_epochs or -1
-        if every is not None and epochs > 0:
-            self.trainer.val_check_batch = min(every, epochs * self.trainer.num_training_batches)
+        every, parts = self.trainer.val_check_batch, self.trainer.accumulate_grad_batches
+        whole = math.ceil(every / parts) * parts if isinstance(every, int) else math.inf
+        across_epochs = self.trainer.check_val_every_n_epoch is None
+        if math.isfinite(whole) and (across_epochs or whole <= self.trainer.num_training_batches):
+            self.trainer.val_check_batch = whole
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
             return

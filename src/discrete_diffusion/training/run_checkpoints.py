@@ -109,10 +109,14 @@ def _states(trainer: Trainer) -> dict[str, Any]:
 class RunCheckpoints(Checkpoint):
     """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``val/nelbo``) in a folder.
 
-    ``last`` is written after every validation, at the end of training, and after the step in which
-    ``signals`` were received, before ``Stop`` ends the run. It names the best score and step and is
-    written *before* its copy ``best``: after a kill between the two, the resumed run finds in
-    ``last`` that it is itself the best and makes the copy.
+    ``last`` is written before every validation, and again after it, and after the step in which
+    ``signals`` were received, before ``Stop`` ends the run; a validation is ended on the spot.
+    After it, ``last`` names the best score and step and is written *before* its copy ``best``:
+    after a kill between the two, the resumed run finds in ``last`` that it is itself the best and
+    makes the copy. Written before it, ``last`` says so, and the resumed run begins with that
+    validation.
+
+    The last step is always validated, so that ``best`` is of all that was trained.
 
     Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
     ``holds_run``: whether ``last`` is of this run already, not of an earlier one in the folder.
@@ -128,15 +132,19 @@ class RunCheckpoints(Checkpoint):
         self.best_step: int | None = None
         self.holds_run = False
         self._saved_step: int | None = None
+        self._validation_due = False
+        self._reopened = False
         self._stopping = False
         self._is_checked = False
         self._any_process = AnyProcess()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best_score": self.best_score, "best_step": self.best_step}
+        best = {"best_score": self.best_score, "best_step": self.best_step}
+        return {**best, "validation_due": self._validation_due}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best_score, self.best_step = state_dict["best_score"], state_dict["best_step"]
+        self._validation_due = state_dict.get("validation_due", False)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Clear away what a killed run left half-written."""
@@ -145,15 +153,28 @@ class RunCheckpoints(Checkpoint):
                 litter.unlink(missing_ok=True)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.ckpt_path is not None and trainer.is_global_zero:
+        if trainer.ckpt_path is None:
+            return
+        if trainer.is_global_zero:
             self._adopt(Path(trainer.ckpt_path))
+        self.holds_run = True
+        if trainer.max_steps > 0:  # or Lightning would skip a run that has taken all its steps
+            trainer.fit_loop.epoch_loop.max_steps += 1
+            self._reopened = True
 
     def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.signals.install()  # on top of Lightning's, which end a run without a checkpoint
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._reopened:
+            trainer.fit_loop.epoch_loop.max_steps -= 1
+            self._reopened = False
+        if self.holds_run:
+            self._saved_step = trainer.global_step
         self.signals.install()
         self.signals.finish_step = True
+        if self._validation_due:
+            _validate(trainer)
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -168,14 +189,33 @@ class RunCheckpoints(Checkpoint):
             self._is_checked = True
             check_readable(_states(trainer))
         asked = self._any_process.ask(self.signals.received is not None)
-        ends = trainer.global_step == trainer.max_steps  # afterwards Lightning counts a whole epoch
+        ends = _is_last_step(trainer)  # afterwards Lightning counts a whole epoch
+        if ends:  # Lightning then validates; should_stop would log the step too
+            trainer.val_check_batch, trainer.check_val_every_n_epoch = 1, None
+            trainer._val_check_time_interval = None  # type: ignore[attr-defined]
         if (asked or ends) and _can_stop_here(trainer):
             self._save(trainer)
             self._stopping = asked
 
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.sanity_checking:
+            return
+        if not self._validation_due:  # as in a run that goes on with it, which has this file
+            self._validation_due = True
+            self._save(trainer)
+        if self._stop_requested():
+            raise self._stop()
+        self.signals.stop_at_once()
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """All is measured: what is left is to log it and to save the run, both or neither."""
+        if not trainer.sanity_checking:
+            self.signals.finish_step = True
+
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking:
             return
+        self._validation_due = False
         score = float(trainer.callback_metrics[_SCORE])
         improved = math.isfinite(score) and (self.best_score is None or score < self.best_score)
         if not math.isfinite(score) and trainer.is_global_zero:
@@ -202,12 +242,6 @@ class RunCheckpoints(Checkpoint):
         self.signals.finish_step = False
         if self._stop_requested():
             raise self._stop()
-
-    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write as ``on_train_end`` does if a resumed run was killed between its last two files."""
-        nothing_trained = self._saved_step is None and self.holds_run
-        if nothing_trained and self.best_step is None and trainer.is_global_zero:
-            self._copy_last_to_best()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
@@ -241,7 +275,6 @@ class RunCheckpoints(Checkpoint):
         if elsewhere or resumed.name == self.last.name:
             # a run killed between the two files left the weights of an earlier step
             _export(self.last, read_training_file(self.last))
-        self.holds_run = True
         if self.best_step is None:
             return
         candidates = (self.best, resumed, resumed.with_name("best.ckpt"))
@@ -265,7 +298,27 @@ class RunCheckpoints(Checkpoint):
         except (FileNotFoundError, ValueError):  # none there, or cut short: then it is not
             return False
         seen = state.get("callbacks", {}).get(self.state_key, {})
-        return state.get("global_step") == self.best_step and seen == self.state_dict()
+        score = seen.get("best_score")
+        return state.get("global_step") == self.best_step and score == self.best_score
+
+
+def _is_last_step(trainer: Trainer) -> bool:
+    """True after the last step of a run, of as many steps or epochs as it is to take."""
+    loop = trainer.fit_loop
+    whole: Any = loop.epoch_progress.current
+    epochs = whole.processed + loop.epoch_loop.batch_progress.is_last_batch
+    return trainer.global_step == trainer.max_steps or epochs == loop.max_epochs
+
+
+def _validate(trainer: Trainer) -> None:
+    """Validate before the first step of a resumed run, as Lightning does after one."""
+    loop, connector = trainer.fit_loop.epoch_loop.val_loop, trainer._logger_connector
+    first = connector._first_loop_iter
+    trainer.validating = True
+    loop.run()
+    trainer.training = True
+    connector._first_loop_iter = first
+    loop._has_run = False  # as in a run that is resumed after a validation
 
 
 def _can_stop_here(trainer: Trainer) -> bool:
