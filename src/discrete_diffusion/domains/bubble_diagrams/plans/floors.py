@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -82,12 +82,14 @@ def drawn_floors(
     floors: Sequence[BaseGeometry | None],
     boxes: Sequence[BaseGeometry],
     left: Sequence[BaseGeometry],
+    shared: Collection[int] = (),
 ) -> tuple[BaseGeometry | None, ...]:
     """``FloorPlan.floors`` of rooms that were drawn as ``floors`` (None: their boxes); ``left``:
-    what smaller boxes leave of each box. Empty if these, or whole boxes, are what was drawn."""
+    what smaller boxes leave of each box; ``shared``: rooms that are drawn over others, whose floor
+    is stated though it is their box. Empty if these, or whole boxes, are what was drawn."""
     own = [
-        None if floor is None or is_same(floor, box) else floor
-        for floor, box in zip(floors, boxes, strict=True)
+        None if floor is None or (k not in shared and is_same(floor, box)) else floor
+        for k, (floor, box) in enumerate(zip(floors, boxes, strict=True))
     ]
     if all(floor is None or is_same(floor, rest) for floor, rest in zip(own, left, strict=True)):
         return ()

@@ -67,10 +67,22 @@ TURNED = "plan turned back"
 LOOSE = "room that fills less than half of its box"
 """Note on rooms whose relations are measured on boxes that they do not fill."""
 
+OVERLAP = "pair of rooms whose floors overlap"
+"""Note on two rooms that are drawn over each other, neither of which lies within the other."""
+
+APART = "group of rooms far from all others"
+"""Note on rooms that may be another dwelling, or another storey, in the same drawing."""
+
 OTHER_BOUNDARIES = "further plot outlines"
 """Name of boundaries that are left out, because a plan has one."""
 
 _LEAST_FILL = 0.5
+
+_LEAST_SHARED = 0.1
+"""Square metres that two floors share which are said to overlap."""
+
+_FAR = 2.0
+"""Metres between groups of rooms that are far from each other."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,7 @@ class Drawing:
     """``written``: the JSON of the plan that the file was written from, None if it has none.
     ``left_out``: the names of what else was drawn, once for each. ``draws_boundary``: the format
     can; else the boundary is the one that was written. ``drawn``: the unit it was in; lengths are
-    in metres.
+    in metres. ``notes``: what its format finds odd.
 
     The drawing is what counts. What was written beside it counts for rooms that are where they
     were: their boxes, and the relations between two of them, are those that were written. All other
@@ -93,6 +105,7 @@ class Drawing:
     left_out: tuple[str, ...] = ()
     draws_boundary: bool = True
     drawn: DrawnIn = IN_METRES
+    notes: tuple[Note, ...] = ()
 
     def plan(self, *, n_max: int, gap: float) -> Plan:
         """The diagram, as ``FloorPlan.to_diagram`` gives it, what was left out, and what is odd.
@@ -106,8 +119,8 @@ class Drawing:
         if not same and (angle := angle_of(floors)):
             straight = self._moved(TurnBack(floors, angle))
             note = Note(TURNED, f"by {abs(angle):.1f} degrees")
-            plan = straight._plan(written, {}, gap)
-            return plan._replace(notes=(note, *plan.notes))
+            straight = replace(straight, notes=(note, *self.notes))
+            return straight._plan(written, {}, gap)
         return self._plan(written, same, gap)
 
     def scaled(self, drawn: DrawnIn) -> Drawing:
@@ -153,16 +166,23 @@ class Drawing:
         rooms = tuple(type_of(room, written) for room in self.rooms)
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, written) for door in self.doors)
+        shared = shared_floors([room.floor for room in self.rooms])
         read = replace(
             bare,
             doors=doors,
             boundary=self._boundary(written),
-            floors=drawn_floors(self._floors(written, same), bare.boxes, left_of_boxes(bare)),
+            floors=drawn_floors(
+                self._floors(written, same),
+                bare.boxes,
+                left_of_boxes(bare),
+                {room for pair in shared for room in pair if room not in same},
+            ),
         )
+        overlaps = (note_of_overlap(read, *pair, area) for pair, area in shared.items())
         return Plan(
             read.to_diagram(),
             (*self.left_out, *(MOVED,) * num_moved),
-            notes=tuple(self._loose(boxes, same)),
+            notes=(*self.notes, *overlaps, *self._far(), *self._loose(boxes, same)),
             drawn=None if same else self.drawn,
         )
 
@@ -181,6 +201,21 @@ class Drawing:
             share = room.floor.area / ((x1 - x0) * (y1 - y0))
             if k not in same and room.box is None:
                 yield from note_of_fill(k, room.room, share)
+
+    def _far(self) -> Iterator[Note]:
+        """One for each group of rooms, more than one, but for the largest group."""
+        import shapely
+
+        floors = [room.floor for room in self.rooms]
+        around = shapely.union_all(shapely.buffer(floors, _FAR / 2))
+        groups = [
+            [k for k, floor in enumerate(floors) if part.intersects(floor)]
+            for part in shapely.get_parts(around)
+        ]
+        groups = sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
+        for group in groups[1:]:
+            first = f"rooms[{group[0]}], {ROOM_TYPES[self.rooms[group[0]].room]}"
+            yield Note(APART, f"{len(group)} rooms, {first} the first: another dwelling or storey?")
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, written: FloorPlan | None) -> Door:
         """The one that was written there; else with the rooms that the file says, or nearest."""
@@ -248,6 +283,28 @@ def note_of_fill(number: int, room: int, share: float) -> Iterator[Note]:
     """One for a room of that type that fills only so much of its box."""
     if share < _LEAST_FILL:
         yield Note(LOOSE, f"rooms[{number}], {ROOM_TYPES[room]}, fills {share:.0%}")
+
+
+def shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float]:
+    """Pair of rooms that are drawn over each other -> the square metres that they share. A room
+    that lies within another is none, unless both are the same."""
+    import shapely
+
+    found = {}
+    for i, j in shapely.STRtree(floors).query(floors, predicate="intersects").T.tolist():
+        one, other = floors[i], floors[j]
+        if i < j and one.covers(other) == other.covers(one):
+            area = float(one.intersection(other).area)
+            if area > _LEAST_SHARED:
+                found[i, j] = area
+    return dict(sorted(found.items()))
+
+
+def note_of_overlap(plan: FloorPlan, i: int, j: int, area: float) -> Note:
+    """Note that two rooms share a floor, which is that of the smaller one."""
+    names = [f"rooms[{k}], {plan.diagram.room_names[k]} ({plan.areas[k]:.1f} m2)" for k in (i, j)]
+    what = f"{' and '.join(names)} share {area:.1f} m2, which count for the smaller one"
+    return Note(OVERLAP, what)
 
 
 def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:

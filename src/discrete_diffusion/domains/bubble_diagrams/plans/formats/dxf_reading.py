@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, room_code
 from discrete_diffusion.domains.bubble_diagrams.files.json_text import load_json
 from discrete_diffusion.domains.bubble_diagrams.files.own_names import NO_NAMES, OwnNames
+from discrete_diffusion.domains.bubble_diagrams.files.records import Note
 from discrete_diffusion.domains.bubble_diagrams.geometry import UNITS, metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.door import FRONT_DOOR
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import Point
+from discrete_diffusion.domains.bubble_diagrams.plans.floors import is_same
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_parts import (
     DrawnDoor,
     DrawnRoom,
@@ -32,13 +35,12 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf import (
     FLOOR,
     HOLE,
     LABEL,
-    PLAIN_LAYERS,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_rings import (
-    UNREADABLE,
-    place_of,
-    ring_of,
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_document import (
+    entities_by_layer,
+    read_document,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_rings import place_of, ring_of
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import LONGEST
 from discrete_diffusion.domains.bubble_diagrams.plans.room_names import type_of_name
 from discrete_diffusion.domains.bubble_diagrams.scales import DrawnIn
@@ -49,7 +51,19 @@ if TYPE_CHECKING:
 
 _CENTIMETRE = 0.01
 
-LINES = "lines that close no room"
+LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
+"""Names of what is left out: on ROOMS what is no closed polyline, and what another one draws
+again; on BOUNDARY what is no closed polyline."""
+
+SEVERAL_NAMES = "room with several names"
+"""Note on a room whose texts name more than one type; it has the first."""
+
+_TEXTS = ("TEXT", "MTEXT", "ATTRIB")
+
+_MEASURE = re.compile(
+    r"(?:\w{1,8}\s*[:=])?[\s\d.,+-]*(?:m\s?[2²]|m\^2|sqm|qm|sq\.?\s?(?:m|ft)|sf|ft2)?\.?", re.I
+)
+"""A number or an area: ``20.0 m2``, ``A = 20,0 qm``, ``1.03``."""
 
 
 def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
@@ -59,11 +73,12 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     none; pixels are none. ``names``: somebody's own of rooms. Raises ``DiagramError``.
     """
     check_installed()
-    document = _document(content)
+    document = read_document(content)
     drawn = _drawn_in(document, unit)
     scale = drawn.metres
-    layers = _by_layer(document)
+    layers = entities_by_layer(document)
     left_out: list[str] = []
+    _check_one_level(layers)
     floors = _floors(layers.get("ROOMS", []), scale, left_out)
     if not floors:
         raise DiagramError(
@@ -71,9 +86,12 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
             "no closed polyline on this layer, as every room is; the layers with lines are "
             f"{', '.join(layers) or 'none'}",
         )
-    texts = _names(layers.get("LABELS", []), floors, scale)
+    texts, notes = _names(layers.get("LABELS", []), floors, scale, names)
+    for number, floor in floors.items():
+        if number not in texts:
+            raise DiagramError(place_of(floor), _without_name(number, floors, texts, layers))
     types = rooms_of_labels(
-        [names.meant(texts.get(number)) for number in floors],
+        [texts[number] for number in floors],
         [*floors.values()],
         [place_of(floor) for floor in floors.values()],
     )
@@ -81,16 +99,42 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
         DrawnRoom(room, flipped(floor), number)
         for room, (number, floor) in zip(types, floors.items(), strict=True)
     )
-    rings = [ring for ring in map(ring_of, layers.get(BOUNDARY, [])) if ring is not None]
-    boundary, others = largest_boundary([flipped(_scaled(ring, scale)) for ring in rings])
+    rings = []
+    for entity in layers.get(BOUNDARY, []):
+        if (ring := ring_of(entity)) is None:
+            left_out.append(OPEN)
+        else:
+            rings.append(flipped(_scaled(ring, scale)))
+    boundary, others = largest_boundary(rings)
     return Drawing(
         rooms,
         tuple(_doors(layers.get("DOORS", []), scale)),
         boundary,
         _written(document),
         (*left_out, *others),
+        notes=tuple(notes),
         drawn=drawn,
     )
+
+
+def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
+    """``DiagramError`` naming the layers if the rooms are on several: ROOMS-EG and ROOMS-OG."""
+
+    def is_named_after_rooms(layer: str) -> bool:
+        if "ROOMS" in re.split(r"[\W_]+", layer):
+            return True
+        minor = layer.removeprefix("A-AREA-")
+        return minor != layer and not re.fullmatch("[A-Z]{4}", minor)  # as A-AREA-IDEN, of the AIA
+
+    those = [layer for layer in layers if is_named_after_rooms(layer)]
+    if len(those) > 1:  # a layer without an outline draws no rooms
+        those = [layer for layer in those if any(ring_of(each) for each in layers[layer])]
+    if len(those) > 1:
+        raise DiagramError(
+            "ROOMS",
+            f"rooms are on the layers {', '.join(those)}, as those of several storeys or dwellings "
+            "are, and a drawing is one plan; write each to a file of its own, its rooms on ROOMS",
+        )
 
 
 def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
@@ -101,9 +145,9 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     than a plan may be.
     """
     check_installed()
-    document = _document(content)
+    document = read_document(content)
     drawn = _drawn_in(document, UNITS[0])
-    layers = _by_layer(document)
+    layers = entities_by_layer(document)
     refused: list[DiagramError] = []
     rings = _plots(layers.get(BOUNDARY, []), refused)
     rings = rings or _plots(chain(*layers.values()), refused)
@@ -124,16 +168,6 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
 
 
-def _by_layer(document: Document) -> dict[str, list[Any]]:
-    """What is drawn, by the plain name of its layer."""
-    layers: dict[str, list[Any]] = {}
-    for each in document.modelspace():
-        if each.dxf.hasattr("layer"):
-            layer = each.dxf.layer.upper()
-            layers.setdefault(PLAIN_LAYERS.get(layer, layer), []).append(each)
-    return layers
-
-
 def _plots(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeometry]:
     """The closed polylines. ``refused``: gets the errors of those that are not sound."""
     found = []
@@ -146,24 +180,6 @@ def _plots(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeo
         if ring is not None:
             found.append(ring)
     return found
-
-
-def _document(content: bytes) -> Document:
-    """Read strictly: ``ezdxf.recover`` would take 5.9 for a damaged "5.9]625"."""
-    import ezdxf
-    from ezdxf.filemanagement import dxf_stream_info
-
-    try:
-        info = dxf_stream_info(io.StringIO(content.decode("latin-1")))
-        text = content.decode(info.encoding, errors="surrogateescape")
-        document = ezdxf.read(io.StringIO(text))
-        document.modelspace()  # which a damaged one may lack
-        return document
-    except (ezdxf.DXFError, *UNREADABLE) as error:
-        shown = " ".join(str(error).split()) or type(error).__name__
-        raise DiagramError(
-            "", f"not a DXF drawing that can be read ({shown}); save it again as DXF"
-        ) from error
 
 
 def _drawn_in(document: Document, unit: str) -> DrawnIn:
@@ -208,12 +224,13 @@ def _scaled(shape: BaseGeometry, scale: float) -> BaseGeometry:
 
 def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[int, BaseGeometry]:
     """Number -> floor, in metres; polylines without a number are rooms of their own. What is no
-    closed polyline is named in ``left_out``."""
+    closed polyline, or an earlier one again, is named in ``left_out``."""
     import shapely
 
     parts: dict[int, list[BaseGeometry]] = {}
     holes: dict[int, list[BaseGeometry]] = {}
-    others: list[BaseGeometry] = []
+    own: list[BaseGeometry] = []
+    others: dict[tuple[float, ...], list[BaseGeometry]] = {}  # by their bounds
     for entity in entities:
         if (ring := ring_of(entity)) is None:
             left_out.append(LINES)
@@ -222,39 +239,87 @@ def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[
         kind, numbers = _about(entity)
         if kind in (FLOOR, HOLE) and len(numbers) == 1:
             (parts if kind == FLOOR else holes).setdefault(numbers[0], []).append(ring)
+            continue
+        alike = others.setdefault(tuple(round(side, 3) for side in ring.bounds), [])
+        if any(is_same(ring, other) for other in alike):
+            left_out.append(DOUBLED)
         else:
-            others.append(ring)
+            alike.append(ring)
+            own.append(ring)
     floors = {
         number: shapely.union_all(rings).difference(shapely.union_all(holes.get(number, [])))
         for number, rings in sorted(parts.items())
     }
     first = max(floors, default=-1) + 1
-    return floors | dict(enumerate(others, start=first))
+    return floors | dict(enumerate(own, start=first))
 
 
 def _names(
-    entities: Iterable[Any], floors: Mapping[int, BaseGeometry], scale: float
-) -> dict[int, str]:
-    """Number -> the first line of the text of a room: the one with its number, or on its floor."""
+    entities: Iterable[Any], floors: Mapping[int, BaseGeometry], scale: float, names: OwnNames
+) -> tuple[dict[int, str], list[Note]]:
+    """Number -> the name of a room: of the text with its number, or of the texts on its floor; and
+    notes on rooms that have several."""
     from shapely import Point
 
     noted: dict[int, str] = {}
-    found: dict[int, str] = {}
+    lines: dict[int, list[str]] = {}
     for entity in entities:
-        if entity.dxftype() not in ("TEXT", "MTEXT"):
+        if entity.dxftype() not in _TEXTS:
             continue
-        text = entity.plain_text().strip().splitlines() or [""]
+        is_long = getattr(entity, "has_embedded_mtext_entity", False)  # an attribute of lines
+        text = entity.plain_mtext() if is_long else entity.plain_text()
         kind, numbers = _about(entity)
         if kind == LABEL and len(numbers) == 1:
             kinds = [str(value) for code, value in entity.get_xdata(APP) if code == 1000]
-            noted[numbers[0]] = type_of_name(text[0], kinds[-1])
+            first = (text.strip().splitlines() or [""])[0]
+            noted[numbers[0]] = names.meant(type_of_name(first, kinds[-1]))
             continue
         at = Point(entity.dxf.insert.x * scale, entity.dxf.insert.y * scale)
         inside = [number for number, floor in floors.items() if floor.covers(at)]
         if inside:
             smallest = min(inside, key=lambda number: floors[number].area)
-            found.setdefault(smallest, type_of_name(text[0]))
-    return found | noted
+            own = [line.strip() for line in text.splitlines() if line.strip()]
+            lines.setdefault(smallest, []).extend(own)
+    found, notes = {}, []
+    for number, texts in lines.items():
+        found[number], further = _name_among([names.meant(type_of_name(text)) for text in texts])
+        if further and number not in noted:
+            listed = ", ".join((found[number], *further))
+            notes.append(Note(SEVERAL_NAMES, f"{place_of(floors[number])}: {listed}"))
+    return found | noted, notes
+
+
+def _name_among(texts: Sequence[str]) -> tuple[str, list[str]]:
+    """The first text that names a room type, and those that name others; without any, the first
+    that is more than a number or an area."""
+    known: dict[int, str] = {}
+    for text in texts:
+        with suppress(DiagramError):
+            known.setdefault(room_code(text), text)
+    if known:
+        first, *others = known.values()
+        return first, others
+    words = [text for text in texts if not _MEASURE.fullmatch(text)]
+    return (words or texts or [""])[0], []
+
+
+def _without_name(
+    number: int,
+    floors: Mapping[int, BaseGeometry],
+    texts: Mapping[int, str],
+    layers: Mapping[str, Sequence[Any]],
+) -> str:
+    """Why a room has no name, and what to do."""
+    reason = "no room type: on LABELS no text or attribute is inside its outline"
+    inner = [k for k in texts if floors[k].within(floors[number])]
+    if inner:
+        return (
+            f"{reason} and in no smaller one; the outline of {texts[inner[0]]!r} lies within it: "
+            "if both are of one room, as the two faces of its walls, delete one; else give it a "
+            "text of its own"
+        )
+    there = [layer for layer, each in layers.items() if any(e.dxftype() in _TEXTS for e in each)]
+    return f"{reason}; the layers with texts are {', '.join(there) or 'none'}"
 
 
 def _doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:

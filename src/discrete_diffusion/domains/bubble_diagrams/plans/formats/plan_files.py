@@ -44,6 +44,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import (
 from discrete_diffusion.domains.bubble_diagrams.geometry import metres_per
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import Drawing
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_reading import read_dxf
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.levels import Part, parts_of
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.line_formats import (
     parse_plan,
     room_codes,
@@ -53,6 +54,8 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import read_wk
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
 """Files of a folder that are read, gzipped ones too."""
 
+
+_Parse = Callable[[Any, str | None], Plan]
 
 _DRAWINGS: dict[str, Callable[..., Drawing]] = {
     ".dxf": read_dxf,
@@ -119,13 +122,13 @@ def _records_of(
     elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
         yield from _of_document(path, parse)
     else:
-        records = list(records_of_lines(path, room_codes, parse))
-        if not records:
+        lines = [record for each in numbered_lines(path) for record in _of_line(path, *each, parse)]
+        if not lines:
             raise DiagramError("", "the file is empty; expected one JSON object per line")
-        if len(records) > 1 and not holds_object(path):
-            what = f"none of its {len(records):,} lines is a JSON object"
+        if len(lines) > 1 and not holds_object(path):
+            what = f"none of its {len(lines):,} lines is a JSON object"
             raise DiagramError("", f"{what}; {WHAT_IS_READ}")
-        yield from records
+        yield from lines
 
 
 def records_of_lines(
@@ -157,8 +160,40 @@ def record_of_line(
     return Record(path, where, codes, parse_line)
 
 
-def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterator[Record[Plan]]:
-    """One plan, a list of them, or an object that holds them by id."""
+def _of_line(path: Path, number: int, line: bytes, parse: _Parse) -> Iterator[Record[Plan]]:
+    """The plan of a line, or those of a drawing that holds several."""
+    where = f"line {number}"
+    if any(key in line for key in (b'"features"', b'"spaces"')):
+        try:
+            data = load_json(line)
+            is_one = len(parts_of(data)) == 1
+        except DiagramError as error:
+            yield wrong_record(path, where, error)
+            return
+        if not is_one:
+            yield from _of_object(path, where, data, parse)
+            return
+    yield record_of_line(path, where, line, room_codes, parse)
+
+
+def _of_object(path: Path, where: str, data: Any, parse: _Parse) -> Iterator[Record[Plan]]:
+    """The plan of a JSON object, or those of a drawing that holds several."""
+
+    def parse_part(part: Part, codes: str | None) -> Plan:
+        return part.labelled(parse(part.data, codes))
+
+    try:
+        parts = parts_of(data)
+    except DiagramError as error:
+        yield wrong_record(path, where, error)
+        return
+    for part in parts:
+        place = " of ".join(name for name in (part.name, where) if name)
+        yield Record(path, place, room_codes(part.data), partial(parse_part, part))
+
+
+def _of_document(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
+    """The plans of one object, of a list of them, or of an object that holds them by id."""
     data = read_document(path)
     if (by_id := plans_by_id(data)) is not None:
         for name, item in by_id.items():
@@ -166,12 +201,12 @@ def _of_document(path: Path, parse: Callable[[Any, str | None], Plan]) -> Iterat
             yield Record(path, f"plan {name}", room_codes(item), partial(parse, item))
         return
     if not isinstance(data, list):
-        yield Record(path, "", room_codes(data), partial(parse, data))
+        yield from _of_object(path, "", data, parse)
         return
     if not data:
         raise DiagramError("", "the list is empty; expected at least one plan")
     for number, item in enumerate(data, start=1):
-        yield Record(path, f"plan {number}", room_codes(item), partial(parse, item))
+        yield from _of_object(path, f"plan {number}", item, parse)
 
 
 def _of_graphml(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:

@@ -40,6 +40,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawn_plan import 
     largest_boundary,
     rooms_of_labels,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.levels import check_one_part
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -105,6 +106,7 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
             raise DiagramError(where, reason)
     if not labels:
         raise DiagramError("kind", "no row is a room")
+    check_one_part([row for row in rows if row["kind"] == "room"])
     types = rooms_of_labels(labels, floors, places)
     rooms = tuple(
         DrawnRoom(room, floor, k, box=box)
