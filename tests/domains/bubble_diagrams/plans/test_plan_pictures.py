@@ -377,3 +377,17 @@ def test_without_shapely_the_extra_is_named():
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.stderr.splitlines()[-1].endswith('pip install "discrete-diffusion[plans]"')
+
+
+@pytest.mark.parametrize(
+    ("north", "x", "y"), [(0, 0, -1), (30, 0.5, -0.866), (90, 1, 0), (200, -0.342, 0.94)]
+)
+def test_an_arrow_points_north(north, x, y):
+    """Clockwise from up, on a page whose y is downwards."""
+    turned = replace(HOME, diagram=replace(HOME.diagram, metadata={"north": north}))
+    figure = plot_plan(turned)
+    (arrow,) = [p for p in figure.axes[0].patches if p.get_gid() == "plan-0-north"]
+    corners = arrow.get_path().vertices
+    tip = corners[0] - (corners[1] + corners[3]) / 2
+    assert tip / np.linalg.norm(tip) == pytest.approx((x, y), abs=1e-3)
+    assert "plan-0-north" not in names(plot_plan(HOME))

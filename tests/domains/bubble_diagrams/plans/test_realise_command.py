@@ -436,3 +436,5 @@ def test_a_front_door_and_north_are_given_to_the_solver(folder):
     assert door["from"][0] == door["to"][0] == 0
     assert door["from"][1] <= 3 <= door["to"][1]
     assert line["boxes"][0][0] == 0  # the living room, at the west side
+    assert line["north"] == 90
+    assert "plan-0-north" in Path("built/plans.svg").read_text()

@@ -171,3 +171,14 @@ def test_areas_of_generated_plans_are_floors_not_boxes():
         if plan.diagram.rooms[room] == LIVING
     }
     assert RoomAreas(plans).draw((LIVING,), Random(0))[0] in living
+
+
+def test_north_is_in_the_metadata_of_plans_and_that_of_a_line_counts_without_another():
+    plain = BubbleDiagram((0, 1), ((0, 1, 2),))
+    turned = replace(plain, metadata={"north": -10})
+    wanted = [(plain, None, None), (plain, 30.0, 30.0), (turned, None, -10), (turned, 30.0, 30.0)]
+    for diagram, asked, north in wanted:
+        job = PlanRequest(north=asked).job(1, diagram)
+        assert (job.demands.north, job.diagram.metadata.get("north")) == (north, north)
+    with pytest.raises(ValueError, match="'north'.*'up'"):
+        PlanRequest().job(1, replace(plain, metadata={"north": "up"}))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, finite_number
 from discrete_diffusion.domains.bubble_diagrams.geometry import (
     UNITS,
     in_metres,
@@ -85,6 +85,8 @@ class FloorPlan:
         boundary, doors = metadata.pop("boundary", None), metadata.pop("doors", [])
         floors = metadata.pop("floors", None)
         metadata.pop("areas", None)
+        if metadata.get("north") is not None:
+            finite_number(metadata["north"], "north")
         if unit not in UNITS:
             raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {', '.join(UNITS)}")
         if not isinstance(doors, list | tuple):
@@ -119,6 +121,12 @@ class FloorPlan:
             shape.difference(union_all([shapes[j] for j in ranked[: ranked.index(i)]]))
             for i, shape in enumerate(shapes)
         )
+
+    @property
+    def north(self) -> float | None:
+        """Degrees clockwise from up, where the metadata of the diagram say them."""
+        north = self.diagram.metadata.get("north")
+        return None if north is None else finite_number(north, "north")
 
     @computed_once
     def outline(self) -> Polygon:

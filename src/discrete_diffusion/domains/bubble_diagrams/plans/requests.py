@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError
+from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, finite_number
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import PLAN_KEYS, Point
 from discrete_diffusion.domains.bubble_diagrams.plans.hall import (
     AUTO,
@@ -61,6 +61,7 @@ class PlanRequest:
         hall: "auto": where these rules ask for access, a hall may be added; "never".
         front_door: its place on the boundary of the outline, in metres.
         north: degrees clockwise from up; plans whose living rooms lie further south cost less.
+            It is in the metadata of plans, and drawn.
 
     Raises:
         ValueError: a number is out of its range.
@@ -108,8 +109,9 @@ class PlanRequest:
         """Plans to find, one ``Job`` for each diagram.
 
         The metadata of a diagram may hold "areas", square metres of every room or null, and
-        "boundary", corners [x, y] in metres; both take precedence over the request. Rooms that were
-        added to a diagram ("added") are left out.
+        "boundary", corners [x, y] in metres; both take precedence over the request. Their "north"
+        counts where the request has none. Rooms that were added to a diagram ("added") are left
+        out.
 
         Args:
             diagrams: with relations between rooms.
@@ -160,11 +162,14 @@ class PlanRequest:
         )
         if sum(areas) > MOST_AREA:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
-        bare = replace(diagram, metadata=metadata)
+        north = self.north
+        if north is None and metadata.get("north") is not None:
+            north = finite_number(metadata["north"], "north")
+        bare = replace(diagram, metadata=metadata | ({} if north is None else {"north": north}))
         if self.front_door is not None:
             _check_front_door(self.front_door, outline)
         demands = Demands(
-            areas, self.tolerance, outline, self.rules, front_door=self.front_door, north=self.north
+            areas, self.tolerance, outline, self.rules, front_door=self.front_door, north=north
         )
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
         return Job(bare, demands, self.variants, self.seed, tuple(others), hall)

@@ -159,3 +159,15 @@ def test_without_ifcopenshell_the_extra_is_named_before_any_work(tmp_path, monke
     with pytest.raises(ValueError, match=r"ifcopenshell.*discrete-diffusion\[ifc\]"):
         write_plan(tmp_path / "plan.ifc", by_hand(), "ifc")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("north", "direction"), [(30, (0.5, 0.8660254)), (0, (0, 1)), (-90, (-1, 0)), (None, None)]
+)
+def test_true_north_is_that_of_the_plan(tmp_path, north, direction):
+    plan = by_hand()
+    metadata = {} if north is None else {"north": north}
+    model = written(tmp_path, replace(plan, diagram=replace(plan.diagram, metadata=metadata)))
+    (context,) = model.by_type("IfcGeometricRepresentationContext", include_subtypes=False)
+    found = context.TrueNorth and context.TrueNorth.DirectionRatios
+    assert found == (direction and pytest.approx(direction, abs=1e-7))

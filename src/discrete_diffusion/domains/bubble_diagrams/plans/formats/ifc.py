@@ -65,7 +65,7 @@ class _Building:
     def __init__(self, plan: FloorPlan, style: DrawingStyle) -> None:
         text = json.dumps(plan.to_json(), sort_keys=True)
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
-        self.model = model = IfcModel(text)
+        self.model = model = IfcModel(text, plan.north)
         self.elements: list[Any] = []
         self.storey = self._storey(str(plan.diagram.metadata.get("name") or "Floor plan"))
         spaces = [self._space(k) for k in range(plan.diagram.num_rooms)]

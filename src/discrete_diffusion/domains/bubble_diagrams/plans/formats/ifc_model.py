@@ -62,10 +62,11 @@ class Frame:
 class IfcModel:
     """A file of the schema IFC4, in metres.
 
-    ``key``: what its ids are derived from: the same key and names give the same ids.
+    ``key``: what its ids are derived from: the same key and names give the same ids. ``north``:
+    degrees clockwise from the y-axis.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, north: float | None = None) -> None:
         import ifcopenshell
 
         self.file = ifcopenshell.file(schema="IFC4")
@@ -81,6 +82,9 @@ class IfcModel:
             Precision=_PRECISION,
             WorldCoordinateSystem=self.new("IfcAxis2Placement3D", self._origin),
         )
+        if north is not None:
+            turned = math.radians(north)
+            self.world.TrueNorth = self.new("IfcDirection", (math.sin(turned), math.cos(turned)))
         self._body = self.new(
             "IfcGeometricRepresentationSubContext",
             ContextIdentifier="Body",

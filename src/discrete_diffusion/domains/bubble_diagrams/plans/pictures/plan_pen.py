@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,6 +49,8 @@ SMALL = 6.5
 """Points, of figures and captions."""
 _LIGHT = 0.6
 """Share of a bubble's colour in that of a floor."""
+_CORNER, _ARROW = 0.3, 0.12
+"""Inches from the corner of a card to the middle of an arrow to the north, and half its length."""
 _HATCH = 0.07
 """Inches between two lines that mean dead area."""
 
@@ -102,6 +105,8 @@ class PlanPen:
         self._windows()
         self._doors()
         self._labels()
+        if self.plan.north is not None:
+            self._north(math.radians(self.plan.north))
 
     def page(self, points: Sequence[Corner]) -> np.ndarray:
         """Inches on the page."""
@@ -188,6 +193,17 @@ class PlanPen:
                 zorder=7,
                 **style,
             )
+
+    def _north(self, turned: float) -> None:
+        """An arrow to the north in the upper right corner of the card."""
+        centre = np.array([self.left + self.side - _CORNER, self.top + _CORNER])
+        along = np.array([math.sin(turned), -math.cos(turned)])  # y is downwards on the page
+        across = np.array([-along[1], along[0]]) / 3
+        corners = [along, -along + across, -along / 2, -along - across, along]
+        arrow = Path(centre + _ARROW * np.array(corners), closed=True)
+        self.axes.add_artist(PathPatch(arrow, facecolor=WALL, zorder=7, gid=f"{self.name}-north"))
+        x, y = centre + 1.6 * _ARROW * along
+        self.axes.text(x, y, "N", fontsize=SMALL, zorder=7, **LABEL)
 
     def _caption(self, text: str) -> None:
         points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
