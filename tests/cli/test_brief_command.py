@@ -11,6 +11,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.checking import interval
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model
 from discrete_diffusion.domains.bubble_diagrams.procedural import embedded
 from discrete_diffusion.domains.bubble_diagrams.procedural.generator import sample_plans
+from discrete_diffusion.runtime.extras import install_command
 
 PLANS = generate_plans(200, seed=5)
 GOOD = "rooms: {Kitchen: 1}\nrelations: [Kitchen adjacent LivingRoom]\n"
@@ -101,7 +102,7 @@ def test_without_a_solver_it_says_what_was_not_decided(capsys, monkeypatch):
     monkeypatch.setattr(box_model, "find_spec", lambda name: None)
     out, _, status = run(capsys, "check", "brief.yaml", "--plans", "none")
     assert "not decided" in out
-    assert "discrete-diffusion[plans]" in out
+    assert install_command("plans") in out
     assert status == 0
 
 

@@ -14,7 +14,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.domains.dialogue.grammar import SLOTS, sample_dialogues
 from discrete_diffusion.domains.dialogue.metrics import score_summaries
-from discrete_diffusion.hub.pretrained import INSTALL
+from discrete_diffusion.runtime.extras import install_command
 from planned import plan
 
 BOTH = "algos=[latent-seq2seq,mdlm]"
@@ -179,7 +179,7 @@ def test_without_the_extra_the_refusal_names_it(monkeypatch, refusal):
     monkeypatch.setitem(sys.modules, "transformers", None)
     error = refusal("data=dialogue", BOTH)
     assert "latent-seq2seq: a text encoder" in error
-    assert INSTALL in error
+    assert install_command("text") in error
 
 
 @pytest.mark.slow

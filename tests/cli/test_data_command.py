@@ -25,6 +25,7 @@ from discrete_diffusion.domains.bubble_diagrams.procedural.generator import cach
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.domains.sub_command import SubCommand
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime.extras import install_command
 from discrete_diffusion.runtime.progress import shown
 
 PLANS = generate_plans(6, seed=1)
@@ -133,7 +134,7 @@ def test_check_says_which_relations_no_plan_has(capsys, folder, monkeypatch):
 def test_check_without_or_tools(capsys, folder, failure, monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools", None)
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    assert "discrete-diffusion[plans]" in failure("data", "check", "plans.jsonl", "--plans", "9")
+    assert install_command("plans") in failure("data", "check", "plans.jsonl", "--plans", "9")
     monkeypatch.setattr(box_model, "find_spec", lambda name: None)
     assert output(capsys, "check", "plans.jsonl").endswith("all can be read\n")
 

@@ -9,6 +9,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from discrete_diffusion.cli import config_checks, main
+from discrete_diffusion.runtime.extras import install_command
 from fake_packages import forget_imports
 
 WANDB = """
@@ -166,8 +167,8 @@ def test_several_at_once_have_config_and_numbers_and_send_nothing(tmp_path, serv
     [
         ("wandb", "pip install wandb"),
         ("trackio", "pip install trackio"),
-        ("tensorboard", 'pip install "discrete-diffusion[tensorboard]"'),
-        ("mlflow", 'pip install "discrete-diffusion[mlflow]"'),
+        ("tensorboard", install_command("tensorboard")),
+        ("mlflow", install_command("mlflow")),
     ],
 )
 def test_a_missing_package_is_named_with_its_command(failure, monkeypatch, spec, name, command):

@@ -40,11 +40,9 @@ def test_without_the_extra_the_error_names_it(monkeypatch, make_config):
     monkeypatch.setitem(sys.modules, "transformers", None)
     runpy.run_path(text_models.__file__)  # the module itself needs none
     for build in (build_text_encoder, build_text_decoder):
-        with pytest.raises(
-            ValueError, match=r'transformers.*pip install "discrete-diffusion\[text'
-        ):
+        with pytest.raises(ValueError, match=r"transformers.*pip install .*\[text"):
             build(vocab_size=V)
-    with pytest.raises(ValueError, match=r'pip install "discrete-diffusion\[text'):
+    with pytest.raises(ValueError, match=r"pip install .*\[text"):
         build_backbone(make_config("latent-space-model", "latent_tiny"), V)
 
 

@@ -15,11 +15,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from discrete_diffusion.categorical import make_generator, neg_inf
 from discrete_diffusion.runtime.atomic_files import atomic_write
+from discrete_diffusion.runtime.extras import install_command
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 
-INSTALL = 'pip install "discrete-diffusion[onnx]"'
 TOLERANCE = 1e-4
 """Most that a logit may differ by, or times the largest one, if that is above 1."""
 
@@ -55,7 +55,9 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise ValueError(f"format=onnx takes onnxruntime and onnxscript: {INSTALL}") from error
+        raise ValueError(
+            f"format=onnx takes onnxruntime and onnxscript: {install_command('onnx')}"
+        ) from error
     layout = getattr(algorithm, "layout", None)
     needed = {*algorithm.call.required, *algorithm.provided_conditions}
     needed |= {*algorithm.encoded_conditions}  # a map, say, which the network takes as None, too

@@ -19,6 +19,7 @@ from discrete_diffusion.config.values import check_compile, check_divides, is_nu
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.runtime.extras import install_command
 from discrete_diffusion.training.learning_rate import check_learning_rate
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ check_optimizer = LazyEntry("discrete_diffusion.training.optimizers:check_optimi
 _OF_LOGGERS = {
     "lightning.pytorch.loggers.TensorBoardLogger": (
         "tensorboard",
-        'pip install "discrete-diffusion[tensorboard]"',
+        install_command("tensorboard"),
     ),
     "lightning.pytorch.loggers.WandbLogger": ("wandb", "pip install wandb"),
     "lightning.pytorch.loggers.MLFlowLogger": (
         "mlflow",
-        'pip install "discrete-diffusion[mlflow]"',
+        install_command("mlflow"),
     ),
     "discrete_diffusion.training.TrackioLogger": ("trackio", "pip install trackio"),
 }

@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from safetensors import SafetensorError
 
-INSTALL = 'pip install "discrete-diffusion[text]"'
+from discrete_diffusion.runtime.extras import install_command
 
 _Read = TypeVar("_Read")
 
@@ -33,7 +33,7 @@ def transformers_library(what: str, remedy: str = "") -> ModuleType:
         import transformers
     except ImportError as error:
         raise ValueError(
-            f"{what} by transformers, which is not installed; {INSTALL}{remedy}"
+            f"{what} by transformers, which is not installed; {install_command('text')}{remedy}"
         ) from error
     return transformers
 

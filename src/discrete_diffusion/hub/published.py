@@ -16,14 +16,13 @@ from typing import Any
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.hub.original import original_checkpoint
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.extras import install_command
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 
 _BOX = Path(__file__).resolve().parents[1] / "box"
 _ON_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _ENDINGS = (".ckpt", ".safetensors")
-
-INSTALL = 'pip install "discrete-diffusion[hub]"'
 
 
 def in_the_box() -> list[str]:
@@ -89,7 +88,7 @@ def hub_library(what: str) -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise ValueError(f"{what} takes huggingface_hub: {INSTALL}") from error
+        raise ValueError(f"{what} takes huggingface_hub: {install_command('hub')}") from error
     return huggingface_hub
 
 

@@ -50,5 +50,5 @@ def test_words_that_are_no_vocabulary_are_refused(words):
 
 def test_without_transformers_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r'pip install "discrete-diffusion\[text\]"'):
+    with pytest.raises(ValueError, match=r"pip install .*\[text\]"):
         PretrainedTokenizer("folder")

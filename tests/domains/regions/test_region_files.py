@@ -263,7 +263,7 @@ def test_without_zarr_the_error_says_how_to_get_it(
 ) -> None:
     write_zarr(tmp_path / "t.zarr", arrays_of(made_table()))
     monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(ValueError, match=r'pip install "discrete-diffusion\[regions\]"'):
+    with pytest.raises(ValueError, match=r"pip install .*\[regions\]"):
         read_regions(tmp_path / "t.zarr")
 
 

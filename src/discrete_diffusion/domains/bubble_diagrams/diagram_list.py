@@ -53,8 +53,7 @@ class Diagrams(list[BubbleDiagram]):
         Raises:
             DiagramError: a ``ValueError`` that names the diagram and the field of its metadata that
                 is wrong.
-            ValueError: OR-Tools is not installed.
-            ImportError: shapely is not installed; ``pip install "discrete-diffusion[plans]"``
-                installs both.
+            ValueError: OR-Tools, of the extra ``plans``, is not installed.
+            ImportError: shapely, of the same extra, is not installed.
         """
         return realise_diagrams(self, request, threads=threads)

@@ -49,6 +49,7 @@ from discrete_diffusion.evaluation.sample_sets import (
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.extras import install_command
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
@@ -203,7 +204,7 @@ def _scored(
     plans = score_plans(sets, real.reference, asked)
     if plans is None and asked:
         logger.info(
-            'which samples can be built is not measured without pip install "%s"',
-            "discrete-diffusion[plans]",
+            "which samples can be built is not measured without %s",
+            install_command("plans"),
         )
     return DiagramEvaluation(facts, real, sets, scores, model, num_unreadable, plans)

@@ -12,6 +12,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.runtime.extras import install_command
 
 BUILDABLE = (False, True, "narrowing", "lookahead")
 """Values that ``buildable`` may have."""
@@ -59,15 +60,15 @@ SAMPLE = (
         "buildable",
         "all diagrams have a floor plan: true rejects others, narrowing draws no circle of "
         "relations and rejects the rest, lookahead draws only what still has a plan; see "
-        'docs/floor_plans.md. Needs pip install "discrete-diffusion[plans]"',
+        f"docs/floor_plans.md. Needs {install_command('plans')}",
         words=BUILDABLE,
     ),
     Option(
         "habitable",
         "all diagrams have a floor plan that keeps rules of living, which the solver finds for "
         "each, about 7 CPU-seconds a drawn sample; others are rejected: true for the rules "
-        "default, or irc, or a YAML file; see docs/floor_plans.md. Needs pip install "
-        '"discrete-diffusion[plans]"',
+        "default, or irc, or a YAML file; see docs/floor_plans.md. Needs "
+        f"{install_command('plans')}",
     ),
     Option(
         "tries",
@@ -132,7 +133,7 @@ EVALUATE = (
         "verdicts",
         "samples in all, and real plans, of which a solver decides whether they can be built; "
         "null is 200, of plans past 8 rooms, which take seconds each, 40; 0 leaves it out. Needs "
-        'pip install "discrete-diffusion[plans]"',
+        f"{install_command('plans')}",
         least=0,
         of_files=True,
     ),

@@ -6,6 +6,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from discrete_diffusion.runtime.extras import install_command
+
 _MODULES = ("igraph", "orbit_count")
 
 
@@ -14,9 +16,7 @@ def library(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ValueError(
-            f'data of graphs take {name}: pip install "discrete-diffusion[graphs]"'
-        ) from error
+        raise ValueError(f"data of graphs take {name}: {install_command('graphs')}") from error
 
 
 def check_installed() -> None:

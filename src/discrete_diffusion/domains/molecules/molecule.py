@@ -13,6 +13,7 @@ from discrete_diffusion.data.graph_tokens import (
     decode_graphs,
     encode_graphs,
 )
+from discrete_diffusion.runtime.extras import install_command
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,8 +57,7 @@ def check_installed() -> None:
         import rdkit  # noqa: F401
     except ImportError as error:
         raise ValueError(
-            'molecules take rdkit, which is not installed: pip install "discrete-diffusion'
-            '[molecules]"'
+            f"molecules take rdkit, which is not installed: {install_command('molecules')}"
         ) from error
 
 

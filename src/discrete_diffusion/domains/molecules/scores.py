@@ -34,6 +34,7 @@ from discrete_diffusion.evaluation.intervals import (
 )
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.extras import install_command
 
 VALIDITY = {
     "valid": "DiGress protocol: rdkit sanitises the graph as it is; its largest fragment counts",
@@ -154,7 +155,7 @@ class MoleculeScores:
         if "scaffold_similarity" not in self.per_set:
             notes.append(f"No scaffold of {MIN_RINGS} rings in every set, so no similarity.")
         if not is_installed():
-            notes.append('No FCD without pip install "discrete-diffusion[molecules]".')
+            notes.append(f"No FCD without {install_command('molecules')}.")
         elif "fcd" not in self.per_set and "nspdk_mmd" in self.per_set:
             notes.append("No FCD: it takes two valid samples, and two of the reference.")
         if "nspdk_mmd" not in self.per_set:

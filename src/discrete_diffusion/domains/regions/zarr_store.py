@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.stored_arrays import StoredArrays
-
-INSTALL = 'pip install "discrete-diffusion[regions]"'
+from discrete_diffusion.runtime.extras import install_command
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,9 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
     try:
         import zarr  # noqa: F401
     except ImportError as error:
-        raise ValueError(f"{path} needs zarr, which is not installed: {INSTALL}") from error
+        raise ValueError(
+            f"{path} needs zarr, which is not installed: {install_command('regions')}"
+        ) from error
     if not _is_group(path):
         raise ValueError(
             f"{path} is not a zarr group; expected a folder with .zgroup or zarr.json in it"

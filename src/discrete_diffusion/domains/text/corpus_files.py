@@ -14,6 +14,7 @@ from discrete_diffusion.data.text_files import open_unzipped, suffix_of
 from discrete_diffusion.domains.text.json_text import json_text
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+from discrete_diffusion.runtime.extras import install_command
 
 _PART = 1 << 22
 """Bytes of text that are read at once, and a little more, to the end of a line."""
@@ -145,7 +146,7 @@ def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
         import pyarrow.parquet
     except ImportError as error:
         raise ValueError(
-            f"{path}: Parquet is read by pyarrow; pip install 'discrete-diffusion[parquet]'"
+            f"{path}: Parquet is read by pyarrow; {install_command('parquet')}"
         ) from error
     after = 0
     with pyarrow.parquet.ParquetFile(path) as file:

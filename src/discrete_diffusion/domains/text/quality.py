@@ -12,6 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.domains.text.judge import SampledTexts, TransformersJudge
 from discrete_diffusion.domains.text.metrics import variety
+from discrete_diffusion.runtime.extras import install_command
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.text.judge import Judge
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INSTALL_MAUVE = 'pip install "discrete-diffusion[mauve]"'
 FEWEST_FOR_MAUVE = 100
 """Texts on each side, ten clusters of them."""
 
@@ -51,7 +51,9 @@ def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float
     try:
         from mauve import compute_mauve
     except ImportError:
-        logger.info("MAUVE is not measured: mauve-text is not installed; %s", INSTALL_MAUVE)
+        logger.info(
+            "MAUVE is not measured: mauve-text is not installed; %s", install_command("mauve")
+        )
         return None
     features_of_real = cache(judge.features)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.text_files import TextSource, read_text
+from discrete_diffusion.runtime.extras import install_command
 
 logger = logging.getLogger(__name__)
 
@@ -243,7 +244,7 @@ def tokenizers_library() -> Any:
         import tokenizers
     except ImportError as error:
         raise ValueError(
-            "this tokenizer needs the package tokenizers; pip install 'discrete-diffusion[text]'"
+            f"this tokenizer needs the package tokenizers; {install_command('text')}"
         ) from error
     return tokenizers
 

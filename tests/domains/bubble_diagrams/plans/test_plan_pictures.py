@@ -18,6 +18,7 @@ from plan_examples import FLAT, floor_plan
 from discrete_diffusion.domains.bubble_diagrams import generate_plans
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, room_style
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from discrete_diffusion.runtime.extras import install_command
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
@@ -376,7 +377,7 @@ def test_without_shapely_the_extra_is_named():
         "import discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.stderr.splitlines()[-1].endswith('pip install "discrete-diffusion[plans]"')
+    assert run.stderr.splitlines()[-1].endswith(install_command("plans"))
 
 
 @pytest.mark.parametrize(

@@ -180,5 +180,5 @@ def test_north_is_in_the_metadata_of_plans_and_that_of_a_line_counts_without_ano
     for diagram, asked, north in wanted:
         job = PlanRequest(north=asked).job(1, diagram)
         assert (job.demands.north, job.diagram.metadata.get("north")) == (north, north)
-    with pytest.raises(ValueError, match="'north'.*'up'"):
+    with pytest.raises(ValueError, match=r"'north'.*'up'"):
         PlanRequest().job(1, replace(plain, metadata={"north": "up"}))

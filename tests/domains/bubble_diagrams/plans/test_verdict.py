@@ -105,5 +105,5 @@ def test_rules_without_boxes_are_refused(key):
 
 
 def test_without_or_tools_the_extra_is_named(without_or_tools):
-    with pytest.raises(ValueError, match=r"discrete-diffusion\[plans\]"):
+    with pytest.raises(ValueError, match=r"pip install .*\[plans\]"):
         have_plans([])

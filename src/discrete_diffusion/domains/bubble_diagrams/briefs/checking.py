@@ -30,6 +30,7 @@ from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
 )
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.extras import install_command
 
 _CONFIDENCE = 0.95
 
@@ -84,7 +85,7 @@ def verdict(
     if found.can_be_met is None:
         if found.example is None and brief.buildable:
             return f"Whether any {scope} that can be built meets it was not decided."
-        more = '; pip install "discrete-diffusion[plans]" decides it'
+        more = f"; {install_command('plans')} decides it"
         return (
             f"No contradiction was found; whether any {scope} meets it was not decided"
             f"{'' if is_installed() else more}."

@@ -27,6 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.scales import check_metres
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_GROUPS, ROOM_TYPES
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.extras import install_command
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -276,7 +277,7 @@ def _shapely() -> Any:
         import shapely
     except ImportError as error:
         raise ValueError(
-            'facts of plans take shapely: pip install "discrete-diffusion[plans]", or leave '
+            f"facts of plans take shapely: {install_command('plans')}, or leave "
             f"{', '.join(OF_PLANS)} out of data.condition and of the brief"
         ) from error
     return shapely

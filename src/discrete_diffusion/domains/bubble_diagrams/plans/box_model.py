@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, sectors_of
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
+from discrete_diffusion.runtime.extras import install_command
 
 Relations = Iterable[tuple[int, int, int]]
 """(i, j, code) with i < j, as in ``BubbleDiagram``."""
@@ -35,7 +36,7 @@ def cp_sat() -> Any:
         from ortools.sat.python import cp_model
     except ImportError as error:
         raise ValueError(
-            'whether a plan exists takes OR-Tools: pip install "discrete-diffusion[plans]"'
+            f"whether a plan exists takes OR-Tools: {install_command('plans')}"
         ) from error
     return cp_model
 

@@ -57,7 +57,7 @@ class FloorPlan:
     ``doors``: between rooms, and the front door. ``floors``: of each room that does not fill its
     box the polygon, or several, that it was drawn as, None of the others; empty if all do.
 
-    Needs shapely, which ``pip install "discrete-diffusion[plans]"`` brings. Raises ``ValueError``
+    Needs shapely, of the extra ``plans``. Raises ``ValueError``
     for a diagram without boxes.
     """
 

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL, url
 from discrete_diffusion.domains.sub_command import SubCommand
 from discrete_diffusion.hub.published import boxed_model
+from discrete_diffusion.runtime.extras import install_command
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10
@@ -99,7 +100,7 @@ def _run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """``ValueError`` before anything is loaded."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise ValueError('the studio takes FastAPI: pip install "discrete-diffusion[studio]"')
+        raise ValueError(f"the studio takes FastAPI: {install_command('studio')}")
     if not 0 < options.port < 2**16:
         raise ValueError(f"port={options.port}: expected a number from 1 to 65535")
     if options.threads is not None and options.threads < 1:

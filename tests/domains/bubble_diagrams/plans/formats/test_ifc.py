@@ -156,7 +156,7 @@ def test_the_same_plan_is_the_same_file(tmp_path):
 
 def test_without_ifcopenshell_the_extra_is_named_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr(ifc, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"ifcopenshell.*discrete-diffusion\[ifc\]"):
+    with pytest.raises(ValueError, match=r"ifcopenshell.*pip install .*\[ifc\]"):
         write_plan(tmp_path / "plan.ifc", by_hand(), "ifc")
     assert list(tmp_path.iterdir()) == []
 

@@ -53,6 +53,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.embedded_json impo
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.scales import IN_METRES, DrawnIn
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
+from discrete_diffusion.runtime.extras import install_command
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -274,8 +275,8 @@ def check_installed() -> None:
         if find_spec(module) is None:
             raise DiagramError(
                 "",
-                f"files of dimensioned plans take {module}, which is not installed: pip install "
-                '"discrete-diffusion[plans]"',
+                f"files of dimensioned plans take {module}, which is not installed: "
+                f"{install_command('plans')}",
             )
 
 

@@ -16,6 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_names import names_of
 from discrete_diffusion.domains.bubble_diagrams.plans.shapes import PlanShapes, window_space
 from discrete_diffusion.domains.bubble_diagrams.plans.swings import Swing, door_space
 from discrete_diffusion.domains.bubble_diagrams.plans.windows import HEIGHT, SILL
+from discrete_diffusion.runtime.extras import install_command
 
 if TYPE_CHECKING:
     from shapely import Polygon
@@ -54,8 +55,7 @@ def check_ifc() -> None:
     if find_spec("ifcopenshell") is None:
         raise DiagramError(
             "",
-            "IFC files take ifcopenshell, which is not installed: pip install "
-            '"discrete-diffusion[ifc]"',
+            f"IFC files take ifcopenshell, which is not installed: {install_command('ifc')}",
         )
 
 

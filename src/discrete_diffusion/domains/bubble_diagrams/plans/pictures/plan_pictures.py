@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.runtime.extras import install_command
+
 try:
     import shapely  # noqa: F401  (what is imported below needs it)
 except ImportError as error:
-    raise ImportError(
-        'plans are drawn with shapely: pip install "discrete-diffusion[plans]"'
-    ) from error
+    raise ImportError(f"plans are drawn with shapely: {install_command('plans')}") from error
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
