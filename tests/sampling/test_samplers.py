@@ -11,7 +11,13 @@ from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.sampling import Ancestral, build_sampler, sample_in_batches
+from discrete_diffusion.sampling import (
+    SAMPLERS,
+    Ancestral,
+    build_sampler,
+    check_sampler,
+    sample_in_batches,
+)
 from discrete_diffusion.sampling.model import Model
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 
@@ -224,6 +230,19 @@ def test_requests_that_cannot_be_met_are_refused(case, arguments, message):
     request = {"real": FULL.expand(1, -1), **arguments}
     with pytest.raises(ValueError, match=message):
         build_sampler({"name": sampler}).sample(exact(name), generator=make_generator(0), **request)
+
+
+@pytest.mark.parametrize("name", SAMPLERS.names())
+def test_a_bare_network_is_refused_with_what_to_write(name):
+    network, sampler = nn.Identity(), build_sampler({"name": name})
+    ways = [
+        lambda: sampler.sample(network, FULL.expand(2, -1), generator=make_generator(0)),
+        lambda: check_sampler(sampler, network),
+        lambda: Model(network, sampler).sample_batch(FULL[None], generator=make_generator(0)),
+    ]
+    for way in ways:
+        with pytest.raises(TypeError, match=r"algorithm, got Identity.*MDLM\(network, Absorbing"):
+            way()
 
 
 def test_steps_below_one_are_refused(case):

@@ -131,7 +131,11 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
     Raises:
         ValueError: it does not, or cannot make so many ``steps``; the message names samplers that
             do.
+        TypeError: ``algorithm`` is another object.
     """
+    from discrete_diffusion.sampling.base import check_algorithm
+
+    check_algorithm(algorithm)
     if sampler.state != algorithm.state:
         able = algorithm.samplers or [
             name for name in SAMPLERS.names() if sampler_state(name) == algorithm.state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +24,18 @@ class Law(Enum):
     MASKED_SHARE = "one token a call in the process's order, given the time of the masked share"
     ANY_ORDER = "one token a call in an order that reads the predictions, or is one of its own"
     MODEL = "the model's own: of absorbing noise one token a call, at the times of the process"
+
+
+def check_algorithm(algorithm: Any) -> None:
+    """Raise ``TypeError``, with what to write, for a network instead of an algorithm.
+
+    Any object with the attributes of an algorithm passes, such as a compiled one.
+    """
+    if not hasattr(algorithm, "samplers"):
+        raise TypeError(
+            f"a sampler takes an algorithm, got {type(algorithm).__name__}, which has no noise "
+            "process; give MDLM(network, Absorbing(layout, LogLinear())), or load(CHECKPOINT)"
+        )
 
 
 class Sampler(ABC, Generic[A]):
@@ -85,7 +97,9 @@ class Sampler(ABC, Generic[A]):
 
         Raises:
             ValueError: it does not, or cannot make so many ``steps``; the message names what fits.
+            TypeError: it is another object than an algorithm.
         """
+        check_algorithm(algorithm)
         fitting = algorithm.samplers
         if fitting is not None and self.name not in fitting:
             raise ValueError(
