@@ -69,6 +69,24 @@ def test_defaults_are_the_sizes_of_modernbert_base_and_gemma_270m():
 
 
 @needs_transformers
+@pytest.mark.parametrize(("num", "trained"), [(None, {"0", "1", "rest"}), (1, {"1"}), (0, set())])
+def test_so_many_last_layers_of_the_encoder_are_trained(num, trained):
+    encoder = build_text_encoder(**ENCODER, num_unfrozen_layers=num)
+    for mode in (True, False, True):
+        encoder.requires_grad_(mode)
+        names = [name for name, p in encoder.named_parameters() if p.requires_grad]
+        found = {n.split(".")[2] if ".layers." in n else "rest" for n in names}
+        assert found == (trained if mode else set())
+
+
+@needs_transformers
+@pytest.mark.parametrize("num", [3, -1, 0.5])
+def test_layers_that_the_encoder_does_not_have_are_refused(num):
+    with pytest.raises(ValueError, match=f"num_unfrozen_layers={num}.*(2 layers|whole number)"):
+        build_text_encoder(**ENCODER, num_unfrozen_layers=num)
+
+
+@needs_transformers
 def test_padding_changes_no_state_of_the_encoder(encoder):
     ids, real = torch.randint(0, V, (2, 7)), torch.ones(2, 7, dtype=torch.bool)
     real[1, 4:] = False

@@ -283,7 +283,8 @@ def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any
     options = {**given, **section(model, part)}
     check_options(f"model.{part}", f"model.{part}", build, options)
     for key, value in options.items():
-        if isinstance(value, int) and not isinstance(value, bool) and key != "seed":
+        from_0 = key in ("seed", "num_unfrozen_layers")
+        if isinstance(value, int) and not isinstance(value, bool) and not from_0:
             check_whole_number(f"model.{part}.{key}", value, least=1)
     return options
 

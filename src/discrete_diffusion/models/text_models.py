@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.config.values import check_divides
+from discrete_diffusion.config.values import check_divides, check_whole_number
 from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
 
 
@@ -18,12 +18,37 @@ class TextEncoder(nn.Module):
     """Ids -> one state per id, of a network of ``transformers`` without a head.
 
     ``hidden_size``: width C of the states.
+    ``num_unfrozen_layers``: where training trains the encoder, it trains so many of its last layers
+    only, 0 for none; None: the whole encoder.
+
+    Raises ``ValueError`` for more layers than the network has.
     """
 
-    def __init__(self, network: Any) -> None:
+    def __init__(self, network: Any, *, num_unfrozen_layers: int | None = None) -> None:
         super().__init__()
         self.network = network
         self.hidden_size: int = network.config.get_text_config().hidden_size
+        self.num_unfrozen_layers = num_unfrozen_layers
+        if num_unfrozen_layers is not None:
+            key = "model.encoder.num_unfrozen_layers"
+            check_whole_number(key, num_unfrozen_layers, least=0)
+            if num_unfrozen_layers > (held := len(self._layers())):
+                raise ValueError(f"{key}={num_unfrozen_layers}: the encoder has {held} layers")
+
+    def requires_grad_(self, requires_grad: bool = True) -> TextEncoder:
+        """Freeze it, or unfreeze what ``num_unfrozen_layers`` allows."""
+        if self.num_unfrozen_layers is None:
+            return super().requires_grad_(requires_grad)
+        super().requires_grad_(False)
+        layers = self._layers()
+        for layer in layers[len(layers) - self.num_unfrozen_layers :]:
+            layer.requires_grad_(requires_grad)
+        return self
+
+    def _layers(self) -> nn.ModuleList:
+        """The layers in order: the longest list of modules in the network."""
+        lists = [m for m in self.network.modules() if isinstance(m, nn.ModuleList)]
+        return max(lists, key=len, default=nn.ModuleList())
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
         """ids Int[B, L], real Bool[B, L] -> states Float[B, L, C], of any value where not real."""
@@ -80,6 +105,7 @@ def build_text_encoder(
     num_layers: int = 22,
     num_heads: int = 12,
     intermediate_size: int = 1152,
+    num_unfrozen_layers: int | None = None,
     path: str | None = None,
     download: bool = False,
 ) -> TextEncoder:
@@ -87,6 +113,7 @@ def build_text_encoder(
     or, with ``path``, the encoder in that folder, of any size.
 
     ``download``: ``path`` may be a name on the Hugging Face hub, from where it is fetched.
+    ``num_unfrozen_layers``: see ``TextEncoder``.
 
     Raises ``ValueError`` if ``transformers`` is not installed, nothing can be read from ``path``,
     weights are missing there, or it has fewer than ``vocab_size`` ids; without ``path``, if
@@ -96,7 +123,8 @@ def build_text_encoder(
     if path is not None:
         kind = library.AutoModel
         return TextEncoder(
-            _read(kind, path, vocab_size=vocab_size, download=download, part="encoder")
+            _read(kind, path, vocab_size=vocab_size, download=download, part="encoder"),
+            num_unfrozen_layers=num_unfrozen_layers,
         )
     _check_heads("encoder", num_heads, hidden_size)
     config = library.ModernBertConfig(
@@ -109,7 +137,8 @@ def build_text_encoder(
         cls_token_id=None,
         sep_token_id=None,
     )
-    return TextEncoder(library.ModernBertModel(config))
+    network = library.ModernBertModel(config)
+    return TextEncoder(network, num_unfrozen_layers=num_unfrozen_layers)
 
 
 def build_text_decoder(
