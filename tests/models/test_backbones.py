@@ -88,6 +88,22 @@ def test_time_may_be_absent_or_zero(backbone):
     assert backbone(x_t=x, sigma=torch.zeros(2))[real].isfinite().all()
 
 
+@pytest.mark.parametrize(
+    "sigma",
+    [0.7, torch.tensor(0.7), torch.full((1,), 0.7), torch.full((2, 1), 0.7)],
+    ids=["float", "0-d", "(1,)", "(B, 1)"],
+)
+def test_sigma_may_come_in_any_of_its_forms(backbone, sigma):
+    x, real = noisy([8, 5])
+    expected = backbone(x_t=x, sigma=torch.full((2,), 0.7))
+    assert_same(backbone(x_t=x, sigma=sigma)[real], expected[real])
+
+
+def test_sigma_of_another_shape_is_refused(backbone):
+    with pytest.raises(ValueError, match=r"shape \(3,\); expected .*\(2,\)"):
+        backbone(x_t=noisy([8, 5])[0], sigma=torch.rand(3))
+
+
 def test_a_sample_of_nothing_but_pad_spoils_neither_values_nor_gradients(backbone):
     x, real = noisy([8, 5, 4])
     x[1], real[1] = PAD, False

@@ -82,6 +82,8 @@ def test_sigma_itself_or_the_corrupted_share_is_embedded(randomise):
     torch.testing.assert_close(other(x, -torch.expm1(-sigma)), model(x, sigma))
     assert not torch.allclose(other(x, sigma), model(x, sigma))
     torch.testing.assert_close(other(x, None), model(x, None))
+    for form in (0.3, torch.full((2, 1), 0.3)):
+        torch.testing.assert_close(other(x, form), other(x, torch.full((2,), 0.3)))
 
 
 def test_a_network_without_biases_has_none_but_in_its_perceptrons():

@@ -38,6 +38,9 @@ def test_logits_are_the_u_net_of_the_embedded_pixels(make_config, randomise):
         for column in range(8):
             image[:, :, row, column] = model.embedding.weight[ids[:, 8 * row + column]]
     expected = model.network(image, SIGMA, dtn)  # (B, V, H, W)
+    for form in (0.7, SIGMA[1:2].repeat(3, 1)):  # a number, (B, 1)
+        same = model(ids, SIGMA[1:2].repeat(3), dtn)
+        torch.testing.assert_close(model(ids, form, dtn), same)
     for row in range(8):
         for column in range(8):
             torch.testing.assert_close(logits[:, 8 * row + column], expected[:, :, row, column])

@@ -18,6 +18,7 @@ from discrete_diffusion.models.blocks.transformer import (
     TimestepEmbedder,
     corrupted_share,
     distinct_time,
+    level_of,
     process_t,
     zero_linear,
 )
@@ -220,7 +221,7 @@ class DiT(nn.Module):
             return None
         level = corrupted_share(sigma)
         if self.sigma_input == "sigma" and sigma is not None:
-            level = sigma.clamp(max=LARGEST_SIGMA)
+            level = level_of(sigma).clamp(max=LARGEST_SIGMA)
         times = distinct_time(process_t(level, x_t.shape[0], x_t.device))  # (B or 1,)
         return F.silu(self.timestep_embedder(times))
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.models.blocks.transformer import level_of, process_t
 
 
 class MyTransformer(nn.Module):
@@ -69,7 +70,8 @@ class MyTransformer(nn.Module):
             )
         x = self.token_emb(x_t) + self.pos_emb[:, : x_t.shape[1]]  # (B, L, D)
         if self.time_mlp is not None and sigma is not None:
-            x = x + self.time_mlp(sigma.to(x.dtype).view(-1, 1)).unsqueeze(1)
+            level = process_t(level_of(sigma), len(x_t), x_t.device).to(x.dtype)
+            x = x + self.time_mlp(level.view(-1, 1)).unsqueeze(1)
         ignore = None
         if self.pad_id is not None:
             ignore = x_t == self.pad_id

@@ -273,9 +273,16 @@ class AdaLNFinal(nn.Module):
         return modulate(self.norm(x), shift, scale)
 
 
-def corrupted_share(sigma: Tensor | None) -> Tensor | float:
+def corrupted_share(sigma: Tensor | float | None) -> Tensor | float:
     """t = 1 - exp(-sigma), the corrupted share of the tokens, whatever the schedule; None -> 0."""
-    return 0.0 if sigma is None else -torch.expm1(-sigma)
+    return 0.0 if sigma is None else -torch.expm1(-level_of(sigma))
+
+
+def level_of(sigma: Tensor | float) -> Tensor:
+    """Noise level as a tensor: () of a number, Float[B] of Float[B, 1], any other one as it is."""
+    if not isinstance(sigma, Tensor):
+        return torch.tensor(float(sigma))
+    return sigma[:, 0] if sigma.ndim == 2 and sigma.shape[1] == 1 else sigma
 
 
 def process_t(t: Tensor | float, batch_size: int, device: torch.device | str | None) -> Tensor:
