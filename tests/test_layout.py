@@ -53,6 +53,33 @@ def test_real_positions(n, real):
         VOCAB.real_positions(torch.tensor([9]))
 
 
+def test_concatenated_ids_become_separate_ones():
+    x0 = torch.full((2, 36), 14)
+    x0[0, :3], x0[0, 8:10], x0[0, 15] = torch.tensor([2, 0, 13]), torch.tensor([25, 15]), 13
+    x0[1, :2], x0[1, 8] = torch.tensor([12, 20]), 3  # a relation as a room, a room as a relation
+    graphs = VOCAB.separate(x0)
+    assert graphs.tokens[0].tolist() == [2, 0, 13, *[14] * 5, 10, 0, *[12] * 5, 11, *[12] * 20]
+    assert graphs.tokens[1].tolist() == [12, 13, *[14] * 6, 11, *[12] * 27]
+    assert graphs.pad_mask[0].nonzero().flatten().tolist() == [0, 1, 2, 8, 9, 15]
+    own = x0 + torch.where(x0 >= 13, torch.tensor([0] * 8 + [13] * 28), 0) * (x0 < 15)
+    assert torch.equal(VOCAB.separate(own).tokens, graphs.tokens)  # MASK and PAD of edges
+    assert torch.equal(VOCAB.separate(own).pad_mask, graphs.pad_mask)
+    assert torch.equal(VOCAB.compute_pad_mask(3), VOCAB.real_positions(torch.tensor([3]))[0])
+
+
+@pytest.mark.parametrize(
+    ("x0", "named"),
+    [
+        (torch.zeros(2, 35, dtype=torch.long), r"\(2, 35\); expected \(B, 36\)"),
+        (torch.full((1, 36), 28), r"28\.\.28; expected concatenated ids 0\.\.27.* with 15 added"),
+        (torch.full((1, 36), -1), r"-1\.\.-1; expected"),
+    ],
+)
+def test_ids_that_cannot_be_separated(x0, named):
+    with pytest.raises(ValueError, match=named):
+        VOCAB.separate(x0)
+
+
 def test_layout_is_typed_by_position():
     layout = VOCAB.layout()
     assert layout.num_legal.tolist() == [13] * 8 + [11] * 28

@@ -7,8 +7,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+from discrete_diffusion.config.files import config_dir
 from discrete_diffusion.models.film_unet import FiLMUNet
 
 TINY = {
@@ -79,6 +81,16 @@ def test_parts_have_their_sizes():
 def res(i: int, o: int) -> int:
     skip = i * o + o if i != o else 0
     return 2 * i + 9 * i * o + o + 2 * o + 9 * o * o + o + skip + 2 * (2 * o * 512 + 2 * o)
+
+
+def test_experiments_open_the_gates_from_the_start():
+    folder = config_dir() / "experiment"
+    gates = [OmegaConf.load(folder / f"{name}.yaml").model for name in ("eit", "eit_levels")]
+    assert [gate.cond_gate_init for gate in gates] == [0, 0]
+    model = FiLMUNet(
+        in_channels=1, out_channels=1, channels=8, multipliers=[1], cond_dim=4, groups=4
+    )
+    torch.testing.assert_close(model.gate, torch.full((32,), 0.01799), atol=1e-5, rtol=0)
 
 
 def test_at_first_the_condition_has_no_effect_and_the_output_is_zero():

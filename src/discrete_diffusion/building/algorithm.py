@@ -119,7 +119,7 @@ def check_states(config: DictConfig) -> None:
 
 
 class UnmetNeedsError(ValueError):
-    """An algorithm and a backbone that lacks what it needs."""
+    """Refusal of a backbone that lacks what an algorithm needs."""
 
 
 def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:

@@ -57,8 +57,8 @@ def with_algorithm(
 
 
 def _is_whole(name: str) -> bool:
-    """True if the package has a YAML of that name which says all about an algorithm: its own name,
-    or what it is composed of."""
+    """True if the package's YAML of that name is a complete algorithm, with its own name or with
+    defaults."""
     from omegaconf import OmegaConf
 
     path = config_dir() / "algo" / f"{name}.yaml"

@@ -197,6 +197,68 @@ class VocabConfig:
         last_node = torch.tensor([*range(self.n_max), *(j for _, j in self.endpoints)])
         return last_node.to(num_nodes.device) < num_nodes.unsqueeze(1)
 
+    def compute_pad_mask(self, num_rooms: int) -> Tensor:
+        """Real positions of one graph.
+
+        Args:
+            num_rooms: number of nodes n.
+
+        Returns:
+            Bool[L], True at real positions.
+
+        Raises:
+            ValueError: the number lies outside 1..n_max.
+        """
+        return self.real_positions(torch.tensor([num_rooms]))[0]
+
+    def separate(self, x0: Tensor) -> SeparateIds:
+        """Ids of the two separate vocabularies, which ``BDDenoiser`` takes.
+
+        The MASK and PAD of either vocabulary mean MASK and PAD at every position. An id that is
+        illegal at its position (a room type in an edge slot) says nothing about it, so it reads as
+        MASK.
+
+        Args:
+            x0: Int[B, L], concatenated ids, clean or noisy.
+
+        Returns:
+            The ids, and which positions are real.
+
+        Raises:
+            ValueError: the shape does not fit, or an id lies outside the concatenated vocabulary.
+        """
+        if x0.ndim != 2 or x0.shape[1] != self.length:
+            raise ValueError(
+                f"x0 has shape {tuple(x0.shape)}; expected (B, {self.length}) for "
+                f"n_max={self.n_max}"
+            )
+        if ((x0 < 0) | (x0 >= self.vocab_size)).any():
+            raise ValueError(
+                f"x0 has ids {int(x0.min())}..{int(x0.max())}; expected concatenated ids "
+                f"0..{self.vocab_size - 1}: node ids as they are, edge ids with {self.edge_offset} "
+                "added"
+            )
+        table = self.separation_table().to(x0.device)
+        tokens = table[torch.arange(self.length, device=x0.device), x0]
+        pads = (self.pad_id, self.edge_offset + self.edge_pad_id)
+        return SeparateIds(tokens, (x0 != pads[0]) & (x0 != pads[1]))
+
+    def separation_table(self) -> Tensor:
+        """Table of ``separate``.
+
+        Returns:
+            Int[L, V], the id in its position's own vocabulary of every concatenated id.
+        """
+        nodes = torch.full((self.vocab_size,), self.node_mask_id)
+        edges = torch.full((self.vocab_size,), self.edge_mask_id)
+        offset = self.edge_offset
+        nodes[: self.num_node_types] = torch.arange(self.num_node_types)
+        edges[offset : offset + self.num_edge_types] = torch.arange(self.num_edge_types)
+        for pad_id in (self.pad_id, offset + self.edge_pad_id):
+            nodes[pad_id] = self.node_pad_id
+            edges[pad_id] = self.edge_pad_id
+        return torch.cat([nodes.expand(self.n_max, -1), edges.expand(self.num_edges, -1)])
+
     def layout(self) -> TokenLayout:
         """The position-typed layout over the concatenated vocabulary.
 
@@ -214,6 +276,18 @@ class VocabConfig:
             group=group,
             group_names=("node", "edge"),
         )
+
+
+@dataclass(frozen=True)
+class SeparateIds:
+    """Graphs in the two separate vocabularies.
+
+    ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
+    ``pad_mask``: Bool[B, L], True at real positions.
+    """
+
+    tokens: Tensor
+    pad_mask: Tensor
 
 
 RPLAN_VOCAB_CONFIG = VocabConfig(n_max=8)

@@ -54,6 +54,10 @@ class DtNEncoder(nn.Module):
     ``time_conditioning``: without it there is no ``time_proj``, and t is not read.
     ``pos``: ``sinusoidal``, or ``none``: then permuted columns give the same vector.
 
+    Deviation: the entries of maps are standardised by those of training; the description takes maps
+    as they are.
+    Deviation: t is multiplied by 1000; ``time_scale=1`` is the literal sinusoid of t in [0, 1].
+
     Raises ``ValueError`` for other values of these, an odd ``d_model``, and if ``n_heads`` does not
     divide it.
     """

@@ -39,6 +39,10 @@ class FiLMUNet(nn.Module):
     ``token_dim``: the width of condition tokens; if given, every stage but those of the finest
     level (with one level: the middle) ends with attention to them, over ``attention_heads`` heads.
 
+    Deviation: t is multiplied by 1000; ``time_scale=1`` is the literal sinusoid of t in [0, 1].
+    Deviation: the experiments ``eit`` and ``eit_levels`` open the gates by 0.5 from the start,
+    ``cond_gate_init=0``; the default is the described one, 0.018.
+
     Raises ``ValueError`` for multipliers that are not whole numbers above 0, and if ``groups`` or
     ``attention_heads`` does not divide the channels of a level.
     """

@@ -1,11 +1,18 @@
 import pytest
 import torch
+import torch.nn.functional as F
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.models.bd_denoiser import BDDenoiser
-from discrete_diffusion.models.bd_denoiser.denoiser import CompositePositionalEncoding
+from discrete_diffusion.models.bd_denoiser import (
+    BDDenoiser,
+    CompositePositionalEncoding,
+    EdgeEmbedding,
+    NodeEmbedding,
+    TimestepEmbedding,
+)
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 from discrete_diffusion.models.blocks.packing import pack_columns
+from guide_code import run_python
 
 TINY = {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
 OWN = {BDDenoiser: {}, BDDenoiserPair: {"d_pair": 16}}
@@ -39,6 +46,41 @@ def test_parameter_count(d_model, n_layers, n_heads, count):
             d_model=d_model, n_layers=n_layers, n_heads=n_heads, vocab_config=RPLAN_VOCAB_CONFIG
         )
     assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+def test_four_parameters_have_a_gradient_at_the_first_step():
+    sizes = {"d_model": 128, "n_layers": 4, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
+    model = BDDenoiser(**sizes)
+    node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
+    rows = node_logits.flatten(0, 1), edge_logits.flatten(0, 1)
+    sum(F.cross_entropy(x, torch.zeros(len(x), dtype=torch.long)) for x in rows).backward()
+    moving = [name for name, p in model.named_parameters() if p.grad.abs().sum() > 0]
+    assert moving == [f"{kind}_head.{part}" for kind in ("node", "edge") for part in PARTS]
+    assert len([*model.parameters()]) - len(moving) == 69
+
+
+PARTS = ("weight", "bias")
+
+
+def test_embeddings_by_name_are_those_of_the_network():
+    model = BDDenoiser(**TINY)
+    assert NodeEmbedding(32).weight.shape == model.node_embedding.weight.shape == (15, 32)
+    assert EdgeEmbedding(32).weight.shape == model.edge_embedding.weight.shape == (13, 32)
+    embedder = TimestepEmbedding(d_model=32, frequency_embedding_size=256)
+    assert embedder(torch.rand(3)).shape == (3, 32)
+    assert type(embedder) is type(model.timestep_embedder)
+
+
+def test_the_page_uses_it_by_itself():
+    assert run_python("concepts.md")["node_logits"].abs().sum() == 0
+
+
+def test_the_condition_is_a_row_of_facts_per_sample(build):
+    model = build(condition=[2, 1])
+    inputs = (*diagrams([8, 5]), 0.5)
+    assert model(*inputs, torch.zeros(2, 3))[0].shape == (2, 8, 15)
+    with pytest.raises(ValueError, match="condition"):
+        model(*inputs, torch.zeros(2, 4, 3))
 
 
 def test_every_logit_is_zero_at_initialisation(build):

@@ -44,25 +44,6 @@ class GraphDenoiser(Protocol):
         """Logits of ``head`` as those of every column: (B, n_max, 15) and (B, E, 13)."""
 
 
-def separate_ids(vocab_config: VocabConfig) -> Tensor:
-    """Int[L, V]: concatenated id -> id in the position's own vocabulary.
-
-    The MASK and PAD of either vocabulary mean MASK and PAD at every position. An id that is illegal
-    at its position (a room type in an edge slot) says nothing about it, so it reads as MASK.
-    """
-    nodes = torch.full((vocab_config.vocab_size,), vocab_config.node_mask_id)
-    edges = torch.full((vocab_config.vocab_size,), vocab_config.edge_mask_id)
-    offset = vocab_config.edge_offset
-    nodes[: vocab_config.num_node_types] = torch.arange(vocab_config.num_node_types)
-    edges[offset : offset + vocab_config.num_edge_types] = torch.arange(vocab_config.num_edge_types)
-    for pad_id in (vocab_config.pad_id, offset + vocab_config.edge_pad_id):
-        nodes[pad_id] = vocab_config.node_pad_id
-        edges[pad_id] = vocab_config.edge_pad_id
-    return torch.cat(
-        [nodes.expand(vocab_config.n_max, -1), edges.expand(vocab_config.num_edges, -1)]
-    )
-
-
 class BDDenoiserBackbone(nn.Module):
     """``forward(x_t, sigma) -> logits (B, L, V)`` over the concatenated vocabulary.
 
@@ -71,6 +52,9 @@ class BDDenoiserBackbone(nn.Module):
     denoiser's logits over the row's legal ids, exactly.
 
     ``legal_only=False`` keeps the MASK and PAD columns of the row's own vocabulary as well.
+
+    Deviation: it does not serve every algorithm: ``bd3lm`` and ``ar`` refuse it, as it reads no
+    blocks and is not causal.
     """
 
     lookup: Tensor
@@ -81,7 +65,7 @@ class BDDenoiserBackbone(nn.Module):
         self.denoiser = denoiser
         self.legal_only = legal_only
         vocab_config = denoiser.vocab_config
-        lookup = separate_ids(vocab_config)
+        lookup = vocab_config.separation_table()
         position = torch.arange(vocab_config.length)
         self.register_buffer("lookup", lookup, persistent=False)
         self.register_buffer("position", position, persistent=False)

@@ -51,9 +51,14 @@ class LatentSpaceModel(nn.Module):
     The parts are the attributes ``encoder``, ``compression``, ``middle``, ``adapter``,
     ``prefix_norm``, ``stop_latent`` and ``decoder``.
 
-    Deviations from the public code: the compression is trained like the other parts; the stop
-    latent is learned; attention turns and mixes each head by itself; the prefix is not turned by
-    its index after ``prefix_norm``.
+    Deviation: the compression is trained like the other parts; in the public code it keeps its
+    random weights.
+    Deviation: the stop latent is learned; in the public code it is a buffer.
+    Deviation: attention turns and mixes each head by itself; the public code mixes the heads of
+    tokens.
+    Deviation: the prefix is not turned by its index after ``prefix_norm``.
+    Deviation: ``num_unfrozen_layers`` belongs to the text encoder, and None, all of its layers, is
+    the default instead of 0.
 
     Raises ``ValueError`` if the widths of the parts do not fit each other.
     """
