@@ -133,10 +133,7 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
             do.
         TypeError: ``algorithm`` is another object.
     """
-    from discrete_diffusion.sampling.base import check_algorithm
-
-    check_algorithm(algorithm)
-    if sampler.state != algorithm.state:
+    if sampler.state != getattr(algorithm, "state", sampler.state):
         able = algorithm.samplers or [
             name for name in SAMPLERS.names() if sampler_state(name) == algorithm.state
         ]

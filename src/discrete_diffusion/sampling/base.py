@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,18 +24,6 @@ class Law(Enum):
     MASKED_SHARE = "one token a call in the process's order, given the time of the masked share"
     ANY_ORDER = "one token a call in an order that reads the predictions, or is one of its own"
     MODEL = "the model's own: of absorbing noise one token a call, at the times of the process"
-
-
-def check_algorithm(algorithm: Any) -> None:
-    """Raise ``TypeError``, with what to write, for a network instead of an algorithm.
-
-    Any object with the attributes of an algorithm passes, such as a compiled one.
-    """
-    if not hasattr(algorithm, "samplers"):
-        raise TypeError(
-            f"a sampler takes an algorithm, got {type(algorithm).__name__}, which has no noise "
-            "process; give MDLM(network, Absorbing(layout, LogLinear())), or load(CHECKPOINT)"
-        )
 
 
 class Sampler(ABC, Generic[A]):
@@ -97,9 +85,11 @@ class Sampler(ABC, Generic[A]):
 
         Raises:
             ValueError: it does not, or cannot make so many ``steps``; the message names what fits.
-            TypeError: it is another object than an algorithm.
+            TypeError: it is a bare network; the message has what to write.
         """
-        check_algorithm(algorithm)
+        if not hasattr(algorithm, "samplers"):
+            way = "MDLM(network, Absorbing(layout, LogLinear())), or load(CHECKPOINT)"
+            raise TypeError(f"expected an algorithm, got {type(algorithm).__name__}; give {way}")
         fitting = algorithm.samplers
         if fitting is not None and self.name not in fitting:
             raise ValueError(

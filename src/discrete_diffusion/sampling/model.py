@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.models.calling import described
 from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.sampling.base import check_algorithm
 from discrete_diffusion.types import Conditions, SampleOutput
 
 _MOST_ROWS = {"cpu": 256}
@@ -78,7 +77,7 @@ class Model:
         Raises ``ValueError``, with a remedy, for ids that come of logits that are not finite, and
         for those that a sampler of another package must not leave; ``TypeError`` for a network
         instead of an algorithm."""
-        check_algorithm(self.algorithm)
+        self.sampler.check(self.algorithm, self.steps)
         device = self.algorithm.layout.support.device
         output: SampleOutput = self.sampler.sample(
             self.algorithm,
