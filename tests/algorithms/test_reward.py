@@ -19,16 +19,34 @@ from toy_world import FULL, LEGAL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_la
 BETA = 0.5
 
 
+SHAPE = (VOCAB_SIZE**LENGTH, LENGTH, VOCAB_SIZE)
+
+
 class Table(nn.Module):
-    """A row of logits for every position of every state of three tokens: any D whatever."""
+    """A row of logits for every position of every state of three tokens: any D whatever.
 
-    def __init__(self, logits: Tensor | None = None) -> None:
+    They turn with t, by ``turn``, and have a dropout of 0.1, as networks in use.
+    """
+
+    def __init__(self, logits: Tensor | None = None, *, turn: float = 4.0) -> None:
         super().__init__()
-        shape = (VOCAB_SIZE**LENGTH, LENGTH, VOCAB_SIZE)
-        self.logits = nn.Parameter(torch.zeros(shape) if logits is None else logits.float())
+        self.logits = nn.Parameter(torch.zeros(SHAPE) if logits is None else logits.float())
+        self.turn = turn
 
-    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+    def forward(self, x_t: Tensor, sigma: Tensor) -> Tensor:
+        logits = self.logits[number(x_t)]
+        share = -torch.expm1(-sigma)
+        turned = self.turn * (share - 0.4)[:, None, None] * torch.linspace(-1, 1, VOCAB_SIZE)
+        return nn.functional.dropout(logits + turned, 0.1, self.training)
+
+    def at_any_time(self, x_t: Tensor) -> Tensor:
+        """Logits of a table that does not turn, without dropout."""
+        assert self.turn == 0
         return self.logits[number(x_t)]
+
+
+def random_table(seed: int, **options: float) -> Table:
+    return Table(torch.randn(SHAPE, generator=make_generator(seed)), **options)
 
 
 def number(x: Tensor) -> Tensor:
@@ -60,15 +78,15 @@ def reward(x0: Tensor) -> Tensor:
 
 
 def exact(worlds: list[World]) -> Table:
-    """The network whose D is that of the worlds, by summing over all samples."""
-    table = torch.full((VOCAB_SIZE**LENGTH, LENGTH, VOCAB_SIZE), 1e-12, dtype=torch.float64)
+    """The network whose D is that of the worlds, by summing over all samples; the same at any t."""
+    table = torch.full(SHAPE, 1e-12, dtype=torch.float64)
     for world in worlds:
         for hidden in itertools.product((False, True), repeat=LENGTH):
             masked = torch.tensor(hidden) & world.real
             for x, p in zip(world.samples, world.prob, strict=True):
                 state = number(x.masked_fill(masked, MASK))
                 table[state, torch.arange(LENGTH), x] += p
-    return Table(table.log())
+    return Table(table.log(), turn=0)
 
 
 def tuning(student: nn.Module, teacher: nn.Module, schedule=None, **options) -> RewardTuning:
@@ -76,6 +94,7 @@ def tuning(student: nn.Module, teacher: nn.Module, schedule=None, **options) -> 
     found = RewardTuning(student, process, reward="any", beta=BETA, **options)
     found.teacher.load_state_dict(teacher.state_dict())
     found.score = reward
+    found.train()  # as a step of training does
     return found
 
 
@@ -95,7 +114,7 @@ def path_log_probs(network: Table, world: World) -> Tensor:
     for order in itertools.permutations(positions):
         x_t, total = world.samples.masked_fill(world.real, MASK), 0.0
         for position in order:
-            log_d0 = log_softmax_on(network(x_t).double(), layout.support)[:, position]
+            log_d0 = log_softmax_on(network.at_any_time(x_t).double(), layout.support)[:, position]
             token = world.samples[:, position]
             total = total + log_d0.gather(1, token.unsqueeze(1)).squeeze(1)
             x_t = x_t.clone()
@@ -130,12 +149,11 @@ def test_under_the_tilted_law_every_advantage_and_the_gradient_are_zero():
 def test_the_gradient_is_that_of_the_value_on_average(path_calls):
     worlds = worlds_of_both_sizes()
     generator = make_generator(3)
-    shape = Table().logits.shape
-    student, teacher = (Table(torch.randn(shape, generator=generator)) for _ in range(2))
+    student, teacher = random_table(1, turn=0), random_table(2, turn=0)
     algorithm = tuning(student, teacher, path_calls=path_calls)
     expected = sum(value(student, teacher, world) for world in worlds) / len(worlds)
     [truth] = torch.autograd.grad(-expected / LENGTH, student.logits)
-    directions = torch.stack([truth, torch.randn(shape, generator=generator)]).flatten(1)
+    directions = torch.stack([truth, torch.randn(SHAPE, generator=generator)]).flatten(1)
     found = []
     for _ in range(100):
         loss = algorithm.loss(batch_of(worlds, 64), generator).loss
@@ -149,7 +167,7 @@ def test_the_gradient_is_that_of_the_value_on_average(path_calls):
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 0.0])
 def test_the_calls_of_few_failures_are_all_trained_and_count_as_they_should(scale):
     """One sample of 64 lacks the reward: it has half of all weight."""
-    student = Table(torch.randn(Table().logits.shape, generator=make_generator(7)))
+    student = random_table(7)
     algorithm = tuning(student, student, path_calls=1)
     paths = algorithm.sample_paths(batch_of([World.random(FULL, 1)], 64), make_generator(8))
     advantage = torch.full((64,), 1 / 63, dtype=torch.float64)
@@ -194,7 +212,7 @@ def test_training_reaches_the_tilted_law():
 
 def test_paths_are_those_of_first_hitting():
     worlds = worlds_of_both_sizes()
-    student = Table(torch.randn(Table().logits.shape, generator=make_generator(5)))
+    student = random_table(5, turn=0)
     algorithm = tuning(student, student)
     batch = batch_of(worlds, 8000)
     paths = algorithm.sample_paths(batch, make_generator(6))
@@ -208,6 +226,26 @@ def test_paths_are_those_of_first_hitting():
         assert bool(((counts / counts.sum() - law).abs() < 4.5 * error + 1e-9).all())
     assert bool((paths.times.diff(dim=1) <= 0).all())
     assert float(paths.log_ratio.abs().max()) < 1e-6
+
+
+def test_the_calls_of_a_path_are_computed_again_as_they_were():
+    """Each at the time of its row, by networks in eval mode: the log p of all calls is that of the
+    path, and a teacher with the weights of the network has the same."""
+    student = random_table(5)
+    algorithm = tuning(student, student)
+    paths = algorithm.sample_paths(batch_of(worlds_of_both_sizes(), 50), make_generator(6))
+    size = paths.batch.real.sum(dim=1)
+    row = torch.arange(len(size)).repeat_interleave(size)
+    call = torch.cat([torch.arange(int(num)) for num in size])
+    with torch.no_grad():
+        log_p = algorithm._log_prob_of_calls(paths, row, call)
+    total = torch.zeros(len(size), dtype=log_p.dtype).index_add(0, row, log_p)
+    torch.testing.assert_close(-total, paths.nll.to(total), rtol=1e-6, atol=1e-6)
+    assert float(paths.log_ratio.abs().max()) < 1e-6
+    assert float(paths.times.std()) > 0.1
+    other = tuning(student, random_table(6))  # and the ratio is seen at all
+    paths = other.sample_paths(batch_of(worlds_of_both_sizes(), 50), make_generator(6))
+    assert float(paths.log_ratio.abs().max()) > 0.1
 
 
 def test_a_draw_gives_the_bound_on_data():
