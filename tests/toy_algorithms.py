@@ -38,6 +38,31 @@ from discrete_diffusion.noise_schedules import Learned, Schedule
 from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, chain, toy_layout
 
 
+DROPOUT = 0.1
+"""Share of numbers that networks of the tests leave out while they train."""
+
+
+def turned(logits: Tensor, sigma: Tensor, *, by: float = 4.0) -> Tensor:
+    """Logits Float[B, ..., 3, V] that turn with t: the corrupted share tilts them."""
+    share = -torch.expm1(-sigma.to(logits))
+    ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
+    return logits + by * (share - 0.4).view(-1, *[1] * (logits.ndim - 1)) * ramp.to(logits)
+
+
+class ToyBackbone(nn.Module):
+    """Random logits of every state of the toy world, which turn with t and have dropout, as
+    networks in use; takes any condition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shape = (VOCAB_SIZE**LENGTH, LENGTH, VOCAB_SIZE)
+        self.table = nn.Parameter(torch.randn(shape, generator=make_generator(11)))
+
+    def forward(self, x_t: Tensor, sigma: Tensor, **conditions: Tensor) -> Tensor:
+        logits = self.table[(x_t * VOCAB_SIZE ** torch.arange(LENGTH)).sum(dim=-1)]
+        return nn.functional.dropout(turned(logits, sigma), DROPOUT, self.training)
+
+
 class ZeroBackbone(nn.Module):
     """All logits 0; takes any condition."""
 
@@ -112,10 +137,11 @@ class Toy:
         self, schedule: Schedule, backbone: nn.Module | None = None, layout=None
     ) -> TokenAlgorithm:
         process = PROCESSES[self.process](layout or toy_layout(), schedule)
-        return self.build(backbone or ZeroBackbone(process.layout.vocab_size), process)
+        return self.build(backbone or ToyBackbone(), process)
 
     def exact(self, schedule: Schedule, tilt: float = 0.0) -> TokenAlgorithm:
-        """With the exact denoiser, or one bent away from it by a time-dependent ``tilt``."""
+        """With the exact denoiser, or one bent away from it by a time-dependent ``tilt``, in eval
+        mode, as while training it has dropout."""
         algorithm = self.make(schedule)
         process = algorithm.process
 
@@ -127,10 +153,11 @@ class Toy:
             # a constant per position, which makes D the scores G of SEDD and changes nothing else
             log_d0 = log_d0 + algorithm.layout.num_legal.double().log().unsqueeze(-1)
             ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
-            return log_d0 + tilt * (t - 0.4)[:, None, None] * ramp
+            log_d0 = log_d0 + tilt * (t - 0.4)[:, None, None] * ramp
+            return nn.functional.dropout(log_d0, DROPOUT, algorithm.training)
 
         algorithm.logits = logits  # type: ignore[method-assign]
-        return algorithm
+        return algorithm.eval()
 
 
 TOYS: dict[str, Toy] = {

@@ -16,7 +16,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, draft, few_call, tokens
 from discrete_diffusion.types import Batch
-from toy_algorithms import ZeroBackbone
+from toy_algorithms import DROPOUT, ZeroBackbone, turned
 from toy_world import (
     FULL,
     LENGTH,
@@ -35,7 +35,7 @@ NUM = 100_000
 
 class TabularMixture(nn.Module):
     """A free table of logits for every state and component, in float64, which turn with t: the
-    share that is corrupted tilts them by ``told``."""
+    share that is corrupted tilts them by ``told``; while training they have dropout."""
 
     def __init__(
         self, components: int, scale: float = 1.0, seed: int = 0, told: float = 4.0
@@ -49,9 +49,8 @@ class TabularMixture(nn.Module):
     def forward(self, x_t: Tensor, sigma: Tensor, *, component=None) -> Tensor:
         share = -torch.expm1(-sigma.double())
         self.shares.append(share)
-        ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
-        logits = self.table[(x_t * CODE).sum(-1)]
-        logits = logits + self.told * (share - 0.4)[:, None, None, None] * ramp
+        logits = turned(self.table[(x_t * CODE).sum(-1)], sigma, by=self.told)
+        logits = nn.functional.dropout(logits, DROPOUT, self.training)
         if isinstance(component, str):
             return logits
         return logits[:, 0] if component is None else logits[torch.arange(len(x_t)), component]
@@ -74,7 +73,7 @@ def student(components: int = 8, plan=(0, 1, 1), **options) -> Told:
         components=components,
     )
     made.plan.copy_(torch.tensor(plan))
-    return made
+    return made.eval()
 
 
 def everything(world: ToyWorld) -> Batch:

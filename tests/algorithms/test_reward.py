@@ -14,6 +14,7 @@ from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear, PerGroup
 from discrete_diffusion.types import Batch
+from toy_algorithms import DROPOUT, turned
 from toy_world import FULL, LEGAL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 
 BETA = 0.5
@@ -25,7 +26,7 @@ SHAPE = (VOCAB_SIZE**LENGTH, LENGTH, VOCAB_SIZE)
 class Table(nn.Module):
     """A row of logits for every position of every state of three tokens: any D whatever.
 
-    They turn with t, by ``turn``, and have a dropout of 0.1, as networks in use.
+    They turn with t, by ``turn``, and have dropout, as networks in use.
     """
 
     def __init__(self, logits: Tensor | None = None, *, turn: float = 4.0) -> None:
@@ -34,10 +35,8 @@ class Table(nn.Module):
         self.turn = turn
 
     def forward(self, x_t: Tensor, sigma: Tensor) -> Tensor:
-        logits = self.logits[number(x_t)]
-        share = -torch.expm1(-sigma)
-        turned = self.turn * (share - 0.4)[:, None, None] * torch.linspace(-1, 1, VOCAB_SIZE)
-        return nn.functional.dropout(logits + turned, 0.1, self.training)
+        logits = turned(self.logits[number(x_t)], sigma, by=self.turn)
+        return nn.functional.dropout(logits, DROPOUT, self.training)
 
     def at_any_time(self, x_t: Tensor) -> Tensor:
         """Logits of a table that does not turn, without dropout."""
