@@ -37,7 +37,6 @@ from discrete_diffusion.forward_process import (
 from discrete_diffusion.noise_schedules import Learned, Schedule
 from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, chain, toy_layout
 
-
 DROPOUT = 0.1
 """Share of numbers that networks of the tests leave out while they train."""
 

@@ -28,19 +28,28 @@ def test_its_backbone_trains_and_comes_back(tmp_path, monkeypatch, clean_registr
 
 
 @pytest.mark.slow
-def test_its_own_tests_pass(tmp_path, monkeypatch):
+def test_its_own_tests_pass_and_miss_a_padding_mask(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     main(["new", "plan_net"])
     words = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
     places = os.pathsep.join([str(tmp_path / "plan_net"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        words,
-        cwd=tmp_path / "plan_net",
-        env={**os.environ, "PYTHONPATH": places, "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-2000:]
+
+    def test(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*words, *more],
+            cwd=tmp_path / "plan_net",
+            env={**os.environ, "PYTHONPATH": places, "PYTEST_ADDOPTS": ""},
+            capture_output=True,
+            text=True,
+        )
+
+    assert (done := test()).returncode == 0, done.stdout[-2000:]
+    network = tmp_path / "plan_net" / "plan_net" / "backbone.py"
+    lines = network.read_text().splitlines()
+    masked = [k for k, line in enumerate(lines) if line.strip().startswith("padding = ")]
+    lines[masked[0]] = "        padding = None"
+    network.write_text("\n".join(lines))
+    assert "1 failed" in test("-k", "padding").stdout
 
 
 @pytest.mark.parametrize(
