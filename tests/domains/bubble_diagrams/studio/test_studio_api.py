@@ -6,11 +6,13 @@ import json
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from discrete_diffusion import load
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram
@@ -141,13 +143,13 @@ def test_requests_that_wait_are_answered_together(app, client, monkeypatch):
     def held(asks):
         sizes.append(len(asks))
         begun.set()
-        assert go.wait(20)
+        assert go.wait(120)
         return draw(asks)
 
     monkeypatch.setattr(studio.model, "draw", held)
     with ThreadPoolExecutor(5) as pool:
         first = pool.submit(asked, client, "complete", given=GIVEN, seed=0)
-        assert begun.wait(20)
+        assert begun.wait(120)
         rest = [pool.submit(asked, client, "complete", given=GIVEN, seed=k) for k in range(1, 5)]
         while client.get("/healthz").json()["waiting"] < 4:
             pass
@@ -163,13 +165,13 @@ def test_a_full_queue_sends_away(studio_run):
 
     def held(asks):
         begun.set()
-        assert go.wait(20)
+        assert go.wait(120)
         return draw(asks)
 
     app.state.studio.model.draw = held
     with TestClient(app, base_url=LOCAL) as client, ThreadPoolExecutor(2) as pool:
         first = pool.submit(asked, client, "complete", given=GIVEN)
-        assert begun.wait(20)
+        assert begun.wait(120)
         second = pool.submit(asked, client, "complete", given=GIVEN)
         while client.get("/healthz").json()["waiting"] < 1:
             pass
@@ -189,7 +191,7 @@ def test_what_takes_too_long_is_given_up(studio_run):
 
     def held(asks):
         begun.set()
-        assert go.wait(20)
+        assert go.wait(120)
         return draw(asks)
 
     app.state.studio.model.draw = held
@@ -237,7 +239,7 @@ def test_a_batch_that_failed_is_heard_once(app):
     batcher = Batcher(SimpleNamespace(draw=failing))
     with batcher._changed:  # so that both are taken together
         futures = [batcher.submit(each) for each in (ask, replace(ask, on_revealed=None))]
-    first, second = (future.result(20) for future in futures)
+    first, second = (future.result(120) for future in futures)
     batcher.close()
     assert batcher.last_batch == 2
     assert first.diagrams == second.diagrams == draw([replace(ask, on_revealed=None)])[0].diagrams
@@ -299,17 +301,60 @@ def test_a_bad_request_gets_a_sentence(client, path, body, sentence):
 
 def test_what_is_no_request_gets_a_sentence_too(client):
     answer = client.post("/api/complete", content="{", headers={"content-type": "application/json"})
-    assert (answer.status_code, answer.json()["error"][:20]) == (400, "the body is no JSON:")
+    assert (answer.status_code, answer.json()["error"][:22]) == (400, "the body is not valid ")
     text = client.post("/api/complete", content=json.dumps({"given": GIVEN}))
     assert text.status_code == 400  # a form of another site could send it, without asking first
+    assert "application/json" in text.json()["error"]
     assert client.get("/api/nothing").json() == {"error": "/api/nothing: Not Found"}
     large = client.post("/api/complete", content=b" " * 300_000)
     assert large.status_code == 413
     assert large.json()["error"] == "the body is larger than 256 KiB; send a smaller one"
 
 
-def test_a_page_of_another_host_is_not_answered(client):
-    assert client.get("/api/model", headers={"host": "elsewhere.example"}).status_code == 400
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "127.0.0.1:8765"}, 200),
+        ({"host": "LOCALHOST"}, 200),
+        ({"host": "[::1]:8765", "origin": "http://[::1]:8765"}, 200),
+        ({"host": "localhost:8765", "origin": "http://localhost:8765"}, 200),
+        ({"host": "elsewhere.example"}, 403),
+        ({"host": "127.0.0.1.elsewhere.example"}, 403),
+        ({"host": ""}, 403),
+        ({"host": "elsewhere.example", "origin": "http://elsewhere.example"}, 403),
+        ({"host": "localhost:8765", "origin": "http://localhost:9999"}, 403),
+        ({"host": "localhost:8765", "origin": "https://elsewhere.example"}, 403),
+        ({"host": "localhost:8765", "origin": "null"}, 403),
+    ],
+)
+def test_a_page_of_another_site_is_not_answered(client, headers, status):
+    answer = client.get("/healthz", headers=headers)
+    assert answer.status_code == status
+    if status == 403:
+        wrong = "Origin" if headers["host"] == "localhost:8765" else "Host"
+        assert answer.json()["error"].startswith(f"{wrong}: ")
+
+
+def test_a_socket_of_another_site_is_not_answered(client):
+    with (
+        pytest.raises(WebSocketDisconnect) as found,
+        client.websocket_connect("/api/jobs", headers={"origin": "https://elsewhere.example"}),
+    ):
+        pass
+    assert found.value.code == 1008
+
+
+@pytest.mark.parametrize("token", ["schlüssel", "секрет", "鍵🔑"])
+def test_a_token_has_any_letters(studio_run, token):
+    with TestClient(create_app(load(studio_run), token=token)) as client:
+        for encoding in ("utf-8", "latin-1"):
+            with suppress(UnicodeEncodeError):
+                right = {"authorization": f"Bearer {token}".encode(encoding)}
+                assert client.get("/api/model", headers=right).status_code == 200
+                wrong = {"authorization": f"Bearer {token}ü".encode(encoding)}
+                assert client.get("/api/model", headers=wrong).status_code == 401
+        other = {"authorization": b"Bearer \xff\xfe", "origin": "https://elsewhere.example"}
+        assert client.get("/api/model", headers=other).status_code == 403
 
 
 def test_the_token_is_asked(studio_run):

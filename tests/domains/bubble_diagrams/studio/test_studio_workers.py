@@ -10,7 +10,11 @@ import time
 import pytest
 
 from discrete_diffusion.domains.bubble_diagrams.studio import workers as module
-from discrete_diffusion.domains.bubble_diagrams.studio.workers import Stopped, Workers
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import (
+    Late,
+    Stopped,
+    Workers,
+)
 
 
 def never() -> bool:
@@ -23,6 +27,11 @@ def pid_after(folder: str) -> int:
     while not os.path.exists(os.path.join(folder, "go")):
         time.sleep(0.01)
     return os.getpid()
+
+
+def bytes_of(num: int) -> int:
+    """The number of bytes that were taken."""
+    return len(b"x" * num)
 
 
 def wrong(word: str) -> str:
@@ -113,6 +122,34 @@ def test_what_is_stopped_ends_its_process_at_once(workers, tmp_path):
     assert isinstance(found[0], Stopped)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+@pytest.mark.slow
+def test_a_task_that_takes_too_long_is_ended_and_the_next_one_is_done(tmp_path):
+    workers = Workers(1, seconds=0.5)
+    try:
+        with pytest.raises(Late):
+            workers.run(pid_after, str(tmp_path), never)
+        (process,) = begun(tmp_path, 1)
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+        (tmp_path / "go").touch()
+        assert workers.run(pid_after, str(tmp_path), never) != process
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="only Linux says what it has")
+def test_a_task_that_takes_too_much_memory_is_refused_and_the_process_works_on():
+    workers = Workers(1, most_bytes=2**28)
+    try:
+        assert workers.run(bytes_of, 2**20, never) == 2**20
+        with pytest.raises(ValueError, match="memory"):
+            workers.run(bytes_of, 2**30, never)
+        assert workers.run(bytes_of, 2**20, never) == 2**20
+    finally:
+        workers.close()
 
 
 def test_errors_come_back_and_the_process_works_on(workers, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import reprlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,8 +124,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
-    keys = [key for key, _ in pairs]
-    return RepeatedKeys(found, repeated=next(key for key in keys if keys.count(key) > 1))
+    counts = Counter(key for key, _ in pairs)
+    return RepeatedKeys(found, repeated=next(key for key, num in counts.items() if num > 1))
 
 
 def check_keys(data: Mapping[str, Any]) -> None:

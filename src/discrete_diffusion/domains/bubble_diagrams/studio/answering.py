@@ -20,8 +20,10 @@ from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import
 from discrete_diffusion.domains.bubble_diagrams.pictures.placement import place_all
 from discrete_diffusion.domains.bubble_diagrams.pictures.sheet import svg_of
 from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction, room_names
-from discrete_diffusion.domains.bubble_diagrams.plans.extents import check_extents
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.extents import (
+    check_extents,
+    plan_within_limits,
+)
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.drawing_style import DrawingStyle
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.plan_formats import FORMATS
 from discrete_diffusion.domains.bubble_diagrams.plans.pictures.plan_pictures import plot_plan
@@ -145,7 +147,7 @@ def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
 
 def plan_as_file(data: Mapping[str, Any], format: str, language: str = "en") -> str | bytes:
     """A file of a plan, the object that ``FloorPlan.to_json`` gives."""
-    plan = FloorPlan.of(BubbleDiagram.from_json(data))
+    plan = plan_within_limits(data)
     if format == "json":
         return json.dumps(plan.to_json(), indent=1) + "\n"
     if format == "graphml":

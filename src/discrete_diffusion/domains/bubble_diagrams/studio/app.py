@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,14 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from discrete_diffusion.domains.bubble_diagrams.plans.formats.dxf_reading import plot_of_dxf
-from discrete_diffusion.domains.bubble_diagrams.studio import answering
 from discrete_diffusion.domains.bubble_diagrams.studio.address import LOCAL
 from discrete_diffusion.domains.bubble_diagrams.studio.answers import (
     Accepted,
@@ -37,22 +32,23 @@ from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.events import (
     FAILED,
     LATE,
-    answered,
+    content_of,
     drawn,
+    read,
     wanted,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.guards import (
     BearerAuth,
     BodyLimit,
     Logged,
+    OwnPages,
     refusal,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.job_paths import (
     accepted,
     add_jobs,
-    asked_plans,
-    describe_events,
-    job_of,
+    describe,
+    takes,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.planning import (
     BriefAsk,
@@ -60,18 +56,28 @@ from discrete_diffusion.domains.bubble_diagrams.studio.planning import (
     found_of,
     sampled,
 )
+from discrete_diffusion.domains.bubble_diagrams.studio.reading import (
+    answer_check,
+    answer_export,
+    answer_plot,
+    read_brief,
+    read_complete,
+    read_realise,
+    read_sample,
+)
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import (
     BriefBody,
     CheckBody,
     CompleteBody,
     ExportBody,
+    PlanBody,
     PlotBody,
     RealiseBody,
     SampleBody,
 )
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import Ask, DiagramModel
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
-from discrete_diffusion.domains.bubble_diagrams.studio.workers import call
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Late
 from discrete_diffusion.runtime.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -87,6 +93,11 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     "5XX": {"model": Refusal, "description": "It failed, or took too long"},
 }
 """Refusals of every path, in /openapi.json; FastAPI would promise its own 422 without them."""
+
+_BODIES = (
+    *(CompleteBody, SampleBody, BriefBody, CheckBody),
+    *(RealiseBody, PlanBody, PlotBody, ExportBody),
+)
 
 _CONTENT_TYPES = {
     "json": "application/json",
@@ -129,23 +140,18 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     _add_questions(app, studio)
     _add_drawing(app, studio)
     add_jobs(app, studio)
-    describe_events(app)
+    describe(app, _BODIES)
     _add_page(app)
     app.add_middleware(BodyLimit)
-    if token is None:
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOCAL, "[::1]"])
-    else:
+    if token is not None:
         app.add_middleware(BearerAuth, token=token)
+    app.add_middleware(OwnPages, hosts=LOCAL if token is None else None)
     app.add_middleware(Logged)
     return app
 
 
 def _add_errors(app: FastAPI) -> None:
     """Every refusal is one sentence."""
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return refusal(400, _sentence(error))
 
     @app.exception_handler(ValueError)
     async def wrong(request: Request, error: ValueError) -> JSONResponse:
@@ -156,8 +162,9 @@ def _add_errors(app: FastAPI) -> None:
         sentence = f"too many requests are waiting; try again in {RETRY_AFTER} s"
         return refusal(429, sentence, **{"Retry-After": str(RETRY_AFTER)})
 
+    @app.exception_handler(Late)
     @app.exception_handler(TimeoutError)
-    async def late(request: Request, error: TimeoutError) -> JSONResponse:
+    async def late(request: Request, error: TimeoutError | Late) -> JSONResponse:
         return refusal(504, LATE)
 
     @app.exception_handler(HTTPException)
@@ -168,18 +175,6 @@ def _add_errors(app: FastAPI) -> None:
     async def failed(request: Request, error: Exception) -> JSONResponse:
         logger.error("a request failed", exc_info=error)
         return refusal(500, FAILED)
-
-
-def _sentence(error: RequestValidationError) -> str:
-    """Sentence on what is wrong first, and where."""
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return f"the body is no JSON: {first['ctx']['error']}"
-    where = ".".join(str(part) for part in first["loc"][1:] if not isinstance(part, int)) or "body"
-    index = "".join(f"[{part}]" for part in first["loc"][1:] if isinstance(part, int))
-    message = first["msg"][:1].lower() + first["msg"][1:]
-    got = "" if first["type"] == "missing" else f", got {json.dumps(first['input'], default=str)}"
-    return f"{where}{index}: {message}{got if len(got) < 80 else ''}"
 
 
 def _add_questions(app: FastAPI, studio: Studio) -> None:
@@ -197,17 +192,11 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         "/api/check",
         summary="Whether a diagram or a brief can be, and if not, why",
         response_model=CheckedDiagram | CheckedBrief,
+        openapi_extra=takes(CheckBody),
     )
-    async def check(body: CheckBody) -> dict[str, Any]:
-        if body.diagram is not None and body.brief is None:
-            drawn = body.diagram.as_drawn()
-            verdict = partial(answering.check_diagram, drawn, complete=body.complete)
-        elif body.brief is not None and body.diagram is None:
-            model = studio.model
-            verdict = partial(answering.check_brief, body.brief, model.vocab.n_max, model.words)
-        else:
-            raise ValueError("body: give a diagram or a brief, one of them")
-        work = partial(studio.checks.run, call, verdict)
+    async def check(request: Request) -> dict[str, Any]:
+        asked = (await content_of(request), studio.model.vocab.n_max, studio.model.words)
+        work = partial(studio.checks.run, answer_check, asked)
         return await wanted(studio.checking, work, studio.seconds)
 
     @app.post(
@@ -215,39 +204,40 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         summary="A dimensioned plan of a diagram, or near an earlier plan, with its picture",
         response_model=ShownPlan | NoPlan,
         response_model_exclude_unset=True,
+        openapi_extra=takes(RealiseBody),
     )
-    async def realise(body: RealiseBody) -> dict[str, Any]:
-        work = partial(studio.workers.run, found_of, job_of(body, asked_plans(body)))
+    async def realise(request: Request) -> dict[str, Any]:
+        work = partial(studio.workers.run, found_of, await read(studio, read_realise, request))
         found = await wanted(studio.realising, work, studio.seconds)
         if not found.plans:
             return {"plan": None, "reason": found.reason}
         ((_, shown),) = found.plans
         return shown
 
-    @app.post("/api/plot", summary="The plot of a drawing", response_model=PlotAnswer)
-    async def plot(body: PlotBody) -> dict[str, Any]:
-        work = partial(plot_of_dxf, body.dxf.encode())
-        return {"corners": await answered(studio.exports.submit(work), studio.seconds)}
+    @app.post(
+        "/api/plot",
+        summary="The plot of a drawing",
+        response_model=PlotAnswer,
+        openapi_extra=takes(PlotBody),
+    )
+    async def plot(request: Request) -> dict[str, Any]:
+        work = partial(studio.exports.run, answer_plot, await content_of(request))
+        return {"corners": await wanted(studio.exporting, work, studio.seconds)}
 
     @app.post(
         "/api/export",
         summary="A diagram or a plan as a file",
         response_class=Response,
         responses={200: {"content": _FILES, "description": "The file"}},
+        openapi_extra=takes(ExportBody),
     )
-    async def export(body: ExportBody) -> Response:
-        if body.diagram is not None and body.plan is None:
-            work: Any = partial(answering.diagram_as_text, body.diagram.as_drawn(), body.format)
-        elif body.plan is not None and body.diagram is None:
-            work = partial(answering.plan_as_file, body.plan, body.format, body.language)
-        else:
-            raise ValueError("body: give a diagram or a plan, one of them")
-        content = await answered(studio.exports.submit(work), studio.seconds)
-        name = f"{'plan' if body.plan else 'diagram'}.{body.format}"
+    async def export(request: Request) -> Response:
+        work = partial(studio.exports.run, answer_export, await content_of(request))
+        stem, format, content = await wanted(studio.exporting, work, studio.seconds)
         return Response(
             content,
-            media_type=_CONTENT_TYPES.get(body.format, "text/plain"),
-            headers={"Content-Disposition": f'attachment; filename="{name}"'},
+            media_type=_CONTENT_TYPES.get(format, "text/plain"),
+            headers={"Content-Disposition": f'attachment; filename="{stem}.{format}"'},
         )
 
 
@@ -265,15 +255,21 @@ _DRAWN: dict[str, Any] = {
 
 
 def _add_drawing(app: FastAPI, studio: Studio) -> None:
-    @app.post("/api/complete", summary="Completions of a partial diagram", **_DRAWN)
-    async def complete(body: CompleteBody) -> Any:
-        given = body.given.as_partial()
+    @app.post(
+        "/api/complete",
+        summary="Completions of a partial diagram",
+        openapi_extra=takes(CompleteBody),
+        **_DRAWN,
+    )
+    async def complete(request: Request) -> Any:
+        body, given = await read(studio, read_complete, request)
         studio.model.check([given])
         ask = Ask([given], body.completions, body.seed)
         return await drawn(studio, ask, positions=body.positions, stream=body.stream)
 
-    @app.post("/api/sample", summary="Fresh diagrams", **_DRAWN)
-    async def sample(body: SampleBody) -> Any:
+    @app.post("/api/sample", summary="Fresh diagrams", openapi_extra=takes(SampleBody), **_DRAWN)
+    async def sample(request: Request) -> Any:
+        body = await read(studio, read_sample, request)
         partials = studio.model.fresh(body.num, body.num_rooms, body.seed)
         studio.model.check(partials)
         ask = Ask(partials, 1, body.seed)
@@ -285,9 +281,10 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
         response_model=Drawn,
         response_model_exclude_unset=True,
         responses={202: {"model": Accepted, "description": "The job that was begun"}},
+        openapi_extra=takes(BriefBody),
     )
-    async def brief(body: BriefBody, request: Request) -> Any:
-        given = None if body.given is None else body.given.as_partial()
+    async def brief(request: Request) -> Any:
+        body, given = await read(studio, read_brief, request)
         ask = BriefAsk(
             studio.pickled, body.brief, body.num, body.seed, given, positions=body.positions
         )

@@ -107,6 +107,12 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"threads={options.threads}: expected at least 1")
     if options.workers < 1:
         raise ValueError(f"workers={options.workers}: expected at least 1")
+    token = options.token or ""
+    if not token.isprintable() or token != token.strip():
+        raise ValueError(
+            f"token={token!a}: expected a word of letters, digits and signs, which a header "
+            "can hold; take out line ends and blanks around it"
+        )
     if options.host not in LOCAL and not options.token:
         raise ValueError(
             f"host={options.host} can be reached by other machines, so it needs token=WORD, which "

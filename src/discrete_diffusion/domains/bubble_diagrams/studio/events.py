@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import reprlib
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 from discrete_diffusion.domains.bubble_diagrams.studio import answering
@@ -28,6 +30,10 @@ LATE = "this took too long and was given up; ask for fewer diagrams, or for less
 FAILED = "the studio failed on this request; its log says why"
 
 
+READ_SECONDS = 60.0
+"""That a body waits until it is read."""
+
+
 async def answered(future: Future[T], seconds: float) -> T:
     """``TimeoutError`` if it takes longer; what has not begun by then is never done."""
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
@@ -40,6 +46,21 @@ async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seco
         return await answered(errands.submit(partial(work, unwanted.is_set)), seconds)
     finally:
         unwanted.set()
+
+
+async def content_of(request: Request) -> bytes:
+    """Bytes of a body. ``ValueError`` unless it is sent as JSON, which a form of another site
+    cannot do without asking first."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ValueError(f"Content-Type: expected application/json, got {reprlib.repr(kind)}")
+    return await request.body()
+
+
+async def read(studio: Studio, read_content: Callable[[bytes], T], request: Request) -> T:
+    """Return what a process reads in the body of a request."""
+    work = partial(studio.readers.run, read_content, await content_of(request))
+    return await wanted(studio.reading, work, READ_SECONDS)
 
 
 async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:

@@ -6,7 +6,11 @@ import asyncio
 import hmac
 import json
 import logging
+import re
+import reprlib
 import time
+from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers
@@ -74,16 +78,51 @@ class Logged:
             logger.info("request", extra={"facts": facts})
 
 
+class OwnPages:
+    """Refuses what a page of another site sends, by its Origin; and, with ``hosts``, requests under
+    any other name of this machine: the owner of a site can let its name lead here."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or not (wrong := self._wrong(Headers(scope=scope))):
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await refusal(403, wrong)(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": wrong[:100]})
+
+    def _wrong(self, headers: Headers) -> str:
+        """Sentence on the header that is wrong; empty if none is."""
+        names = headers.getlist("host")
+        host = names[0].lower() if names else ""
+        if len(names) > 1 or (
+            self.hosts is not None and re.sub(r":\d+$", "", host).strip("[]") not in self.hosts
+        ):
+            expected = "one name" if self.hosts is None else " or ".join(self.hosts)
+            return f"Host: {reprlib.repr(', '.join(names))}; expected {expected}"
+        for origin in headers.getlist("origin"):
+            if origin.lower().partition("://")[2] != host:
+                return (
+                    f"Origin: {reprlib.repr(origin)} is another site than the studio at "
+                    f"{reprlib.repr(host)}; open its own page (a proxy has to pass Host on)"
+                )
+        return ""
+
+
 class BearerAuth:
     """Refuses requests to /api without ``Authorization: Bearer TOKEN``."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self.expected = app, f"Bearer {token}".encode()
+        self.app, self.expected = app, [f"Bearer {token}".encode()]
+        with suppress(UnicodeEncodeError):  # which some clients send what is no ASCII in
+            self.expected.append(f"Bearer {token}".encode("latin-1"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(("/api", "/openapi")):
-            given = Headers(scope=scope).get("authorization", "").encode()
-            if not hmac.compare_digest(given, self.expected):
+            given = Headers(scope=scope).get("authorization", "").encode("latin-1")  # as it came
+            if not any(hmac.compare_digest(given, each) for each in self.expected):
                 sentence = (
                     "the token is missing or wrong; open the page as /?token=TOKEN, or send "
                     "Authorization: Bearer TOKEN"
@@ -124,11 +163,11 @@ class BodyLimit:
 
 async def _read(receive: Receive, most: int) -> bytes | None:
     """All of a body; None if it is too large."""
-    body = b""
+    body = bytearray()
     while True:
         message = await receive()
         body += message.get("body", b"")
         if len(body) > most:
             return None
         if not message.get("more_body"):
-            return body
+            return bytes(body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -13,12 +13,6 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from discrete_diffusion.domains.bubble_diagrams.briefs.making import check_habitable, with_brief
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import read_rules
-from discrete_diffusion.domains.bubble_diagrams.studio.answering import NO_DIRECTIONS
 from discrete_diffusion.domains.bubble_diagrams.studio.answers import (
     Accepted,
     JobDone,
@@ -28,10 +22,11 @@ from discrete_diffusion.domains.bubble_diagrams.studio.answers import (
     Revealed,
     ShownPlan,
 )
-from discrete_diffusion.domains.bubble_diagrams.studio.events import event_text
+from discrete_diffusion.domains.bubble_diagrams.studio.events import event_text, read
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Report
-from discrete_diffusion.domains.bubble_diagrams.studio.planning import Wish, plans_of
-from discrete_diffusion.domains.bubble_diagrams.studio.requests import PlanBody, RealiseBody
+from discrete_diffusion.domains.bubble_diagrams.studio.planning import plans_of
+from discrete_diffusion.domains.bubble_diagrams.studio.reading import read_plan
+from discrete_diffusion.domains.bubble_diagrams.studio.requests import PlanBody
 from discrete_diffusion.domains.bubble_diagrams.studio.studio import Studio
 
 _LOOK = 0.2
@@ -66,11 +61,11 @@ def add_jobs(app: FastAPI, studio: Studio) -> None:
         summary="Plans on a plot, as a job",
         status_code=202,
         response_model=Accepted,
+        openapi_extra=takes(PlanBody),
     )
-    async def plan(body: PlanBody, request: Request) -> JSONResponse:
-        return accepted(
-            studio, request, partial(plans_of, studio.pickled, studio.workers, _wish(body))
-        )
+    async def plan(request: Request) -> JSONResponse:
+        wish = await read(studio, read_plan, request)
+        return accepted(studio, request, partial(plans_of, studio.pickled, studio.workers, wish))
 
     @app.get(
         "/api/jobs/{job}",
@@ -120,19 +115,25 @@ _EVENTS: dict[str, Any] = {
 }
 
 
-def describe_events(app: FastAPI) -> None:
-    """Add the data of the events to /openapi.json."""
+def takes(body: type[BaseModel]) -> dict[str, Any]:
+    """Description of a path whose body a process reads."""
+    schema = {"$ref": f"#/components/schemas/{body.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def describe(app: FastAPI, bodies: Iterable[type[BaseModel]]) -> None:
+    """Add bodies, and the data of events, to /openapi.json."""
     described = app.openapi
 
-    def with_events() -> dict[str, Any]:
+    def with_models() -> dict[str, Any]:
         if app.openapi_schema is None:
             schemas = described()["components"]["schemas"]
-            for model in EVENTS.values():
+            for model in (*EVENTS.values(), *bodies):
                 found = model.model_json_schema(ref_template="#/components/schemas/{model}")
                 schemas |= {**found.pop("$defs", {}), model.__name__: found}
         return described()
 
-    app.openapi = with_events  # type: ignore[method-assign]
+    app.openapi = with_models  # type: ignore[method-assign]
 
 
 async def _events(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
@@ -151,44 +152,3 @@ async def _events(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
             quiet = now
             yield ": still there\n\n"
         await asyncio.sleep(_LOOK)
-
-
-def asked_plans(body: PlanBody | RealiseBody) -> PlanRequest:
-    """``ValueError`` naming what is wrong."""
-    corners = None if body.boundary is None else tuple(body.boundary)
-    return PlanRequest(
-        total_area=body.total_area,
-        outline=Outline(boundary=corners, ratio=body.ratio),
-        seed=body.seed,
-        rules=read_rules(body.rules),
-        front_door=body.front_door,
-        north=body.north,
-    )
-
-
-def job_of(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
-    """The plan to find of a diagram, or near an earlier plan. ``ValueError`` naming what is
-    wrong."""
-    diagram = None if body.diagram is None else body.diagram.as_diagram()
-    if diagram is not None and not diagram.vocabulary.has_directions:
-        raise ValueError("diagram: " + NO_DIRECTIONS.format("it says"))
-    if body.near is not None:
-        return body.near.as_change().job(asked, diagram)
-    if diagram is None:
-        raise ValueError("body: give a diagram, or near, an earlier plan")
-    (job,) = asked.jobs([diagram])
-    return job
-
-
-def _wish(body: PlanBody) -> Wish:
-    """``ValueError`` naming what is wrong."""
-    is_given = body.diagram is not None or body.near is not None
-    if is_given and (body.brief or body.num_rooms or body.candidates):
-        raise ValueError("diagram: leave out brief, num_rooms and candidates, or the diagram")
-    if body.candidates is not None and body.candidates < body.num:
-        raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
-    asked = asked_plans(body)
-    job = job_of(body, asked) if is_given else None
-    check_habitable(body.habitable, asked)
-    asked = with_brief(asked, body.brief)
-    return Wish(asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.habitable)

@@ -14,11 +14,16 @@ from discrete_diffusion.domains.bubble_diagrams.files.fields import (
 )
 from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.changing import Change
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan
+from discrete_diffusion.domains.bubble_diagrams.plans.extents import (
+    FARTHEST,
+    MOST_CORNERS,
+    MOST_ROOMS,
+    check_rooms,
+    check_within,
+    corners_of_boxes,
+    plan_within_limits,
+)
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import INVERSE
-
-MOST_ROOMS = 64
-"""In a body; a model takes as many as it was trained for."""
 
 MOST_DRAWN = 16
 
@@ -34,23 +39,21 @@ _PLOT_DRAWING = (
 """A triangle of 8 x 6 m."""
 
 _Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives the same answer")]
-_Room = Annotated[int, Field(ge=0, description="number of a room, from 0 on")]
+_Room = Annotated[int, Field(ge=0, lt=MOST_ROOMS, description="number of a room, from 0 on")]
 _Rules = Literal["default", "irc", "none"]
+_Metres = Annotated[float, Field(allow_inf_nan=False, ge=-FARTHEST, le=FARTHEST)]
 _Boundary = Annotated[
-    list[tuple[float, float]] | None,
-    Field(min_length=3, max_length=MOST_ROOMS, description="the plot, corners in metres"),
+    list[tuple[_Metres, _Metres]] | None,
+    Field(min_length=3, max_length=MOST_CORNERS, description="the plot, corners in metres"),
 ]
 _FrontDoor = Annotated[
-    tuple[
-        Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]
-    ]
-    | None,
-    Field(description="its place on the boundary, in metres"),
+    tuple[_Metres, _Metres] | None, Field(description="its place on the boundary, in metres")
 ]
 _North = Annotated[
     float | None,
     Field(
-        allow_inf_nan=False,
+        ge=-360,
+        le=360,
         description="degrees clockwise from up; plans with living rooms further south cost less",
     ),
 ]
@@ -167,7 +170,7 @@ class MovedWall(_Body):
 
     room: _Room
     side: Literal["left", "top", "right", "bottom"]
-    to: float = Field(description="x of left and right, y of top and bottom", allow_inf_nan=False)
+    to: _Metres = Field(description="x of left and right, y of top and bottom")
 
 
 class NearBody(_Body):
@@ -176,14 +179,20 @@ class NearBody(_Body):
 
     plan: dict[str, Any] = Field(description="as an answer has it")
     locked: list[Lock] = Field(default=[], max_length=MOST_ROOMS)
-    areas: dict[Annotated[int, Field(ge=0)], Annotated[float, Field(gt=0, le=10_000)]] = Field(
+    areas: dict[_Room, Annotated[float, Field(gt=0, le=10_000)]] = Field(
         default={}, max_length=MOST_ROOMS, description="square metres that rooms are to have"
     )
     moved: list[MovedWall] = Field(default=[], max_length=4 * MOST_ROOMS)
 
     def as_change(self) -> Change:
         """``ValueError`` naming what is wrong."""
-        plan = FloorPlan.of(BubbleDiagram.from_json(self.plan))
+        plan = plan_within_limits(self.plan)
+        check_rooms(plan)
+        places = corners_of_boxes(plan)
+        for wall in self.moved:
+            x, y = places[0]
+            to = (wall.to, y) if wall.side in ("left", "right") else (x, wall.to)
+            check_within("moved", [*places, to])
         locked: dict[int, str] = {lock.room: lock.keep for lock in self.locked}
         moved: dict[tuple[int, str], float] = {
             (each.room, each.side): each.to for each in self.moved

@@ -6,24 +6,29 @@ import time
 from functools import partial
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams.partial import PartialDiagram
 from discrete_diffusion.domains.bubble_diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
-from discrete_diffusion.domains.bubble_diagrams.studio.answering import check_diagram
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import Batcher, Errands
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import Jobs
 from discrete_diffusion.domains.bubble_diagrams.studio.planning import in_other_processes, ready
+from discrete_diffusion.domains.bubble_diagrams.studio.reading import answer_check, read_sample
 from discrete_diffusion.domains.bubble_diagrams.studio.requests import MOST_DRAWN
 from discrete_diffusion.domains.bubble_diagrams.studio.sampling import DiagramModel
-from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers, call
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.runtime.version import __version__
 
+_STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3}
+"""Limits of a task of processes that take what strangers send, as they send it."""
+
+_PAIR = b'{"diagram": {"rooms": [null, null]}}'
+
 
 class Studio:
-    """A model, and those who work for the requests. One thread samples, one exports, one process
-    checks, and ``workers`` processes answer briefs and find plans, for threads that wait: one of
-    briefs, as many of jobs and of other requests as there are processes. ``seconds``: that a
-    request may take, and ``brief_seconds`` one with a brief; ``limits``: of ``Batcher``."""
+    """A model, and those who work for the requests. One thread samples; one process each reads
+    bodies, checks, and reads and writes files; ``workers`` processes answer briefs and find plans,
+    for threads that wait: one of briefs, as many of jobs and of other requests as there are
+    processes. ``seconds``: that a request may take, and ``brief_seconds`` one with a brief;
+    ``limits``: of ``Batcher``."""
 
     def __init__(
         self,
@@ -36,8 +41,10 @@ class Studio:
     ) -> None:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
-        self.checks, self.checking = Workers(1, nice=0), Errands("checks")
-        self.exports, self.briefs = Errands("exports"), Errands("briefs", most_waiting=8)
+        self.readers, self.reading = Workers(1, nice=0, **_STRICT), Errands("reading")
+        self.checks, self.checking = Workers(1, nice=0, **_STRICT), Errands("checks")
+        self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
+        self.briefs = Errands("briefs", most_waiting=8)
         self.workers, self.pickled = Workers(workers), in_other_processes(model)
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
@@ -47,17 +54,19 @@ class Studio:
         """Start the processes, and load what checks need, now, not with the first request."""
         for _ in range(self.workers.num):
             self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
-        pair = PartialDiagram((None, None), ())
-        check = partial(check_diagram, pair, complete=False)
-        self.checking.submit(partial(self.checks.run, call, check, lambda: False))
+        n_max, words = self.model.vocab.n_max, self.model.words
+        check = partial(self.checks.run, answer_check, (_PAIR, n_max, words))
+        self.checking.submit(partial(check, lambda: False))
+        self.reading.submit(partial(self.readers.run, read_sample, b"{}", lambda: False))
 
     def close(self) -> None:
-        self.workers.close()
-        self.checks.close()
+        for processes in (self.workers, self.readers, self.checks, self.exports):
+            processes.close()
         for each in (
             self.batcher,
+            self.reading,
             self.checking,
-            self.exports,
+            self.exporting,
             self.briefs,
             self.realising,
             self.jobs,

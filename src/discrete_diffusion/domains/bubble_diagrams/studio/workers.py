@@ -8,9 +8,13 @@ import os
 import queue
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable
+from importlib.util import find_spec
+from math import inf
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TypeVar
 
 logger = logging.getLogger(__name__)
@@ -35,13 +39,19 @@ class Stopped(Exception):
     """Nobody wants the task any more, or the studio ends."""
 
 
+class Late(Exception):
+    """The task took longer than the process may work on one."""
+
+
 class _Process:
     """A process that does one task after the other."""
 
-    def __init__(self, nice: int) -> None:
+    def __init__(self, nice: int, most_bytes: int | None) -> None:
         spawn = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
         self.connection, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=_work, args=(theirs, nice), name="plans", daemon=True)
+        self.process = spawn.Process(
+            target=_work, args=(theirs, nice, most_bytes), name="plans", daemon=True
+        )
         self.process.start()
         theirs.close()
         self.tasks = 0
@@ -53,13 +63,19 @@ class _Process:
 
 
 class Workers:
-    """``num`` processes, each started when it is first needed. ``nice``: by how much they stand
-    back behind others, where the system knows it."""
+    """``num`` processes, each started when it is first needed.
 
-    def __init__(self, num: int, *, nice: int = NICE) -> None:
+    ``nice``: by how much they stand back behind others, where the system knows it. ``seconds``:
+    that a task may take once it has begun. ``most_bytes``: of memory that tasks may take, where the
+    system can say how much that is.
+    """
+
+    def __init__(
+        self, num: int, *, nice: int = NICE, seconds: float = inf, most_bytes: int | None = None
+    ) -> None:
         if num < 1:
             raise ValueError(f"workers={num}: expected at least 1")
-        self.num, self._nice = num, nice
+        self.num, self._nice, self._seconds, self._most_bytes = num, nice, seconds, most_bytes
         self._free: queue.LifoQueue[_Process | None] = queue.LifoQueue()
         for _ in range(num):
             self._free.put(None)
@@ -75,8 +91,9 @@ class Workers:
         """``function(argument)`` in one of the processes, as soon as one is free. If it is killed,
         another one begins anew, once.
 
-        Raises ``Stopped`` soon after ``stop()`` is true, and ends the process then; ``ValueError``
-        as the function does; ``RuntimeError`` for all else that goes wrong.
+        Raises ``Stopped`` soon after ``stop()`` is true, and ``Late`` after the seconds of a task;
+        both end the process. ``ValueError`` as the function does, or for more memory than it may
+        take; ``RuntimeError`` for all else that goes wrong.
         """
         process = self._next(stop)
         try:
@@ -89,7 +106,7 @@ class Workers:
                     logger.warning("a process that looked for plans was killed")
                     process = self._renewed(process)
             raise RuntimeError(f"{_ENOUGH} processes that looked for this plan were killed")
-        except Stopped:
+        except (Stopped, Late):
             if process is not None:
                 self._end(process)
                 process = None
@@ -120,7 +137,7 @@ class Workers:
     def _renewed(self, process: _Process | None) -> _Process:
         if process is not None:
             self._end(process)
-        return _Process(self._nice)
+        return _Process(self._nice, self._most_bytes)
 
     def _end(self, process: _Process) -> None:
         self._busy.discard(process)
@@ -136,22 +153,23 @@ class Workers:
         self._busy.add(process)
         process.tasks += 1
         process.connection.send((function, argument))
-        while not process.connection.poll(_LOOK):
-            if stop() or self._closed.is_set():
-                raise Stopped
-        kind, answer = process.connection.recv()
+        kind, end = "", inf
+        while kind in ("", "begun"):
+            while not process.connection.poll(_LOOK):
+                if stop() or self._closed.is_set():
+                    raise Stopped
+                if time.monotonic() > end:
+                    raise Late
+            kind, answer = process.connection.recv()
+            end = time.monotonic() + self._seconds
         if kind == "done":
             return answer
         raise ValueError(answer) if kind == "wrong" else RuntimeError(answer)
 
 
-def call(work: Callable[[], T]) -> T:
-    """What the work gives: a task without an argument."""
-    return work()
-
-
-def _work(connection: Connection, nice: int) -> None:
-    """Answer the tasks that come, until the studio is gone."""
+def _work(connection: Connection, nice: int, most_bytes: int | None) -> None:
+    """Answer the tasks that come, until the studio is gone. Each is "begun" when all that it needs
+    is imported."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the studio's, which ends this one
     if hasattr(os, "nice"):
         os.nice(nice)
@@ -160,10 +178,29 @@ def _work(connection: Connection, nice: int) -> None:
             function, argument = connection.recv()
         except EOFError:
             return
+        if most_bytes is not None:
+            _limit_memory(most_bytes)
+            most_bytes = None
+        connection.send(("begun", None))
         try:
             answer = "done", function(argument)
         except ValueError as error:
             answer = "wrong", str(error)
+        except MemoryError:
+            answer = "wrong", "body: this takes more memory than the studio has for it; send less"
         except Exception:  # the studio's log has it
             answer = "failed", traceback.format_exc()
         connection.send(answer)
+
+
+def _limit_memory(more: int) -> None:
+    """Let this process take so many bytes more than it has, where the system says what it has."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists() or find_spec("resource") is None:
+        return
+    import resource
+
+    most = int(statm.read_text().split()[5]) * resource.getpagesize() + more
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))

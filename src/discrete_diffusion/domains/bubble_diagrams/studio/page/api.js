@@ -8,9 +8,10 @@ if (given) {
   history.replaceState(null, "", location.pathname + location.hash);
 }
 const token = sessionStorage.getItem("token");
+const bytes = (text) => String.fromCharCode(...new TextEncoder().encode(text)); // a header has no other letters
 const headers = {
   "Content-Type": "application/json",
-  ...(token ? { Authorization: `Bearer ${token}` } : {}),
+  ...(token ? { Authorization: bytes(`Bearer ${token}`) } : {}),
 };
 
 const EVERY = 700; // milliseconds between two looks at a job

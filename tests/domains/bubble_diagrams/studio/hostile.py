@@ -1,0 +1,115 @@
+"""Requests that nobody should send: too many rooms, wild numbers, drawings that grow."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+BOX, HUGE, NAN = [0, 0, 4, 3], 1e308, float("nan")
+PLAN = {
+    "rooms": ["LivingRoom", "Kitchen"],
+    "relations": [[1, 0, "right-of"]],
+    "boxes": [BOX, [4, 0, 7, 3]],
+    "unit": "metres",
+}
+PAIR = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[1, 0, "left-of"]]}
+SQUARE = [[0, 0], [8, 0], [8, 6], [0, 6]]
+
+
+def row_of_rooms(num: int) -> dict:
+    boxes = [[4 * k, 0, 4 * k + 4, 3] for k in range(num)]
+    return {"rooms": ["Bathroom"] * num, "relations": [], "boxes": boxes, "unit": "metres"}
+
+
+def drawing(*corners: tuple) -> str:
+    words = "0 SECTION 2 HEADER 9 $INSUNITS 70 6 0 ENDSEC 0 SECTION 2 ENTITIES"
+    words += " 0 POLYLINE 8 PLOT 66 1 70 1"
+    for x, y, bulge in corners:
+        words += f" 0 VERTEX 8 PLOT 10 {x} 20 {y} 42 {bulge}"
+    return f"{words} 0 SEQEND 0 ENDSEC 0 EOF".replace(" ", "\n")
+
+
+def plans() -> Iterator[tuple[str, dict]]:
+    """A key that a refusal names, and a plan that is wrong there."""
+    yield "rooms", row_of_rooms(900)
+    yield "boxes", row_of_rooms(60)  # 240 m long
+    yield "boxes", PLAN | {"boxes": [BOX, [4, 0, HUGE, 3]]}
+    yield "boxes", PLAN | {"boxes": [BOX, [4, 0, NAN, 3]]}
+    yield "boxes", PLAN | {"boxes": [BOX, [0, 0, 10**400, 3]]}
+    yield "areas", PLAN | {"areas": [12, HUGE]}
+    yield "boundary", PLAN | {"boundary": [[0, 0], [HUGE, 0], [HUGE, HUGE]]}
+    yield "boundary", PLAN | {"boundary": [[0, 0], [300, 0], [300, 6]]}
+    yield "boundary", PLAN | {"boundary": [[k / 1000, k % 2] for k in range(5000)]}
+    yield "doors", PLAN | {"doors": [{"rooms": [0, 1], "from": [4, 1], "to": [4, HUGE]}]}
+    yield "doors", PLAN | {"doors": [{"rooms": [0, 1], "from": [4, 1], "to": [4, 2]}] * 3000}
+    yield "floors", PLAN | {"floors": [[[[[0, 0], [HUGE, 0], [HUGE, 3]]]], None]}
+    yield "floors", PLAN | {"floors": [[[[[k / 9e3, k % 2] for k in range(9000)]]], None]}
+    yield "deep", PLAN | {"deep": nested(400)}
+    yield "relations", PLAN | {"relations": [[0, 1, "right-of"]] * 5000}
+
+
+def nested(depth: int) -> list:
+    found: list = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def requests() -> Iterator[tuple[str, str, bytes]]:
+    """Path, a word that the refusal says, and the body."""
+    for key, plan in plans():
+        yield "realise", key, {"near": {"plan": plan}}
+        yield "plan", key, {"near": {"plan": plan}}
+        yield "export", key, {"plan": plan, "format": "svg"}
+    flat = PLAN | {"boxes": [[0, 0, 4, 0], [4, 0, 7, 0]]}
+    yield "realise", "boxes[0]", {"near": {"plan": flat}}
+    yield "realise", "moved", {"near": moved(HUGE)}
+    yield "realise", "moved", {"near": moved(5000)}
+    for path in ("realise", "plan"):
+        yield path, "boundary", {"diagram": PAIR, "boundary": [[0, 0], [HUGE, 0], [0, HUGE]]}
+        yield path, "boundary", {"diagram": PAIR, "boundary": [[0, 0], [NAN, 0], [0, 3]]}
+        yield path, "boundary", {"diagram": PAIR, "boundary": [[0, 0], [300, 0], [0, 3]]}
+        yield path, "boundary", {"diagram": PAIR, "boundary": SQUARE * 1000}
+        yield path, "front_door", {"diagram": PAIR, "boundary": SQUARE, "front_door": [HUGE, 0]}
+        yield path, "north", {"diagram": PAIR, "north": HUGE}
+        yield path, "total_area", {"diagram": PAIR, "total_area": HUGE}
+    crowd = {"rooms": ["Bathroom"] * 900, "relations": []}
+    for path, key in (("complete", "given"), ("check", "diagram"), ("export", "diagram")):
+        yield path, f"{key}.rooms", {key: crowd, **({"format": "json"} if path == "export" else {})}
+    yield "sample", "num_rooms", {"num_rooms": 10**300}
+    yield "check", "x", {"x": nested(200)}
+    yield "check", "nested", b'{"x": ' + b"[" * 500 + b"]" * 500 + b"}"
+    yield "check", "nested", b"[" * 100_000
+    yield "check", "k0", json.dumps({f"k{k}": k for k in range(15_000)}).encode()
+    twice = b"{" + b",".join(b'"k%d":0' % (k % 19_999) for k in range(20_000)) + b"}"
+    yield "check", "k0", twice
+    for corners in [
+        [(0, 0, 1), (1e9, 0, 0), (1e9, 1e9, 0)],
+        [(0, 0, 1e300), (1, 0, 0), (1, 1, 0)],
+        [(0, 0, 0), (HUGE, 0, 0), (HUGE, HUGE, 0)],
+        [(0, 0, 0), (NAN, 0, 0), (1, 1, 0)],
+    ]:
+        yield "plot", "plot", {"dxf": drawing(*corners)}
+    yield "plot", "dxf", {"dxf": ["x"] * 100_000}
+
+
+def moved(to: float) -> dict:
+    return {"plan": PLAN, "moved": [{"room": 0, "side": "right", "to": to}]}
+
+
+def bodies() -> list[tuple[str, str, bytes]]:
+    return [
+        (path, word, body if isinstance(body, bytes) else json.dumps(body).encode())
+        for path, word, body in requests()
+    ]
+
+
+def mutated(seed: int) -> tuple[str, bytes]:
+    """Path, and one of the bodies with bytes of another and numbers that no plan has."""
+    draw = random.Random(seed)
+    (path, _, one), (_, _, other) = (draw.choice(bodies()) for _ in range(2))
+    start, end = sorted(draw.randrange(len(one) + 1) for _ in range(2))
+    cut = draw.randrange(len(other) + 1)
+    number = draw.choice([b"1e308", b"NaN", b"-1", b"[[[[", b'"\\ud800"', b"1e-320"])
+    return path, one[:start] + draw.choice([number, other[cut : cut + 99]]) + one[end:]
