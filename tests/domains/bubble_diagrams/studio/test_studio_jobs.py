@@ -18,6 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import FAILED, KEPT_SECONDS, Jobs
 from discrete_diffusion.domains.bubble_diagrams.studio.planning import found_of
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Late
 from domains.bubble_diagrams.plans.plan_examples import diagram_of, only
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
@@ -109,10 +110,14 @@ def test_errors_are_told_and_the_thread_works_on(jobs):
     def wrong(report):
         raise ValueError("total_area: too small")
 
+    def late(report):
+        raise Late("this took longer than 900 s")
+
     def broken(report):
         raise RuntimeError("a secret")
 
     assert ended(jobs, jobs.submit("a", wrong))["error"] == "total_area: too small"
+    assert ended(jobs, jobs.submit("a", late))["error"] == "this took longer than 900 s"
     assert ended(jobs, jobs.submit("a", broken))["error"] == FAILED
     assert ended(jobs, jobs.submit("a", lambda report: {"x": 1}))["status"] == "done"
 

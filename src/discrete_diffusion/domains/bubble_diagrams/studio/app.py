@@ -165,7 +165,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Late)
     @app.exception_handler(TimeoutError)
     async def late(request: Request, error: TimeoutError | Late) -> JSONResponse:
-        return refusal(504, LATE)
+        return refusal(504, str(error) or LATE)
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> JSONResponse:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
-from discrete_diffusion.domains.bubble_diagrams.studio.workers import Stopped
+from discrete_diffusion.domains.bubble_diagrams.studio.workers import Late, Stopped
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class Jobs:
                 answer = job.work(Report(job))
             except (Cancelled, Stopped):
                 continue
-            except ValueError as wrong:
+            except (ValueError, Late) as wrong:
                 error = str(wrong)
             except Exception as failed:  # the thread works on
                 logger.error("a job failed", exc_info=failed)

@@ -20,6 +20,9 @@ from discrete_diffusion.runtime.version import __version__
 _STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3}
 """Limits of a task of processes that take what strangers send, as they send it."""
 
+_PLAN_SECONDS = 900.0
+"""That the search for the plans of one diagram may take."""
+
 _PAIR = b'{"diagram": {"rooms": [null, null]}}'
 
 
@@ -45,7 +48,10 @@ class Studio:
         self.checks, self.checking = Workers(1, nice=0, **_STRICT), Errands("checks")
         self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
         self.briefs = Errands("briefs", most_waiting=8)
-        self.workers, self.pickled = Workers(workers), in_other_processes(model)
+        self.workers, self.pickled = (
+            Workers(workers, seconds=_PLAN_SECONDS),
+            in_other_processes(model),
+        )
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()

@@ -159,7 +159,9 @@ class Workers:
                 if stop() or self._closed.is_set():
                     raise Stopped
                 if time.monotonic() > end:
-                    raise Late
+                    raise Late(
+                        f"this took longer than {self._seconds:g} s and was given up; ask for less"
+                    )
             kind, answer = process.connection.recv()
             end = time.monotonic() + self._seconds
         if kind == "done":
