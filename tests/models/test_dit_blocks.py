@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -34,38 +32,6 @@ def sequences(padded: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     clean[~real] = PAD
     masked = torch.rand(clean.shape, generator=generator) < 0.6
     return clean, torch.where(masked & real, MASK, clean), real
-
-
-def definition(groups: list[int], documents: list[int], real: list[bool], context: bool) -> Any:
-    """Bool[Q, Q] by the sentences of ``Visibility``."""
-    num = len(groups)
-    columns = [(j, clean) for clean in ((False, True) if context else (False,)) for j in range(num)]
-    seen = torch.zeros(len(columns), len(columns), dtype=torch.bool)
-    for q, (i, from_clean) in enumerate(columns):
-        for k, (j, is_clean) in enumerate(columns):
-            allowed = groups[j] <= groups[i]
-            if context and not from_clean:
-                allowed = groups[j] < groups[i] if is_clean else groups[j] == groups[i]
-            elif context:
-                allowed = allowed and is_clean
-            seen[q, k] = (allowed and documents[i] == documents[j] and real[j]) or q == k
-    return seen
-
-
-@pytest.mark.parametrize("context", [False, True])
-def test_masks_equal_their_definition(context):
-    groups = torch.tensor([[0, 0, 1, 2], [0, 1, 1, 1]])
-    documents = torch.tensor([[0, 0, 0, 1], [0, 1, 1, 2]])
-    real = torch.tensor([[True, True, False, True], [True, True, True, True]])
-    alike, all_real = torch.zeros_like(documents), torch.ones_like(real)
-    for own, seen in ((alike, all_real), (documents, all_real), (documents, real)):
-        visibility = Visibility(groups, own, seen[:, None, None], with_context=context)
-        mask = visibility.mask()
-        for b in range(2):
-            given = (groups[b].tolist(), own[b].tolist(), seen[b].tolist())
-            assert torch.equal(mask[b, 0], definition(*given, context))
-    before = Visibility(documents=documents, causal=True).mask()
-    assert torch.equal(before, Visibility(documents=documents).mask().tril())
 
 
 def tiles_of(mask: torch.Tensor, size: int = 128) -> torch.Tensor:

@@ -137,6 +137,20 @@ def test_the_answer_does_not_depend_on_what_else_is_asked():
     assert together.plan_of(GOOD) == alone
 
 
+def test_only_a_proof_of_no_plan_saves_the_planning(monkeypatch, planned):
+    """Undecided is not "no plan": the planner looks for one, and may find it."""
+    verdicts = iter([[None, False, True], [None]])
+    monkeypatch.setattr(habitable, "have_plans", lambda diagrams, **_: next(verdicts))
+    monkeypatch.setattr(habitable, "_broken", lambda found, rules: ())
+    monkeypatch.setattr(habitable, "realise", lambda job: planned.append(job.diagram))
+    two, three = diagram_of("Kitchen"), diagram_of("Bathroom")
+    assert Habitable(STRICT)([GOOD, two, three]) == [(), (habitable.NO_PLAN,), ()]
+    assert [each.num_rooms for each in planned] == [3, 1]
+    other = diagram_of("Balcony")
+    monkeypatch.setattr(habitable, "_broken", lambda found, rules: ("front",))
+    assert Habitable(STRICT)([other]) == [("front",)]
+
+
 def test_answers_are_kept_by_rules_and_version(monkeypatch, tmp_path):
     planned, diagrams = [], [GOOD, DARK]
 
