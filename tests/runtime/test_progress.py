@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from discrete_diffusion.runtime.progress import parts, shown, task, track
+from discrete_diffusion.runtime.progress import parts, shown, step, task, track
 
 
 class Told:
@@ -77,6 +77,21 @@ def test_speed_is_of_this_run_and_slow_things_have_their_seconds():
         assert re.search(r"95 of 100 steps, 4\S* s each, 0:00:(19|20) left", going.status)
         going.reach(200)
         assert going.place == "training, 100 of 100 steps"
+
+
+def test_steps_of_what_is_at_hand_are_counted_from_one_on():
+    step("search")  # of nothing
+    with shown(lambda line: None, bar=False), task("finding plans", 4, "diagrams") as going:
+        step("search")
+        assert going.noted == "finding plans, 0 of 4 diagrams"
+        step("search")
+        assert going.noted == "finding plans, 0 of 4 diagrams, search 2"
+        going.note = "variant 1"
+        step("search")
+        assert going.status.startswith("finding plans, 0 of 4 diagrams, variant 1, search 3, ")
+        going.advance()
+        step("search")
+        assert going.noted == "finding plans, 1 of 4 diagrams, variant 1"
 
 
 def test_what_has_begun_inside_ends_with_a_task():

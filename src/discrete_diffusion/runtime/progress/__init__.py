@@ -63,6 +63,13 @@ def calls(most: int | None = None, *, each: int = 1, name: str = "call") -> Iter
             task.note = former
 
 
+def step(name: str) -> None:
+    """Count one more step of work, called ``name``, on what the innermost task has at hand."""
+    tasks = [] if _screen is None else _screen.tasks
+    if tasks:
+        tasks[-1].step = (name, tasks[-1].step[1] + 1)
+
+
 def where() -> str:
     """Text shown at this moment but for times; empty if nothing is. Does not wait for a lock, so
     that a signal handler may call it."""

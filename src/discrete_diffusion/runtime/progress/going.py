@@ -11,10 +11,12 @@ class Task:
 
     ``note``: text beside it, such as the loss; ``wants_note``: the task has been shown since
     somebody set this to False. ``logged_at``: when a line was last logged. ``at_hand``: how many
-    more are being made at this moment, all at once, of which the share ``share`` is made."""
+    more are being made at this moment, all at once, of which the share ``share`` is made.
+    ``step``: the name and number of the last step of work on these, which says that it goes on."""
 
     def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
         self.name, self.total, self.unit, self.note = name, total, unit, ""
+        self.step = ("", 0)
         self.done = self._done_before = self.at_hand = self.share = 0.0
         self.began = self._moved = time.monotonic()
         self.logged_at: float | None = None
@@ -28,6 +30,7 @@ class Task:
         """Set how many are done in all; nothing is at hand."""
         self.done = done if self.total is None else min(done, self.total)
         self.at_hand = self.share = 0.0
+        self.step = ("", 0)
         self._moved = time.monotonic()
 
     def take(self, num: float = 1) -> None:
@@ -51,8 +54,10 @@ class Task:
 
     @property
     def noted(self) -> str:
-        """``place`` and the note."""
-        return f"{self.place}, {self.note}" if self.note else self.place
+        """``place``, the note, and the step, unless it is the first."""
+        name, number = self.step
+        step = f"{name} {number:,}" if number > 1 else ""
+        return ", ".join(part for part in (self.place, self.note, step) if part)
 
     @property
     def status(self) -> str:

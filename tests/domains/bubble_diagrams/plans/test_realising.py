@@ -9,6 +9,7 @@ import pytest
 
 from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import plan_search, realising, shortfalls
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import BoxModel
 from discrete_diffusion.domains.bubble_diagrams.plans.door_placement import unreached
 from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
@@ -26,6 +27,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import (
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.shortfalls import Shortfall
 from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
+from discrete_diffusion.runtime import progress
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -258,3 +260,23 @@ def test_a_plan_says_whether_it_honours_its_diagram():
     ):
         moved = tuple(wrong if k == room else box for k, box in enumerate(boxes))
         assert not FloorPlan(replace(diagram, boxes=moved)).honours_diagram
+
+
+@pytest.mark.slow
+def test_searches_within_a_diagram_are_shown(monkeypatch):
+    """The first plan may take a minute, in which nothing else moves."""
+    noted = []
+    with progress.shown(lambda line: None, bar=False):
+
+        def solve(self, *args, **options):
+            found = whole(self, *args, **options)
+            noted.append(progress.where())
+            return found
+
+        whole = BoxModel.solve
+        monkeypatch.setattr(BoxModel, "solve", solve)
+        list(realise_all([job(PLANS[0], variants=2)]))
+    assert len(noted) > 2
+    numbered = [f"search {k}" in text for k, text in enumerate(noted[1:], start=2)]
+    assert all(numbered)
+    assert noted[0].startswith("finding plans, 0 of 1 diagrams")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, sectors_of
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
+from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.extras import install_command
 
 Relations = Iterable[tuple[int, int, int]]
@@ -130,6 +131,7 @@ class BoxModel:
         ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
         depend on how busy the machine is.
         """
+        progress.step("search")
         sides = (*self.low, *self.high)
         if hint is not None:
             for variables, values in zip(sides, zip(*hint, strict=True), strict=True):
