@@ -34,8 +34,8 @@ def install_command(*extras: str) -> str:
 
 
 def _origin() -> dict[str, Any]:
-    """What pip notes of a package that is of a folder or an address (PEP 610); empty of one that is
-    of an index, or not installed."""
+    """Note of pip on a package from a folder or an address (PEP 610); empty for one from an index,
+    or not installed."""
     try:
         text = distribution(_NAME).read_text("direct_url.json")
     except PackageNotFoundError:

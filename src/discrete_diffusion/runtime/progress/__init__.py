@@ -65,9 +65,8 @@ def calls(most: int | None = None, *, each: int = 1, name: str = "call") -> Iter
 
 def step(name: str) -> None:
     """Count one more step of work, called ``name``, on what the innermost task has at hand."""
-    tasks = [] if _screen is None else _screen.tasks
-    if tasks:
-        tasks[-1].step = (name, tasks[-1].step[1] + 1)
+    for task in [] if _screen is None else _screen.tasks[-1:]:
+        task.step = (name, task.step[1] + 1)
 
 
 def where() -> str:

@@ -15,8 +15,7 @@ class Task:
     ``step``: the name and number of the last step of work on these, which says that it goes on."""
 
     def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
-        self.name, self.total, self.unit, self.note = name, total, unit, ""
-        self.step = ("", 0)
+        self.name, self.total, self.unit, self.note, self.step = name, total, unit, "", ("", 0)
         self.done = self._done_before = self.at_hand = self.share = 0.0
         self.began = self._moved = time.monotonic()
         self.logged_at: float | None = None
@@ -29,8 +28,7 @@ class Task:
     def reach(self, done: float) -> None:
         """Set how many are done in all; nothing is at hand."""
         self.done = done if self.total is None else min(done, self.total)
-        self.at_hand = self.share = 0.0
-        self.step = ("", 0)
+        self.at_hand, self.share, self.step = 0.0, 0.0, ("", 0)
         self._moved = time.monotonic()
 
     def take(self, num: float = 1) -> None:

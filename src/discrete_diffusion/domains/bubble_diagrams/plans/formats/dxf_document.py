@@ -1,4 +1,4 @@
-"""What a DXF drawing holds, by its layers: blocks are opened, attributes are texts."""
+"""Lines and texts of a DXF drawing by their layers: blocks are opened, attributes are texts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _opened(entities: Iterable[Any], above: str, depth: int) -> Iterator[tuple[s
 
 
 def _content(insert: Any) -> Iterator[Any]:
-    """What a block holds, where it is inserted; ``DiagramError`` if that cannot be computed."""
+    """Lines and texts of an inserted block; ``DiagramError`` for one that is damaged."""
     import ezdxf
 
     try:
