@@ -131,6 +131,20 @@ def test_check_says_which_relations_no_plan_has(capsys, folder, monkeypatch):
     assert "6 diagrams undecided" in output(capsys, "check", "plans.jsonl")
 
 
+def test_check_warns_of_boxes_in_another_unit(capsys, folder):
+    """Though their relations are given, so that nothing is measured on them."""
+    boxes = [[0, 0, 5000, 4000], [5000, 0, 8000, 4000]]
+    plan = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "left-of"]], "boxes": boxes}
+    (folder / "millimetres.jsonl").write_text(json.dumps(plan) + "\n")
+    command = ("check", "millimetres.jsonl", "--plans", "0")
+    (warning,) = [
+        line for line in output(capsys, *command).splitlines() if line.startswith("warning")
+    ]
+    for word in ("millimetres.jsonl", "unit=pixels", "246 m", "unit=millimetres"):
+        assert word in warning
+    assert "warning" not in output(capsys, *command, "--unit", "millimetres")
+
+
 def test_check_without_or_tools(capsys, folder, failure, monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools", None)
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)

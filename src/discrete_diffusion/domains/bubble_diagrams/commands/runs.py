@@ -24,6 +24,7 @@ from discrete_diffusion.domains.bubble_diagrams.files.records import ReadReport
 from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, is_installed
 from discrete_diffusion.domains.bubble_diagrams.plans.extents import check_extents, check_rooms
+from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import plans_with_boxes
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.readers import read_report
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.reading import ReadOptions
 from discrete_diffusion.domains.bubble_diagrams.plans.impossible_plans import (
@@ -116,6 +117,8 @@ def check_file(options: argparse.Namespace) -> None:
     judged = judge_report(report, rules, options.unit) if rules.rules else None
     if judged is None or not options.json:
         _print_problems(report, num)
+    if judged is None:
+        _warn_of_units(report, options.unit)
     if judged is not None:
         print(json.dumps(judged.to_json(), indent=2) if options.json else judged.text())
     if report.problems or not (judged is None or judged.is_kept):
@@ -137,6 +140,14 @@ def _print_problems(report: ReadReport, num: int) -> None:
         print(
             f"floor plans were looked for of the first {counted(num, 'diagram')}; --plans N: of N"
         )
+
+
+def _warn_of_units(report: ReadReport, unit: str) -> None:
+    """Warn of boxes that are hardly in their unit. Who judges plans has it as an error."""
+    try:
+        plans_with_boxes(report.diagrams, unit)
+    except ValueError as error:
+        print(f"warning: {report.path}: {error}")
 
 
 def convert_file(options: argparse.Namespace) -> None:
