@@ -119,7 +119,7 @@ def check_states(config: DictConfig) -> None:
 
 
 class UnmetNeedsError(ValueError):
-    """Refusal of a backbone that lacks what an algorithm needs."""
+    """Refusal of a backbone for an unmet need of the algorithm."""
 
 
 def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:

@@ -313,7 +313,7 @@ def _registry() -> Registry[Builder]:
 
 
 def _ours(name: str, conditions: tuple[str, ...] = (), **spec: Any) -> None:
-    """Register one of ours, unless ``_BACKBONE_BUILDERS`` has another of that name."""
+    """Register a builder of ours, unless ``_BACKBONE_BUILDERS`` has the name already."""
     if name not in _BACKBONE_BUILDERS:
         builder = f"discrete_diffusion.building.backbones:build_{name.replace('-', '_')}"
         register_backbone(name, conditions=conditions, **spec)(LazyEntry(builder))

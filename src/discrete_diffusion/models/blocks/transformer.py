@@ -279,7 +279,7 @@ def corrupted_share(sigma: Tensor | float | None) -> Tensor | float:
 
 
 def level_of(sigma: Tensor | float) -> Tensor:
-    """Noise level as a tensor: () of a number, Float[B] of Float[B, 1], any other one as it is."""
+    """Noise level as a tensor: () for a number, Float[B] for Float[B, 1], others as given."""
     if not isinstance(sigma, Tensor):
         return torch.tensor(float(sigma))
     return sigma[:, 0] if sigma.ndim == 2 and sigma.shape[1] == 1 else sigma
