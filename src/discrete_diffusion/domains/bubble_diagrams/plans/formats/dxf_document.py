@@ -29,7 +29,7 @@ def read_document(content: bytes) -> Document:
         document.modelspace()  # which a damaged one may lack
         return document
     except (ezdxf.DXFError, *UNREADABLE) as error:
-        shown = " ".join(str(error).split()) or type(error).__name__
+        shown = " ".join(str(error)[:200].split()) or type(error).__name__
         raise DiagramError(
             "", f"not a DXF drawing that can be read ({shown}); save it again as DXF"
         ) from error
@@ -85,7 +85,7 @@ def _content(insert: Any) -> Iterator[Any]:
     try:
         yield from insert.virtual_entities()
     except (ezdxf.DXFError, *UNREADABLE) as error:
-        shown = " ".join(str(error).split()) or type(error).__name__
+        shown = " ".join(str(error)[:200].split()) or type(error).__name__
         raise DiagramError(
             "", f"its block {insert.dxf.name} cannot be read ({shown}); explode it"
         ) from error
