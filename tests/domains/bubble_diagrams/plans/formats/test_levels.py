@@ -141,9 +141,33 @@ def test_a_table_of_wkt_is_one_storey(tmp_path):
             corners = ring(*box)
             text = ", ".join(f"{x} {y}" for x, y in [*corners, corners[0]])
             lines.append(f'room,,{name},{level},"POLYGON (({text}))"')
-    with pytest.raises(ValueError, match=r"plan\.wkt.*'level'.*'EG', 'OG'.*a file of its own"):
+    with pytest.raises(ValueError, match=r"plan\.wkt.*'level'.*'EG', 'OG'.*one of its own"):
         read(tmp_path, "\n".join(lines), "plan.wkt")
     assert read(tmp_path, "\n".join(lines[:4]), "plan.wkt").diagrams[0].num_rooms == 3
+
+
+@pytest.mark.parametrize("relations", [{}, {"relations": []}])
+def test_storeys_that_a_plan_lists_for_its_rooms_are_refused(tmp_path, relations):
+    boxes = [[0, 0, 60, 60], [60, 0, 120, 60], [0, 0, 60, 60]]
+    plan = {"rooms": ["LivingRoom", "Kitchen", "MasterRoom"], "boxes": boxes, **relations}
+    with pytest.raises(ValueError, match=r"plan\.jsonl, line 1, field 'floor_id'.*0, 1"):
+        read(tmp_path, json.dumps({**plan, "floor_id": [0, 0, 1]}), "plan.jsonl")
+    for other in ({"floor_id": [0, 0, 0]}, {"floor_id": [0, 1]}, {"floor_area": [9, 9, 8]}):
+        assert read(tmp_path, json.dumps(plan | other), "plan.jsonl").diagrams[0].num_rooms == 3
+
+
+def test_the_reported_drawings(real_data):
+    folder = real_data / "public_cases" / "plans"
+    if not folder.is_dir():
+        pytest.skip("no public_cases/plans")
+    check_two(read_report(folder / "storeys.geojson"))
+    (remark,) = overlaps(read_report(folder / "overlap.geojson"))
+    assert "share 8.0 m2" in remark.first
+    names = {
+        name: read_report(folder / f"{name}.dxf").diagrams[0].room_names
+        for name in ("base", "area_first", "attrib", "block", "double")
+    }
+    assert set(names.values()) == {("LivingRoom", "MasterRoom", "Kitchen", "Bathroom")}
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,20 @@ def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
         values = dict.fromkeys(room[key] for room in rooms if room.get(key) is not None)
         shown = ", ".join(map(reprlib.repr, values))
         raise DiagramError(
-            key, f"rooms of {shown}, and a file is one plan; write each to a file of its own"
+            key, f"rooms of {shown}, and these are several plans; write each as one of its own"
         )
+
+
+def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
+    """``DiagramError`` for an object that lists a storey or dwelling for each of its rooms, and
+    several of them."""
+    listed = {
+        key: values
+        for key, values in data.items()
+        if isinstance(values, list) and len(values) == num_rooms and plain(key) in _KEYS
+    }
+    if listed:
+        check_one_part([{key: listed[key][k] for key in listed} for k in range(num_rooms)])
 
 
 def _drawn(data: Any) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable[[Any], bool]]:

@@ -49,6 +49,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp import 
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.houseganpp_floors import (
     read_outlines,
 )
+from discrete_diffusion.domains.bubble_diagrams.plans.formats.levels import check_listed
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.rlvr import read_rlvr
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 
@@ -105,6 +106,7 @@ def parse_plan(
         reason = f"{named}, but a plan with {field!r} has room codes of {own}"
         raise DiagramError(CODES_FIELD, reason)
     plan = parse(data, own or codes or OUR_TABLE, n_max, threshold)
+    check_listed(data, plan.diagram.num_rooms)
     if not plan.duplicate:
         check_metadata(plan.diagram.metadata)
     return plan
