@@ -141,6 +141,28 @@ def test_blocks_are_drawn_where_they_are_inserted(tmp_path):
     check(report_of(tmp_path, document))
 
 
+@pytest.mark.parametrize("kind", ["text", "mtext", "attribute"])
+def test_a_mirrored_block_is_drawn_mirrored(tmp_path, kind):
+    document = blank()
+    document.blocks.new("TAG").add_attdef("NAME", (0, 0))
+
+    def tag(space, name, x, y):
+        layer = {"layer": "LABELS"}
+        if kind == "attribute":
+            space.add_blockref("TAG", (-x, y), dxfattribs=layer).add_attrib("NAME", name, (-x, y))
+        elif kind == "mtext":
+            space.add_mtext(name, dxfattribs={"insert": (-x, y), **layer})
+        else:
+            write(space, name, -x, y)
+
+    flat = document.blocks.new("FLAT")
+    for name, x0, y0, x1, y1 in ROOMS:
+        outline(flat, -x1, y0, -x0, y1)
+        tag(flat, name, (x0 + x1) / 2, (y0 + y1) / 2)
+    document.modelspace().add_blockref("FLAT", (0, 0), dxfattribs={"xscale": -1})
+    check(report_of(tmp_path, document))
+
+
 def test_a_door_symbol_is_no_opening_and_a_door_in_a_block_is_one(tmp_path):
     document = blank()
     draw(document.modelspace())

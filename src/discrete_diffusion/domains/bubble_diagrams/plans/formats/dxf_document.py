@@ -72,8 +72,9 @@ def _opened(entities: Iterable[Any], above: str, depth: int) -> Iterator[tuple[s
             continue
         for insert in entity.multi_insert() if entity.mcount > 1 else (entity,):
             yield layer, insert, depth + 1  # counted, though it may hold nothing
+            place = insert.ocs().to_wcs(insert.dxf.insert)
             for attribute in insert.attribs:
-                attribute.dxf.insert = insert.dxf.insert
+                attribute.dxf.insert = attribute.ocs().from_wcs(place)
             yield from _opened((*insert.attribs,), layer, depth)
             yield from _opened(_content(insert), layer, depth + 1)
 

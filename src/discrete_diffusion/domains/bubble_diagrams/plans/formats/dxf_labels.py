@@ -57,7 +57,10 @@ def names_of_floors(
             first = (text.strip().splitlines() or [""])[0]
             noted[numbers[0]] = names.meant(type_of_name(first, kinds[-1]))
             continue
-        at = Point(entity.dxf.insert.x * scale, entity.dxf.insert.y * scale)
+        place = entity.dxf.insert
+        if entity.dxftype() != "MTEXT":  # whose frame is that of the drawing
+            place = entity.ocs().to_wcs(place)
+        at = Point(place.x * scale, place.y * scale)
         inside = [number for number, floor in floors.items() if floor.covers(at)]
         if inside:
             smallest = min(inside, key=lambda number: floors[number].area)
