@@ -83,3 +83,16 @@ def test_a_mesh_on_rooms_is_a_line_that_closes_no_room():
     document.write(text)
     found = read_dxf(text.getvalue().encode())
     assert (len(found.rooms), found.left_out) == (1, (LINES,))
+
+
+def test_a_block_that_is_repeated_too_often_is_refused_before_it_is_repeated(monkeypatch):
+    document = ezdxf.new(units=METRES)
+    document.blocks.new("TILE").add_lwpolyline([(0, 0), (1, 0), (1, 1)], close=True)
+    tile = document.modelspace().add_blockref("TILE", (0, 0))
+    tile.dxf.row_count = tile.dxf.column_count = 30_000
+    tile.dxf.row_spacing = tile.dxf.column_spacing = 1
+    text = io.StringIO()
+    document.write(text)
+    monkeypatch.setattr(type(tile), "multi_insert", lambda insert: pytest.fail("it is repeated"))
+    with pytest.raises(DiagramError, match="50,000 lines and texts in blocks"):
+        plot_of_dxf(text.getvalue().encode())

@@ -46,13 +46,14 @@ def entities_by_layer(document: Document) -> dict[str, list[Any]]:
     num_of_blocks = 0
     for layer, entity, depth in _opened(document.modelspace(), "0", 0):
         num_of_blocks += depth > 0
-        if num_of_blocks > _MOST_OF_BLOCKS:
+        is_block = entity.dxftype() == "INSERT"
+        if num_of_blocks + (entity.mcount if is_block else 0) > _MOST_OF_BLOCKS:
             raise DiagramError(
                 "",
                 f"more than {_MOST_OF_BLOCKS:,} lines and texts in blocks; write the layers of its "
                 "rooms to a file of their own",
             )
-        if entity.dxftype() != "INSERT":
+        if not is_block:
             layers.setdefault(layer, []).append(entity)
     return layers
 
