@@ -30,7 +30,7 @@ TINY = ("debug=default", "data.num_molecules=300")
 def files_of_the_page() -> dict[str, str]:
     """The blocks that begin with a comment that is a file's name."""
     found = [code for language in LANGUAGES for code in blocks(PAGE, language)]
-    return {re.match(r"# (\S+)\n", code)[1]: code for code in found}
+    return {match[1]: code for code in found if (match := re.match(r"# (\S+)\n", code))}
 
 
 def words_of(command: str, num: int = 0) -> list[str]:
@@ -221,6 +221,41 @@ def test_the_rule_gives_what_is_measured_as_right(folder):
     config = complete_data(compose("train", ["data=toy_molecules"]))
     build_layout(config.data).check(tokens)
     assert domain_of(config.data).name == "toy_molecules"
+
+
+STRINGS = """
+domain: toy_strings
+name: toy_strings
+length: 4
+vocab_size: 4
+mask_id: 3
+split: [0.8, 0.1, 0.1]
+batch_size: 32
+"""
+
+
+@pytest.mark.slow
+def test_the_sequences_of_the_page_are_trained_drawn_and_scored(tmp_path, monkeypatch):
+    """Its only block without the name of a file."""
+    (code,) = [code for code in blocks(PAGE, "python") if not code.startswith("# ")]
+    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, PAGE, "exec"), {})
+    path = tmp_path / "own" / "data" / "toy_strings.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(STRINGS)
+    words = ["--config-dir", "own", "data=toy_strings", "algo.backbone=dit", "model=dit_tiny"]
+    main(["train", *words, "debug=default", "eval.num_samples=2", "hydra.run.dir=run"])
+    model = load("run")
+    drawn = model.sample(num=3, seed=1)
+    assert {len(text) for text in drawn} == {4}
+    assert {*"".join(drawn)} <= {*"abc"}
+    scores = model.log_prob(drawn, "left-to-right")
+    assert scores.shape == (3,)
+    assert bool((scores < 0).all())
+    short = ["num_held_out=4", "bound_draws=1", "num_samples=2", "time_bins=2", "out=measured"]
+    main(["evaluate", "checkpoint=run", "likelihood=left-to-right", "orders=2", *short])
+    assert "likelihood" in (tmp_path / "measured" / "metrics.json").read_text()
 
 
 def test_the_package_is_short():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.algorithms import ALGORITHMS
 from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
 from discrete_diffusion.cli.own_algorithms import with_algorithm
+from discrete_diffusion.cli.own_files import check_interpolations, check_own_files
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
     all_choices,
@@ -62,6 +63,7 @@ def compose(
     the wrong kind or a key that the data set does not have; Hydra's own exceptions for unknown
     groups and keys.
     """
+    check_own_files(config_name, overrides, user_config_dir)
     overrides = with_open_keys(config_name, paths_as_typed(overrides))
     return _completed(config_name, overrides, user_config_dir)[0]
 
@@ -118,6 +120,7 @@ def _completed(
     preset = missing_preset(defaults, overrides, user_config_dir)
     added = [] if preset is None else [f"model={preset}"]
     config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
+    check_interpolations(check_own_files(config_name, overrides, user_config_dir), config)
     if len(chosen) < len(overrides):
         defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
         check_kinds(config, defaults)

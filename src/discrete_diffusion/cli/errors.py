@@ -10,6 +10,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
+from discrete_diffusion.cli.own_files import check_own_files, place_of_choice
 from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config.files import RENAMED, sampler_settings
@@ -31,9 +32,13 @@ def explain(
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
             return _missing_launcher(name)
+        place = place_of_choice(
+            check_own_files(config_name, overrides, user_config_dir), group, name
+        )
         if found := {*all_choices(group, user_config_dir, overrides), *(error.options or ())}:
             sentence = unknown_name(f"{group} choice", name, found)
-            return f"{sentence}{elsewhere(group, name, overrides)}"
+            return f"{place}{sentence}{elsewhere(group, name, overrides)}"
+        return f"{place}there is no config {missing}"
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
         known = all_choices(group, user_config_dir, overrides)
         if f"{group}=null" in overrides and known:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.arguments import sort_out
 from discrete_diffusion.cli.child_processes import command_line
+from discrete_diffusion.cli.closed_output import drop_unread_output, end_unread
 from discrete_diffusion.cli.launch_environment import (
     end_stopped,
     is_first,
@@ -96,7 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     let_threads_sleep()
     if own:
         say_terminated()
+        drop_unread_output()
     _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments), own)
+    end_unread()
 
 
 def _dispatch(arguments: list[str], of_this_program: bool) -> None:
@@ -179,8 +182,10 @@ def _completed(
     from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
     from discrete_diffusion.cli.override_words import paths_as_typed
     from discrete_diffusion.cli.own_algorithms import with_algorithm
+    from discrete_diffusion.cli.own_files import check_own_files
 
     sweeps, note = "--multirun" in flags, ""
+    check_own_files(command, overrides, user_dir)
     overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
     if command == "train" and not sweeps:
         overrides, note = with_algorithm(overrides, user_dir)
@@ -287,9 +292,6 @@ def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = No
     try:
         function(*arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads our output any more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
     except Stop as stop:
         end_stopped(stop)
     except KeyboardInterrupt:
@@ -312,14 +314,20 @@ def _user_errors() -> tuple[type[Exception], ...]:
     """Called after an error only, as it imports Hydra."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import MarkedYAMLError
 
-    known = (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException)
+    of_files = (HydraException, OmegaConfBaseException, MarkedYAMLError)
+    known: tuple[type[Exception], ...] = (ValueError, TypeError, OSError, *of_files)
     return known if "torch" not in sys.modules else (*known, sys.modules["torch"].OutOfMemoryError)
 
 
 def _sentence(error: Exception) -> str:
     if type(error).__name__ == "OutOfMemoryError":
         return "the GPU is out of memory; take a smaller batch_size or a smaller model"
+    if mark := getattr(error, "problem_mark", None):  # of a YAML file
+        from discrete_diffusion.cli.own_files import explained
+
+        return f"{mark.name}, {explained(error)}"
     if (key := getattr(error, "full_key", None)) and "not in struct" in str(error):
         return f"the config has no {key}, which is needed; set {key}=..., or compose a YAML with it"
     return str(error)

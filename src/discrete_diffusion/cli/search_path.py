@@ -78,6 +78,12 @@ def _named_places(overrides: Sequence[str]) -> list[str]:
     return places
 
 
+def named_folders(overrides: Sequence[str]) -> list[str]:
+    """Folders among the places that ``hydra.searchpath=[...]`` lists."""
+    places = _named_places(overrides)
+    return [place.removeprefix("file://") for place in places if not place.startswith("pkg://")]
+
+
 def _offer_default_models() -> None:
     """Let Hydra know the presets that backbones are registered with, as choices of ``model=``; a
     file of the same name comes first."""
