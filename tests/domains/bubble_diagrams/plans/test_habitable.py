@@ -26,7 +26,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.habitable import (
     counting,
     keep_habitable,
 )
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
+from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised, realise
 from discrete_diffusion.domains.bubble_diagrams.plans.rejection import Accepted, DrawnDiagram
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import judge
 from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
@@ -149,6 +149,15 @@ def test_only_a_proof_of_no_plan_saves_the_planning(monkeypatch, planned):
     other = diagram_of("Balcony")
     monkeypatch.setattr(habitable, "_broken", lambda found, rules: ("front",))
     assert Habitable(STRICT)([other]) == [("front",)]
+
+
+def test_a_rule_that_does_not_apply_is_not_broken():
+    """A plan without a boundary has no outline to fill."""
+    rules = RuleSet("fill", {"fill": DEFAULT.rules["fill"]})
+    plan = FloorPlan(BubbleDiagram((0,), (), ((0.0, 0.0, 5.0, 4.0),)))
+    assert judge(plan, rules).kept == {"fill": None}
+    assert habitable._broken(Realised((plan,)), rules) == ()
+    assert habitable._broken(Realised(), rules) == (habitable.NO_PLAN,)
 
 
 def test_answers_are_kept_by_rules_and_version(monkeypatch, tmp_path):
