@@ -107,6 +107,8 @@ def check_own_files(
         if (file := _read(path, group)) is not None:
             files.append(file)
             waiting += [(entry.group, each) for entry in file.entries() for each in entry.names]
+    if command not in ("train", "compare"):  # other commands refuse most groups by name
+        return files
     sections, keys = _known(command)
     words = " ".join([*overrides, *(file.text for file in files)])
     keys = keys | {*re.findall(r"\$\{(\w+)", words)}
