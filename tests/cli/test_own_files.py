@@ -41,6 +41,7 @@ SLIPS = {
     "a section": ("trainr: {max_steps: 2}\n", 2, ["'trainr'", "'trainer'"]),
     "quote": ('trainer: {devices: "1}\n', 2, ["quotation mark"]),
     "brace": ("trainer: {devices: 1\n", 2, ["bracket"]),
+    "interpolation in braces": ("data: {path: ${oc.env:A,b}}\n", 2, ["${...}", "quotes"]),
     "at": ("trainer:\n  accelerator: @cpu\n", 3, ["quotes"]),
     "star": ("trainer:\n  accelerator: *cpu\n", 3, ["*", "quotes"]),
     "documents": (f"{STEPS}---\n{STEPS}", 3, ["---"]),
