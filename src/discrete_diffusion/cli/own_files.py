@@ -23,7 +23,7 @@ _MEANINGS = {
     "<block end>": "an indent that is neither that of the section nor of its keys",
     "undefined alias": "a value that begins with *; put it in quotes",
     "a quoted scalar": "a quotation mark that is not closed",
-    "a flow": "a bracket that is not closed, or lacks a comma, or has a ${...} without quotes in it",
+    "a flow": "a bracket that is not closed, lacks a comma, or holds a ${...} without quotes",
     "expected ':'": "a key without a colon",
     "a single document": "a second document; take out the line ---",
 }
