@@ -23,7 +23,7 @@ METRICS = {
     "node_tv": 0.0123,
     "nelbo_unordered": 18.1,
     "nelbo_unordered_standard_error": 0.2,
-    "steps": 7,
+    "step": 7,
     "intervals": {"valid": [0.96, 0.98], "node_tv": [0.01, 0.02]},
     "real": {"node_tv": 0.005},
     "seeds": [0, 1],
@@ -131,7 +131,7 @@ def test_a_card_without_a_licence_says_none(model, tmp_path, card):
 def test_the_numbers_of_a_run_are_taken_if_they_are_of_its_step(files, tmp_path, steps, said):
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     path = shutil.copy(files["ckpt"], tmp_path / "run" / "checkpoints" / "last.ckpt")
-    (tmp_path / "run" / "metrics.json").write_text(json.dumps(METRICS | {"steps": steps}))
+    (tmp_path / "run" / "metrics.json").write_text(json.dumps(METRICS | {"step": steps}))
     card = (load(path).save_pretrained(tmp_path / "a") / CARD).read_text()
     assert ("| valid | 0.97 |" in card) == said
 
