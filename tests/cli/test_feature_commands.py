@@ -22,6 +22,7 @@ from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.regions.given_rows import read_given_rows
 from discrete_diffusion.domains.regions.table import RegionTable, write_regions
+from discrete_diffusion.evaluation.intervals import error_text
 from discrete_diffusion.sampling import RowAncestral
 from interrupting import stop_at_call, stopped
 
@@ -467,7 +468,8 @@ def test_evaluate(model, capsys):
         low, high = found["intervals"][name]
         assert low < found[name] < high
         assert found[name] == pytest.approx(np.mean(found["per_seed"][name]))
-        assert f" {found[name]:.4f} ± {high - found[name]:.4f} |" in table
+        error = np.std(found["per_seed"][name], ddof=1) / len(found["per_seed"][name]) ** 0.5
+        assert f" {found[name]:.4f} ± {error_text(error, 4)} |" in table
     assert found["column_mean_per_motif_r"] == 0
     assert "masked_mse" in found["intervals"]
     assert all(n.endswith(("_r", "_r2", "masked_mse")) for n in found["intervals"])
