@@ -225,7 +225,8 @@ def test_a_student_takes_after_a_teacher_that_an_experiment_names(tmp_path, monk
     of_shell = said.replace(str(teacher), '"${oc.env:TEACHER}"')
     assert of("shell", of_shell).model.d_pair == 8
     assert of("gone", f"{said}\nresume: {teacher}").model.d_pair == 8
-    assert of("other", said.replace("distill", "mdlm")).noise.name == "log_linear"
+    other = said.replace("distill", "mdlm").removesuffix("\ncalls: 3")  # a key of distill's
+    assert of("other", other).noise.name == "log_linear"
 
 
 @pytest.mark.parametrize("node_order", ["random", "canonical", "given"])
