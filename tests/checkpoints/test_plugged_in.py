@@ -109,13 +109,6 @@ def test_a_name_of_ours_does_not_stand_in_for_theirs(site, tmp_path):
         load(path)
 
 
-@pytest.mark.parametrize("listed", [7, "loose", ["loose"], [{"noun": 1}], [{"noun": "backbone"}]])
-def test_a_list_of_parts_that_makes_no_sense_is_no_traceback(tmp_path, listed):
-    path = tmp_path / "model.ckpt"
-    torch.save(training_state(compose("train", ["model=bd_tiny"]), plugins=listed), path)
-    load(path)
-
-
 @pytest.mark.slow
 def test_what_a_script_registered_is_told_apart(site, tmp_path):
     path = tmp_path / "model.ckpt"

@@ -19,8 +19,6 @@ Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, ca
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +37,13 @@ from discrete_diffusion.checkpoints.files import (
     is_weights_file,
     read_training_file,
     read_weights_file,
+)
+from discrete_diffusion.checkpoints.header import (
+    FORMAT,
+    check_header,
+    check_schema,
+    unusual_settings,
+    with_new_digest,
 )
 from discrete_diffusion.checkpoints.original import OriginalModel, read_original
 from discrete_diffusion.checkpoints.plugged_in import (
@@ -60,9 +65,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-_INFO_KEYS = ("config", "vocabulary", "size_counts", "data_fingerprint", "step", "machine")
-_CONFIG_KEYS = ("data", "algo", "model", "noise", "forward_process")
+SENSELESS = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    *(RuntimeError, MemoryError),
+)
+"""Errors that Python, torch and the config library raise for values that fit no model."""
 
 
 def checkpoint_info(
@@ -93,12 +100,6 @@ def info_with_digest(
     return with_new_digest(content, algorithm_weights(state_dict))
 
 
-def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The info of a checkpoint, with the digest that it has with other ``weights``."""
-    content = {key: value for key, value in info.items() if key != "digest"}
-    return {**content, "digest": _digest(content, weights)}
-
-
 @dataclass(frozen=True)
 class Contents:
     """Contents of a checkpoint. ``weights``: the averaged ones of the algorithm, by name;
@@ -126,7 +127,7 @@ class Contents:
         except RuntimeError as error:
             raise ValueError(
                 f"the weights in {self.path} do not fit the config ({self.versions()}): "
-                f"{str(error).splitlines()[-1].strip()}"
+                f"{str(error).splitlines()[-1].strip()}{_settings_note(self.info)}"
             ) from error
 
     def check_plugged_in(self) -> None:
@@ -155,7 +156,8 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     else:
         state = read_training_file(path)
         info, weights = state.get(INFO_KEY), algorithm_weights(state.get("state_dict"))
-    _check_info(info, weights, path)
+    check_header(info, weights, path)
+    _check_data(info, path)
     config = info["config"]
     if isinstance(config.get("sampling"), Mapping):
         info = {**info, "config": {**config, "sampling": renamed_settings(config["sampling"])}}
@@ -178,10 +180,13 @@ def remembered_modules(path: str | Path) -> list[str]:
     try:
         file = checkpoint_file(path)
         weights = is_weights_file(file)
-        info = read_weights_file(file)[0] if weights else read_training_file(file).get(INFO_KEY)
-        return modules_of(info or {})
-    except (ValueError, OSError, LookupError, AttributeError, TypeError):
+        info: Any = (
+            read_weights_file(file)[0] if weights else read_training_file(file).get(INFO_KEY)
+        )
+        check_schema(info, file)
+    except (ValueError, OSError):
         return []
+    return modules_of(info)
 
 
 @dataclass(frozen=True)
@@ -215,18 +220,19 @@ def read_checkpoint(
     is damaged, of a newer format, or not a checkpoint of this package.
     """
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
     found = read_contents(path)
     found.check_plugged_in()
-    info, config = found.info, OmegaConf.create(found.info["config"])
+    info = found.info
     try:
+        config = OmegaConf.create(info["config"])
         with torch.random.fork_rng(devices=[]):  # its first weights are random, and replaced below
             algorithm = build_algorithm(config)
-    except (ValueError, TypeError, OmegaConfBaseException) as error:
+    except SENSELESS as error:
         raise ValueError(
             f"the model of {path} ({found.versions()}) cannot be rebuilt: "
-            f"{str(error).splitlines()[0]}{modules_note(info)}"
+            f"{_reason(error)}{modules_note(info)}"
+            f"{'' if type(error) is ValueError else _settings_note(info)}"
         ) from error
     found.load_into(algorithm, ema=ema)
     if unused := not_imported(info):
@@ -243,45 +249,18 @@ def read_checkpoint(
     )
 
 
-def _check_info(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
-    written = info.get("format") if isinstance(info, dict) else None
-    if not isinstance(written, int) or written < 1:
-        raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no format")
-    if written > FORMAT:
-        raise ValueError(
-            f"{path} is a checkpoint of format {written}, written by version "
-            f"{info.get('version', '?')}; this version ({__version__}) reads up to {FORMAT}: "
-            "upgrade discrete-diffusion"
-        )
-    if info.get("digest") != with_new_digest(info, weights)["digest"]:
-        raise ValueError(f"{path} is a damaged checkpoint: its contents do not match its digest")
-    if missing := [key for key in _INFO_KEYS if key not in info]:
-        raise ValueError(
-            f"{path} is not a checkpoint of discrete_diffusion: it has no {', '.join(missing)}"
-        )
-    groups = info["config"] if isinstance(info["config"], Mapping) else {}
-    if missing := [key for key in _CONFIG_KEYS if not isinstance(groups.get(key), Mapping)]:
-        raise ValueError(
-            f"{path} is not a checkpoint of discrete_diffusion: its config has no "
-            f"{', '.join(missing)} with keys of its own"
-        )
-    _, live, rest = json.dumps(info["config"], default=str).partition("${")
-    if live:  # OmegaConf would replace it
-        raise ValueError(
-            f"{path} is refused: its config holds {live + rest[:40]!r}, which would read values of "
-            "this machine; a checkpoint of discrete_diffusion holds plain values alone"
-        )
+def _check_data(info: Mapping[str, Any], path: Path) -> None:
+    """Check that the kind of data is known here and that its ids mean what they meant."""
+    data, written = info["config"]["data"], info["vocabulary"]
     try:
-        domain_of(info["config"]["data"])
+        domain = domain_of(data)
     except ValueError as error:
         reason = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
         raise ValueError(f"{path} {reason}") from error
-    _check_vocabulary(info, path)
-
-
-def _check_vocabulary(info: Mapping[str, Any], path: Path) -> None:
-    data = info["config"]["data"]
-    written, ours = info["vocabulary"], domain_of(data).vocabulary(data)
+    try:
+        ours = domain.vocabulary(data)
+    except SENSELESS as error:
+        raise ValueError(f"{path}: its config.data makes no sense: {_reason(error)}") from error
     for key in ours:
         if written.get(key) == ours[key]:
             continue
@@ -291,18 +270,20 @@ def _check_vocabulary(info: Mapping[str, Any], path: Path) -> None:
         )
 
 
+def _reason(error: BaseException) -> str:
+    """First line of a message; the kind of an error that has none."""
+    text = str(error).partition("\n")[0] or type(error).__name__
+    return f"there is no {text}" if type(error) is KeyError else text
+
+
+def _settings_note(info: Mapping[str, Any]) -> str:
+    """``; settings that are not the usual ones: ...``, one of which may be the reason."""
+    unusual = unusual_settings(info["config"])
+    return f"; its settings that are not as shipped: {unusual}" if unusual else ""
+
+
 def _first_difference(written: Any, ours: Any) -> str:
     if isinstance(written, list) and isinstance(ours, list) and len(written) == len(ours):
         k = next(k for k in range(len(ours)) if written[k] != ours[k])
         return f"number {k} is {written[k]} there and {ours[k]} here"
     return f"{written} there and {ours} here"
-
-
-def _digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 of the info as JSON, then of every tensor's name, type, shape and bytes by name."""
-    digest = hashlib.sha256(json.dumps(info, sort_keys=True, default=str).encode())
-    for name in sorted(weights):
-        value = weights[name].detach().cpu().contiguous()
-        digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from discrete_diffusion.checkpoints.original_files import OriginalFile, read_original_file
@@ -17,7 +16,7 @@ from discrete_diffusion.checkpoints.original_weights import (
     ours,
     with_mask,
 )
-from discrete_diffusion.config.files import config_dir, plain
+from discrete_diffusion.config.files import shipped_config
 from discrete_diffusion.hub.original import OriginalCheckpoint
 
 logger = logging.getLogger(__name__)
@@ -111,7 +110,7 @@ def _config(
     if checkpoint.kind == "duo":  # all of its ids are noise, so MASK is one more
         mask_id, vocab_size = vocab_size, vocab_size + 1
     data = {
-        **_preset("data", "text"),
+        **shipped_config("data", "text"),
         "tokens": "ids",
         "length": settings.get("length", LENGTH),
         "vocab_size": vocab_size,
@@ -120,16 +119,16 @@ def _config(
     timed = kind.time_conditioning
     if checkpoint.kind == "mdlm":
         timed = bool(settings.get("time_conditioning", timed))
-    algo = {**_preset("algo", kind.algo), "backbone": "dit", "time_conditioning": timed}
+    algo = {**shipped_config("algo", kind.algo), "backbone": "dit", "time_conditioning": timed}
     if checkpoint.kind == "ar":
         algo["begin_id"] = settings.get("begin_id", begin_id)
     return {
         "data": data,
         "algo": algo,
         "model": _model(checkpoint, file, settings),
-        "noise": _preset("noise", "log_linear"),
-        "forward_process": _preset("forward_process", kind.process),
-        "sampling": _preset("sampling", kind.sampler),
+        "noise": shipped_config("noise", "log_linear"),
+        "forward_process": shipped_config("forward_process", kind.process),
+        "sampling": shipped_config("sampling", kind.sampler),
     }
 
 
@@ -174,10 +173,3 @@ AS_THEIRS = {
     "sigma_input": "sigma",
 }
 """Settings of ``dit`` with which it is their network."""
-
-
-def _preset(group: str, name: str) -> dict[str, Any]:
-    """A shipped config of a group, without what it chooses elsewhere."""
-    found = plain(OmegaConf.load(config_dir() / group / f"{name}.yaml"))
-    found.pop("defaults", None)
-    return found

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from typing import Any
 
 from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains import get_domain
 from discrete_diffusion.forward_process import PROCESSES
 from discrete_diffusion.models.registry import backbone_builder
@@ -43,9 +44,8 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
 def modules_of(info: Mapping[str, Any]) -> list[str]:
     """The modules that a checkpoint's info remembers: those of its ``plugins=[...]``, and those of
     its parts that no package has."""
-    named = [str(module) for module in _listed(info["config"].get("plugins"))]
-    parts = [part for part in _listed(info.get("plugins")) if isinstance(part, Mapping)]
-    own = [str(part.get("module")) for part in parts if "package" not in part]
+    named = as_list(info["config"].get("plugins"))
+    own = [part["module"] for part in info.get("plugins", ()) if "package" not in part]
     return list(dict.fromkeys([*named, *(module for module in own if module != "__main__")]))
 
 
@@ -56,10 +56,8 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
     A part of theirs that has the name of one of ours is missing too.
     """
     finders = {noun: (name, find) for noun, name, find in _parts(info["config"])}
-    for part in _listed(info.get("plugins")):
-        if not isinstance(part, Mapping):
-            continue
-        noun, name, module = (str(part.get(key)) for key in ("noun", "name", "module"))
+    for part in info.get("plugins", ()):
+        noun, name, module = (part[key] for key in ("noun", "name", "module"))
         used, find = finders.get(noun, (None, None))
         if noun not in nouns or used != name or find is None:
             continue
@@ -69,7 +67,7 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
         except ValueError:
             pass
         package = part.get("package")
-        if package is not None and not _is_installed(str(package)):
+        if package is not None and not _is_installed(package):
             return f"needs the package {_shown(package)}, which has its {noun} '{name}'; install it"
         if module == "__main__":
             return (
@@ -83,7 +81,7 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
 
 def not_imported(info: Mapping[str, Any]) -> list[str]:
     """The modules in ``plugins`` of a checkpoint's config that were not imported here."""
-    return [str(name) for name in _listed(info["config"].get("plugins")) if name not in sys.modules]
+    return [name for name in as_list(info["config"].get("plugins")) if name not in sys.modules]
 
 
 def modules_note(info: Mapping[str, Any]) -> str:
@@ -112,11 +110,6 @@ def _shown(name: Any) -> str:
 
 def _module_of(builder: Any) -> str:
     return str(getattr(builder, "__module__", _OURS))  # a partial function has none
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    """A list that a file holds, whatever it may be."""
-    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
 def _is_installed(package: str) -> bool:

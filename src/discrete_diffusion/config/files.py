@@ -16,11 +16,11 @@ def config_dir() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "configs"
 
 
-def plain(config: Any) -> dict[str, Any]:
-    """A config as a plain dict, interpolations resolved."""
+def plain(config: Any, *, resolve: bool = True) -> dict[str, Any]:
+    """A config as a plain dict, interpolations resolved unless ``resolve`` is False."""
     from omegaconf import OmegaConf
 
-    container = OmegaConf.to_container(config, resolve=True)
+    container = OmegaConf.to_container(config, resolve=resolve)
     if not isinstance(container, dict):
         raise TypeError(f"expected a config with keys, got {type(container).__name__}")
     return {str(key): value for key, value in container.items()}
@@ -93,12 +93,23 @@ def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dic
     return settings
 
 
+def shipped_config(group: str, name: str) -> dict[str, Any]:
+    """A shipped config of a group, interpolations as they are, without what it chooses elsewhere;
+    no keys if none has the name."""
+    for path in (config_dir() / group).glob("*.yaml"):
+        if path.stem == name:
+            found = deepcopy(_read(path, path.stat().st_mtime_ns, resolve=False))
+            found.pop("defaults", None)
+            return found
+    return {}
+
+
 @lru_cache
-def _read(path: Path, changed: int) -> dict[str, Any]:
+def _read(path: Path, changed: int, *, resolve: bool = True) -> dict[str, Any]:
     """A YAML file as plain objects, once for each time at which it was ``changed``."""
     from omegaconf import OmegaConf
 
-    return plain(OmegaConf.load(path))
+    return plain(OmegaConf.load(path), resolve=resolve)
 
 
 RENAMED = {"default_steps": "steps"}

@@ -141,16 +141,19 @@ _OF_SEVERAL_KINDS = ("trainer.devices", "compile")
 
 
 def check_kinds(config: DictConfig, defaults: DictConfig) -> None:
-    """Raise ``ValueError`` for the first value that is not of the kind of its default: a number,
-    true or false, text, a list, keys.
+    """``check_kinds_of`` for composed configs."""
+    from omegaconf import OmegaConf
+
+    check_kinds_of(*(OmegaConf.to_container(each, resolve=False) for each in (config, defaults)))
+
+
+def check_kinds_of(given: Any, expected: Any) -> None:
+    """Raise ``ValueError`` for the first value of a plain config that is not of the kind of its
+    default in ``expected``: a number, true or false, text, a list, keys.
 
     Anything passes where the default is null or an interpolation, a number where it is text
     (``trainer.devices=2``), and null for a constructor's number, which ``check_options`` checks.
     """
-    from omegaconf import OmegaConf
-
-    given = OmegaConf.to_container(config, resolve=False)
-    expected = OmegaConf.to_container(defaults, resolve=False)
     for key, value, default in _pairs("", given, expected):
         wanted, got = _kind(default), _kind(value)
         off = got == "null" and key.startswith(_MAY_BE_NULL)
