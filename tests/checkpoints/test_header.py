@@ -18,7 +18,7 @@ from discrete_diffusion.config.options import leaves
 
 FILE = Path("some/model.ckpt")
 DEEP: list[Any] = []
-for _ in range(5_000):
+for _ in range(1_500):
     DEEP = [DEEP]
 ODD = {
     "null": None,
