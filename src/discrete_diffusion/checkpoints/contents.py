@@ -158,10 +158,17 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
         info, weights = state.get(INFO_KEY), algorithm_weights(state.get("state_dict"))
     check_header(info, weights, path)
     _check_data(info, path)
-    config = info["config"]
-    if isinstance(config.get("sampling"), Mapping):
-        info = {**info, "config": {**config, "sampling": renamed_settings(config["sampling"])}}
-    return Contents(path, info, weights, state)
+    config = _without_downloads(info["config"])
+    if "sampling" in config:
+        config["sampling"] = renamed_settings(config["sampling"])
+    return Contents(path, {**info, "config": config}, weights, state)
+
+
+def _without_downloads(value: Any) -> Any:
+    """A config in which every ``download`` is off: what a file says makes nothing be fetched."""
+    if isinstance(value, Mapping):
+        return {k: False if k == "download" else _without_downloads(v) for k, v in value.items()}
+    return [_without_downloads(each) for each in value] if isinstance(value, list) else value
 
 
 def _contents_of_original(found: OriginalModel) -> Contents:

@@ -213,7 +213,9 @@ def _can_be(config: Mapping[str, Any], key: str, value: Any) -> bool:
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    described = ("name", "parameters", "backbones", "counted_at", "scales_with")
-    model = {k: v for k, v in leaves(config["model"], "model.") if k.split(".")[1] not in described}
+    described = {"name", "parameters", "backbones", "counted_at", "scales_with", "download"}
+    model = {
+        k: v for k, v in leaves(config["model"], "model.") if described.isdisjoint(k.split("."))
+    }
     data = {f"data.{k}": v for k, v in config["data"].items() if k in _DATA_SIZES}
     return {k: v for k, v in {**model, **data}.items() if v is not None}

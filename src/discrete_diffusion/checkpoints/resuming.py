@@ -22,7 +22,7 @@ _KEPT = (
 )
 """Config keys on which the numbers of a run depend; a resumed run keeps them."""
 
-_FREE = ("optim.max_skipped_steps",)
+_FREE = ("optim.max_skipped_steps", "model.encoder.download", "model.decoder.download")
 """Keys among these on which no number depends."""
 
 _UNSET = {

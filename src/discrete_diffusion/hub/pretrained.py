@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from safetensors import SafetensorError
 
+from discrete_diffusion.hub.published import could_be_on_hub
 from discrete_diffusion.runtime.extras import install_command
 
 _Read = TypeVar("_Read")
@@ -41,7 +42,7 @@ def transformers_library(what: str, remedy: str = "") -> ModuleType:
 def read_pretrained(
     key: str,
     path: str,
-    read: Callable[[], _Read],
+    read: Callable[..., _Read],
     *,
     expected: str,
     remedy: str = "a checkpoint that was trained with it needs it again, so put it back",
@@ -49,17 +50,21 @@ def read_pretrained(
 ) -> _Read:
     """Result of ``read`` on the folder ``path``, given as ``key``.
 
-    Without ``download`` the path must be a folder: the libraries open a connection even where they
-    must not. Raises ``ValueError`` if there is no folder, or ``read`` fails. ``expected``: what
-    there should be; ``remedy``: what to do without a folder.
+    ``read`` takes the options that all ``from_pretrained`` of the library are called with: nothing
+    is fetched without ``download``, and code that comes with a model is never run. Without
+    ``download`` the path must be a folder: the libraries open a connection even where they must
+    not. Raises ``ValueError`` if there is no folder, or ``read`` fails. ``expected``: what there
+    should be; ``remedy``: what to do without a folder.
     """
     if not download and not Path(path).is_dir():
+        if could_be_on_hub(path):
+            remedy += f"; one of the Hub: hf download {path} --local-dir {path}"
         raise ValueError(
             f"{key}={path}: there is no folder {Path(path).absolute()}; expected {expected}; "
             f"{remedy}"
         )
     try:
-        return read()
+        return read(local_files_only=not download, trust_remote_code=False)
     except Exception as error:
         if type(error) is not Exception and not isinstance(error, _UNREADABLE):
             raise

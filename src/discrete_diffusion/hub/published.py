@@ -41,14 +41,18 @@ def boxed_domain() -> str:
     return str(contents["config"]["data"]["domain"])
 
 
+def could_be_on_hub(name: str) -> bool:
+    """True for ``owner/name``, but for what ends as a checkpoint does."""
+    return _ON_HUB.fullmatch(name) is not None and not name.endswith(_ENDINGS)
+
+
 def is_published(name: str | Path) -> bool:
     """True if it names a model in the box, or could name one of the Hub: ``owner/name``, where no
     folder ``owner`` is at hand. A file or folder of that name comes first."""
     path, name = Path(name), str(name)
     if path.exists():
         return False
-    hub = _ON_HUB.fullmatch(name) is not None and path.suffix not in _ENDINGS
-    return name in in_the_box() or (hub and not path.parent.exists())
+    return name in in_the_box() or (could_be_on_hub(name) and not path.parent.exists())
 
 
 def check_model(key: str, name: str | Path | None) -> None:

@@ -203,14 +203,15 @@ _UNREAD = "pooler."
 def _read(kind: Any, path: str, *, vocab_size: int, download: bool, part: str) -> Any:
     """The network in a folder, in float32; weights as safetensors, so that nothing is unpickled."""
     key = f"model.{part}"
-    options = {"local_files_only": not download, "dtype": torch.float32}
 
-    def read() -> Any:
+    def read(**options: Any) -> Any:
         if torch.get_default_device().type == "meta":  # sizes only
             library = transformers_library(f"the {part} is read")
-            return kind.from_config(library.AutoConfig.from_pretrained(path, **options))
+            config = library.AutoConfig.from_pretrained(path, dtype=torch.float32, **options)
+            return kind.from_config(config, trust_remote_code=False)
         network, found = kind.from_pretrained(
             path,
+            dtype=torch.float32,
             use_safetensors=True,
             ignore_mismatched_sizes=True,
             output_loading_info=True,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import pickle
 import sys
 import warnings
 from dataclasses import replace
@@ -231,14 +233,63 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
         read_regions(tmp_path / "t.npz")
 
 
-def test_a_codec_that_unpickles_is_never_run(tmp_path: Path) -> None:
-    path = tmp_path / "t.zarr"
-    write_zarr(path, arrays_of(made_table()))
-    described = json.loads((path / "data" / ".zarray").read_text())
-    described["filters"] = [{"id": "pickle", "protocol": 4}]
-    (path / "data" / ".zarray").write_text(json.dumps(described))
-    with pytest.raises(ValueError, match=r"t.zarr: data .*unpickles"):
+class Payload:
+    """A pickle of it makes the folder ``path`` when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, (str(self.path),))
+
+
+def nested(codec: dict[str, Any]) -> dict[str, Any]:
+    inner = {"chunk_shape": [1, 1], "codecs": [codec], "index_codecs": [{"name": "bytes"}]}
+    return {"name": "sharding_indexed", "configuration": inner}
+
+
+TEXTS = {"dtype": "|O", "fill_value": "", "filters": [{"id": "vlen-utf8"}]}
+PICKLE = {"id": "pickle", "protocol": 4}
+AS_BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+NAMING_PICKLE = {
+    "filter": (2, {**TEXTS, "filters": [*TEXTS["filters"], PICKLE]}),
+    "compressor": (2, {**TEXTS, "compressor": PICKLE}),
+    "only filter": (2, {"filters": [PICKLE]}),
+    "wrapped": (3, {"codecs": [AS_BYTES, {"name": "numcodecs.pickle", "configuration": {}}]}),
+    "by itself": (3, {"codecs": [AS_BYTES, "numcodecs.pickle"]}),
+    "of another name": (
+        *(3, {"codecs": [AS_BYTES, {"name": "numcodecs.zlib", "configuration": PICKLE}]}),
+    ),
+    "in a shard": (3, {"codecs": [nested({"name": "numcodecs.pickle", "configuration": {}})]}),
+    "without a name": (2, {"filters": [{}]}),
+    "no codec": (2, {"filters": 7}),
+    "an unknown one": (2, {"compressor": {"id": "of_an_installed_package"}}),
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "escaped", "utf-16"])
+@pytest.mark.parametrize("case", NAMING_PICKLE)
+def test_a_codec_that_unpickles_is_never_run(
+    case: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it ran with numcodecs before 0.16.6, which this switch brings back."""
+    pickles = pytest.importorskip("numcodecs.pickles")
+    monkeypatch.setattr(pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    zarr_format, change = NAMING_PICKLE[case]
+    path, ran = tmp_path / "t.zarr", tmp_path / "ran"
+    write_zarr(path, arrays_of(made_table()), zarr_format)
+    file = path / "data" / {2: ".zarray", 3: "zarr.json"}[zarr_format]
+    text = json.dumps(
+        {**json.loads(file.read_text()), "compressor": None, "filters": None} | change
+    )
+    if encoding == "escaped":
+        text = text.replace("pickle", r"p\u0069ckle")
+    file.write_bytes(text.encode("utf-16" if encoding == "utf-16" else "utf-8"))
+    chunk = path / "data" / {2: "0.0", 3: "c/0/0"}[zarr_format]
+    chunk.write_bytes(pickle.dumps(Payload(ran)))
+    with pytest.raises(ValueError, match=r"t\.zarr: data .* names the codec .* write it anew"):
         read_regions(path)
+    assert not ran.exists()
 
 
 def test_damaged_arrays_are_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
 
@@ -129,7 +130,7 @@ class PretrainedTokenizer(Tokenizer):
         network = self.network = read_pretrained(
             key,
             path,
-            lambda: library.AutoTokenizer.from_pretrained(path, local_files_only=True),
+            partial(library.AutoTokenizer.from_pretrained, path),
             expected="a folder with tokenizer.json and tokenizer_config.json",
         )
         ends = [k for k in (network.eos_token_id, network.sep_token_id) if k is not None]

@@ -7,12 +7,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.stored_arrays import StoredArrays
 from discrete_diffusion.runtime.extras import install_command
+
+_HARMLESS = frozenset(
+    {
+        *("bytes", "vlen-utf8", "vlen-bytes", "transpose", "sharding_indexed", "shuffle", "delta"),
+        *("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"),
+        *("adler32", "crc32", "crc32c", "fletcher32"),
+    }
+)
+"""Codecs that make numbers and texts of bytes and do nothing else. An array may name any codec that
+is installed, such as one that unpickles."""
+
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
+"""Errors of descriptions that make no sense, and of chunks that are damaged."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +39,9 @@ class _ZarrArrays:
 
         folder = Path(self.source) / key
         try:
-            if any("pickle" in path.read_text("utf-8") for path in _descriptions(folder)):
-                raise ValueError("its codec unpickles Python objects, which are never loaded")
+            _check_codecs(folder)
             return np.asarray(zarr.open_array(folder, mode="r")[...])
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise ValueError(
                 f"{self.source}: {key} cannot be read: {error}; write it anew as a plain "
                 "array of numbers or text"
@@ -60,6 +73,33 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
             if _descriptions(folder) and not _is_group(folder)
         }
     yield _ZarrArrays(str(path), frozenset(keys))
+
+
+def _check_codecs(folder: Path) -> None:
+    """Raise ``ValueError`` for an array with a codec that is not ``_HARMLESS``."""
+    for path in _descriptions(folder):
+        described = json.loads(path.read_bytes())  # as zarr does, which escapes and encodings pass
+        for name in _codecs(described):
+            if not isinstance(name, str) or name.removeprefix("numcodecs.") not in _HARMLESS:
+                raise ValueError(
+                    f"{path.name} names the codec {name!r}, which is not loaded, because a codec "
+                    f"may run code; those that are loaded: {', '.join(sorted(_HARMLESS))}"
+                )
+
+
+def _codecs(described: Any) -> Iterator[Any]:
+    """Names of the codecs in the description of an array of format 2 or 3, those inside shards
+    too."""
+    for key in ("compressor", "filters", "codecs", "index_codecs", "storage_transformers"):
+        found = described.get(key)
+        for codec in found if isinstance(found, list) else [found]:
+            if isinstance(codec, dict):
+                inner = codec.get("configuration") or {}
+                yield from [codec[k] for k in ("id", "name") if k in codec] or [None]
+                yield from [inner["id"]] if "id" in inner else []
+                yield from _codecs(inner)
+            elif codec is not None:
+                yield codec
 
 
 def _is_group(folder: Path) -> bool:

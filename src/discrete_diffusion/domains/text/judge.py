@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -184,7 +185,7 @@ class TransformersJudge(Judge):
             return read_pretrained(
                 "judge",
                 folder,
-                lambda: getattr(library, kind).from_pretrained(folder, local_files_only=True),
+                partial(getattr(library, kind).from_pretrained, folder),
                 expected="a causal language model and its tokenizer, of save_pretrained",
                 remedy="give another folder",
             )
