@@ -11,6 +11,7 @@ import sys
 import zipfile
 from argparse import Namespace
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +30,16 @@ from discrete_diffusion.checkpoints import (
     read_training_file,
     write_weights_file,
 )
+from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
+from discrete_diffusion.domains.dialogue.words import PretrainedTokenizer
+from discrete_diffusion.domains.text.judge import TransformersJudge
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
+from discrete_diffusion.models.text_models import build_text_decoder, build_text_encoder
 from fake_packages import fake_install
+from small_tokenizers import save_gpt2
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -339,3 +345,60 @@ def test_these_payloads_would_run(ran, tmp_path):
         ran.rmdir()
     np.load(io.BytesIO(given["npy"]), allow_pickle=True)
     assert ran.exists()
+
+
+def with_own_code(folder: Path, kind: str, ran: Path) -> str:
+    """A model or tokenizer as it lies on a hub that says which code of its own to run."""
+    save_gpt2(folder, ["a"])
+    (folder / "theirs.py").write_text(CODE.format(str(ran)))
+    networks = ("AutoConfig", "AutoModel", "AutoModelForCausalLM")
+    files = {
+        "config.json": {"model_type": "theirs", "auto_map": dict.fromkeys(networks, "theirs.A")},
+        "tokenizer_config.json": {
+            "tokenizer_class": "Theirs",
+            "auto_map": {"AutoTokenizer": ["theirs.A", "theirs.A"]},
+        },
+    }
+    for name, own in files.items():
+        described = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps({**described, **own}))
+    if kind == "tokenizer":
+        (folder / "config.json").unlink()
+    return str(folder)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "tokenizer", "judge"])
+def test_code_in_the_folder_of_a_network_is_not_run(ran, tmp_path, monkeypatch, kind):
+    """Whatever is answered to the question that transformers asks."""
+    pytest.importorskip("transformers", reason="of the extra text")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    folder = with_own_code(tmp_path / "network", kind, ran)
+    read = {
+        "encoder": lambda: build_text_encoder(vocab_size=1, path=folder),
+        "decoder": lambda: build_text_decoder(vocab_size=1, path=folder),
+        "tokenizer": lambda: PretrainedTokenizer(folder),
+        "judge": lambda: TransformersJudge(folder, "cpu"),
+    }
+    with suppress(ValueError):
+        read[kind]()
+    assert not ran.exists()
+
+
+def test_a_file_makes_nothing_be_fetched(tmp_path, monkeypatch):
+    """A checkpoint that names a network of a hub, and says that it be fetched."""
+    pytest.importorskip("transformers", reason="of the extra text")
+    asked = []
+    monkeypatch.setattr("socket.getaddrinfo", lambda *given, **_: asked.append(given))
+    config = compose("train", ["data=dialogue", "algo=latent-seq2seq", "model=latent_tiny"])
+    state = training_state(complete_data(config))
+    for part in ("encoder", "decoder"):
+        settings = deepcopy(state[INFO_KEY]["config"])
+        settings["model"][part] |= {"path": "owner/network", "download": True}
+        info = {**state[INFO_KEY], "config": settings}
+        state[INFO_KEY] = info_with_digest(info, state["state_dict"], step=7, machine={})
+        torch.save(state, tmp_path / "model.ckpt")
+        with pytest.raises(ValueError, match=rf"{part}\.path=owner/network: .* hf download owner/"):
+            load(tmp_path / "model.ckpt")
+        settings["model"][part]["path"] = None
+    assert not asked
+    assert not read_contents(tmp_path / "model.ckpt").info["config"]["model"][part]["download"]
