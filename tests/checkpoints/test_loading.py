@@ -162,7 +162,7 @@ def test_what_every_checkpoint_says_must_be_there_and_have_keys(config, tmp_path
         for value in (None, 3, "x"):
             state = training_state(config, config={**settings, key: value})
             assert f"its config has no {key}" in sentence(written(path, state))
-    assert "its config has no data, algo" in sentence(
+    assert "config is None; expected keys" in sentence(
         written(path, training_state(config, config=None))
     )
     state = training_state(config)
