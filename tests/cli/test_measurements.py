@@ -1,4 +1,4 @@
-"""What a run measures: all after a long training, a share of it after a short one."""
+"""What a run measures: all where that is cheap beside its training, else a share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.measurements import (
+    Work,
     batches_of_epoch,
     samples_trained_on,
     with_measurements,
@@ -14,13 +15,16 @@ from discrete_diffusion.cli.measurements import (
 from discrete_diffusion.cli.run import build_run
 
 DATA = {"num_train": 16_019, "num_held_out": 1_998}
+PLANS = Work(trained=66.0, bounded=22.0, sampled=500.0)
+"""Of small diagrams: 22 tokens, a call each."""
+PAGES = Work(trained=3 * 1024.0, bounded=1024.0, sampled=1024.0**2)
 
 
-def measured(*words: str) -> tuple[tuple[int, int, int], list[str]]:
-    """Samples drawn at the end, of the bound, drawn at validations; what is said."""
-    config, said = with_measurements(compose("train", words), **DATA)
+def measured(*words: str, work: Work = PLANS) -> tuple[tuple[float, ...], list[str]]:
+    """Samples drawn at the end, of the bound, drawn at validations; batches of one; the notes."""
+    config, said = with_measurements(compose("train", words), **DATA, work=work)
     drawn = config.eval.num_samples, config.eval.bound_samples, config.callbacks.num_samples
-    return drawn, said
+    return (*drawn, config.trainer.limit_val_batches), said
 
 
 @pytest.mark.parametrize(
@@ -28,38 +32,55 @@ def measured(*words: str) -> tuple[tuple[int, int, int], list[str]]:
     [
         [],
         ["experiment=demo"],
-        ["trainer.max_steps=125"],
-        ["trainer.max_steps=null", "trainer.max_epochs=2"],
+        ["trainer.max_steps=150"],
+        ["trainer.max_steps=null", "trainer.max_epochs=3"],
         ["trainer.max_steps=-1"],
     ],
 )
-def test_a_run_of_half_the_demo_or_more_measures_all(words):
-    assert measured(*words) == ((1_000, 1_998, 200), [])
+def test_a_run_for_which_it_is_cheap_measures_all(words):
+    assert measured(*words) == ((1_000, 1_998, 200, 1.0), [])
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["trainer.max_steps=2"], (16, 64, 16)),
-        (["trainer.max_steps=0"], (16, 64, 16)),
-        (["trainer.max_steps=25"], (200, 400, 40)),
-        (["trainer.max_steps=25", "trainer.accumulate_grad_batches=2"], (400, 799, 80)),
-        (["trainer.max_steps=-1", "trainer.max_epochs=1"], (501, 1_000, 100)),
-        (["experiment=demo", "trainer.max_steps=100"], (100, 200, 20)),
+        (["trainer.max_steps=2"], (20, 115, 16, 2)),
+        (["trainer.max_steps=0"], (16, 64, 16, 2)),
+        (["trainer.max_steps=25"], (253, 1_440, 105, 1.0)),
+        (["trainer.max_steps=25", "trainer.val_check_interval=5"], (253, 1_440, 21, 2)),
+        (["trainer.max_steps=25", "trainer.accumulate_grad_batches=2"], (506, 1_998, 200, 1.0)),
+        (["trainer.max_steps=-1", "trainer.max_epochs=1"], (634, 1_998, 200, 1.0)),
+        (["experiment=demo", "trainer.max_steps=100"], (126, 720, 52, 37)),
     ],
 )
 def test_a_short_run_measures_its_share_and_says_so(words, expected):
     drawn, said = measured(*words)
     assert drawn == expected
-    assert [line.split(":")[0] for line in said] == [
-        *("eval.num_samples", "eval.bound_samples", "callbacks.num_samples")
-    ]
+    names = ("eval.num_samples", "eval.bound_samples", "callbacks.num_samples")
+    whole = dict(zip((*names, "trainer.limit_val_batches"), (1_000, 1_998, 200, 1.0), strict=True))
+    less = [key for key, num in zip(whole, drawn, strict=True) if num != whole[key]]
+    assert [line.split(":")[0] for line in said] == less
     assert f"{expected[0]} of 1,000" in said[0]
+
+
+def test_long_samples_are_drawn_by_their_work():
+    """A sample of 1,024 tokens is a call for each of them: as much work as 341 of training."""
+    page = ["data.batch_size=8"]
+    (drawn, bound, at_validation, batches), _ = measured(*page, work=PAGES)
+    assert (drawn, bound, at_validation, batches) == (21, 1_998, 1, 187)
+    (drawn, bound, at_validation, batches), said = measured(
+        *page, "trainer.max_steps=2", work=PAGES
+    )
+    assert (drawn, bound, at_validation, batches) == (0, 16, 0, 8)
+    assert len(said) == 4
+    assert [PAGES.num_tried(num) for num in (0, 200)] == [0, 0]
+    assert [PLANS.num_tried(num) for num in (0, 2, 200)] == [0, 2, 4]
 
 
 def test_a_number_that_is_given_is_obeyed():
     given = ["eval.num_samples=700", "eval.bound_samples=9", "callbacks.num_samples=0"]
-    assert measured("trainer.max_steps=2", *given) == ((700, 9, 0), [])
+    given += ["trainer.limit_val_batches=3"]
+    assert measured("trainer.max_steps=2", *given, work=PAGES) == ((700, 9, 0, 3), [])
 
 
 def test_a_batch_is_no_larger_than_the_data():

@@ -19,6 +19,7 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.checkpoints.resuming import ResumePoint
 from discrete_diffusion.cli.devices import cluster_environment, set_devices
+from discrete_diffusion.cli.measurements import settle_validations
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.runtime.stopping import StopSignals
@@ -34,8 +35,6 @@ from discrete_diffusion.training import (
 )
 
 _MLFLOW = "lightning.pytorch.loggers.MLFlowLogger"
-_OFTEN = 500
-"""Batches between two validations, if nobody says how many."""
 
 _THIRD_PARTY_WARNINGS = (
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
@@ -52,11 +51,13 @@ def build_trainer(
     *,
     signals: StopSignals,
     resumed: ResumePoint | None = None,
+    num_tried: int = 4,
 ) -> Trainer:
     """Lightning's ``Trainer`` with ``config.trainer`` as keyword arguments, its processes and
     devices as in ``devices.set_devices``.
 
-    ``signals`` end the run between two steps; ``resumed``: where a run goes on, None for a new one.
+    ``signals`` end the run between two steps; ``resumed``: where a run goes on, None for a new one;
+    ``num_tried``: samples that the check before training draws.
 
     Raises ``ValueError`` for values that Lightning refuses.
     """
@@ -72,13 +73,13 @@ def build_trainer(
         )
     if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
         options["max_steps"] = -1
-    _settle_validations(options)
+    settle_validations(options)
     plugins: list[Any] = [CheckpointFiles(), cluster_environment()]
     if options.get("strategy") == "fsdp":
         plugins.append(ShardedPrecision(options.pop("precision", "32-true")))
     set_devices(options)
     loggers = build_loggers(config, folder, resumed)
-    callbacks = build_callbacks(config, folder, draw, report, signals)
+    callbacks = build_callbacks(config, folder, draw, report, signals, num_tried)
     try:
         return Trainer(
             default_root_dir=folder,
@@ -94,28 +95,13 @@ def build_trainer(
         raise ValueError(f"trainer={options}: Lightning refuses this: {error}") from error
 
 
-def _settle_validations(options: dict[str, Any]) -> None:
-    """A short run is validated once, at its end. Without ``val_check_interval`` another one is
-    every ``_OFTEN`` batches, or every epoch if those are what ends it."""
-    batches = options["max_steps"] * (options.get("accumulate_grad_batches") or 1)
-    if options.get("val_check_interval") is None:
-        every_epoch = batches < 0 or options.get("check_val_every_n_epoch") is not None
-        options["val_check_interval"] = 1.0 if every_epoch else _OFTEN
-        if every_epoch and options.get("check_val_every_n_epoch") is None:
-            options["check_val_every_n_epoch"] = 1
-    interval = options["val_check_interval"]
-    if isinstance(interval, float) and options.get("check_val_every_n_epoch") is None:
-        options["check_val_every_n_epoch"] = 1  # of which it is a share
-    if isinstance(interval, int) and 0 < batches < interval:
-        options["val_check_interval"] = batches
-
-
 def build_callbacks(
     config: DictConfig,
     folder: Path,
     draw: Callable[[int], Any],
     report: Report,
     signals: StopSignals,
+    num_tried: int,
 ) -> list[Callback]:
     """Sampling comes before EMA, which swaps weights at the same hook."""
     options = config.callbacks
@@ -123,7 +109,13 @@ def build_callbacks(
     callbacks: list[Callback] = [
         TrainingProgress(),
         TimeOfMeasuring(options.num_samples),
-        SampleAtValidation(draw, report, num_samples=options.num_samples, folder=pictures),
+        SampleAtValidation(
+            draw,
+            report,
+            num_samples=options.num_samples,
+            num_tried=num_tried,
+            folder=pictures,
+        ),
     ]
     if options.ema_decay is not None:
         callbacks.append(EMA(decay=options.ema_decay))

@@ -1,24 +1,71 @@
-"""Amount that a run measures: in proportion to its training, unless the config has a number."""
+"""Amount that a run measures: a share of the work of its training, unless the config says it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
+from discrete_diffusion.config.files import plain
+
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-WHOLE = 32_000
-"""Samples that a run trains on from which it measures all; half of ``experiment=demo``."""
+    from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.sampling.base import Sampler
 
 SAMPLES_DRAWN = 1_000
-"""Samples of ``eval.num_samples: null`` then."""
+"""Samples of ``eval.num_samples: null`` at most."""
 
-_DRAWN_AT_VALIDATION, _COMPARED = 200, 600
+_DRAWN_AT_VALIDATION, _COMPARED, _TRIED = 200, 600, 4
 _LEAST_DRAWN, _LEAST_BOUNDED = 16, 64
+
+_AT_VALIDATION, _FINALLY = 0.125, 0.3
+"""Work of a measurement as a share of that of the training before it: since the validation before,
+or all of it."""
+
+_CHEAP = 1 << 16
+"""Columns that a network computes in seconds: so many are measured after the shortest training."""
+
+_OFTEN = 500
+"""Batches between two validations, if nobody says how many."""
+
+_COUNTED = 256
+"""Training samples from which the work of one is estimated."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Mean number of columns that a network computes: to train on one sample, for one draw of its
+    bound, and to sample one."""
+
+    trained: float
+    bounded: float
+    sampled: float
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], sampler: Sampler[Any], algorithm: Any = None) -> Work:
+        """The work of samples of ``sizes`` tokens. A backward pass is twice the forward one."""
+        columns = max(1.0, sum(sizes) / len(sizes))
+        sampled = sum(sampler.work(size, algorithm) for size in sizes) / len(sizes)
+        return cls(3 * columns, columns, max(1.0, sampled))
+
+    def num_tried(self, num: int) -> int:
+        """Samples that the check before training draws, if validations draw ``num``."""
+        return min(num, _TRIED, int(_CHEAP / self.sampled))
+
+
+def sizes_of(data: Dataset) -> list[int]:
+    """Numbers of tokens, rows or pixels of some training samples, evenly spread."""
+    import torch
+
+    examples = data.splits["train"]
+    rows = torch.linspace(0, len(examples) - 1, min(_COUNTED, len(examples))).long()
+    found: list[int] = examples[rows].real.flatten(1).sum(dim=1).tolist()
+    return found or [1]  # no samples at all are refused where batches are made
 
 
 def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) -> float:
@@ -47,43 +94,102 @@ def batches_of_epoch(num: int, limit: float | None) -> int:
     return min(num, limit) if isinstance(limit, int) else int(num * limit)
 
 
-def in_proportion(most: int, trained_on: float, *, least: int) -> int:
-    """Part of ``most``: the share that the training has of ``WHOLE``; at least ``least``."""
-    return min(most, max(least, round(most * min(trained_on / WHOLE, 1.0))))
+def settle_validations(options: dict[str, Any]) -> None:
+    """A short run is validated once, at its end. Without ``val_check_interval`` another one is
+    every ``_OFTEN`` batches, or every epoch if those are what ends it."""
+    batches = options["max_steps"] * (options.get("accumulate_grad_batches") or 1)
+    if options.get("val_check_interval") is None:
+        every_epoch = batches < 0 or options.get("check_val_every_n_epoch") is not None
+        options["val_check_interval"] = 1.0 if every_epoch else _OFTEN
+        if every_epoch and options.get("check_val_every_n_epoch") is None:
+            options["check_val_every_n_epoch"] = 1
+    interval = options["val_check_interval"]
+    if isinstance(interval, float) and options.get("check_val_every_n_epoch") is None:
+        options["check_val_every_n_epoch"] = 1  # of which it is a share
+    if isinstance(interval, int) and 0 < batches < interval:
+        options["val_check_interval"] = batches
+
+
+def samples_between_validations(config: Mapping[str, Any], num_train: int) -> float:
+    """Samples that one process trains on between two validations."""
+    options, batch_size = plain(config["trainer"]), config["data"]["batch_size"]
+    if options.get("max_steps") is None:
+        options["max_steps"] = -1
+    settle_validations(options)
+    batches = options["val_check_interval"]
+    if isinstance(batches, float):
+        num_batches = max(1, round(num_train / min(batch_size, num_train)))
+        an_epoch = batches_of_epoch(num_batches, options.get("limit_train_batches"))
+        batches = batches * an_epoch * options["check_val_every_n_epoch"]
+    between = batches * min(batch_size, num_train)
+    return min(between, samples_trained_on(config, num_train))
+
+
+def affordable(most: int, *, cost: float, allowed: float, least: int) -> int:
+    """How many of ``most`` measurements of so much work each are made: what the ``allowed`` work
+    pays for, or ``least``, if that is cheap."""
+    cheap = min(least, int(_CHEAP / cost))
+    return min(most, max(cheap, int(min(allowed / cost, most))))
 
 
 def with_measurements(
-    config: DictConfig, *, num_train: int, num_held_out: int
+    config: DictConfig, *, num_train: int, num_held_out: int, work: Work
 ) -> tuple[DictConfig, list[str]]:
-    """A copy of a ``train`` config in which every null number of samples to measure is a number,
-    and what to tell of those that a short run makes smaller."""
-    whole = {
-        "eval.num_samples": (SAMPLES_DRAWN, _LEAST_DRAWN),
-        "eval.bound_samples": (num_held_out, _LEAST_BOUNDED),
-        "callbacks.num_samples": (_DRAWN_AT_VALIDATION, _LEAST_DRAWN),
+    """A copy of a ``train`` config in which every null amount to measure is a number, and what to
+    tell of those that are less than all."""
+    whole = samples_trained_on(config, num_train) * work.trained
+    between = samples_between_validations(config, num_train) * work.trained
+    bounded, size = config.eval.bound_draws * work.bounded, config.data.batch_size
+    amounts = {
+        "eval.num_samples": (SAMPLES_DRAWN, work.sampled, _FINALLY * whole, _LEAST_DRAWN),
+        "eval.bound_samples": (num_held_out, bounded, _FINALLY * whole, _LEAST_BOUNDED),
+        "callbacks.num_samples": (
+            *(_DRAWN_AT_VALIDATION, work.sampled),
+            *(_AT_VALIDATION * between, _LEAST_DRAWN),
+        ),
+        "trainer.limit_val_batches": (
+            *(-(-num_held_out // size), work.bounded * min(size, num_held_out)),
+            *(_AT_VALIDATION * between, -(-_LEAST_BOUNDED // size)),
+        ),
     }
-    return _filled_in(config, whole, samples_trained_on(config, num_train))
+    return _filled_in(config, amounts)
 
 
 def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
-    """The same of a ``compare`` config, whose cells are all measured alike."""
-    whole = {
-        "eval.num_samples": (SAMPLES_DRAWN, _LEAST_DRAWN),
-        "bound_samples": (_COMPARED, _LEAST_BOUNDED),
+    """The same of a ``compare`` config, whose cells are all measured alike: by the work of samples
+    of tokens that are as long as they can be."""
+    from discrete_diffusion.domains import build_layout, complete_data, data_state
+    from discrete_diffusion.sampling import build_sampler
+
+    tokens = data_state(config.data) == "tokens"
+    size = build_layout(complete_data(config).data).length if tokens else 1
+    work = Work.of([size], build_sampler(config))
+    allowed = _FINALLY * samples_trained_on(config) * work.trained
+    amounts = {
+        "eval.num_samples": (SAMPLES_DRAWN, work.sampled, allowed, _LEAST_DRAWN),
+        "bound_samples": (
+            *(_COMPARED, config.bound_draws * work.bounded),
+            *(allowed, _LEAST_BOUNDED),
+        ),
     }
-    return _filled_in(config, whole, samples_trained_on(config))
+    return _filled_in(config, amounts)
 
 
 def _filled_in(
-    config: DictConfig, whole: Mapping[str, tuple[int, int]], trained_on: float
+    config: DictConfig, amounts: Mapping[str, tuple[int, float, float, int]]
 ) -> tuple[DictConfig, list[str]]:
-    """``whole``: by key, all there is to measure and the least of it."""
+    """``amounts``: by key, the arguments of ``affordable``. Bounds are measured of two at least."""
     config, notes = OmegaConf.create(config), []
-    for key, (most, least) in whole.items():
+    for key, (most, cost, allowed, least) in amounts.items():
         if OmegaConf.select(config, key) is not None:
             continue
-        num = in_proportion(most, trained_on, least=least)
-        OmegaConf.update(config, key, num, force_add=True)
+        num = affordable(most, cost=cost, allowed=allowed, least=least)
+        if not key.endswith("num_samples"):
+            num = max(num, min(most, 2))
+        all_batches = key == "trainer.limit_val_batches" and num == most
+        OmegaConf.update(config, key, 1.0 if all_batches else num, force_add=True)
         if num < most:
-            notes.append(f"{key}: {num:,} of {most:,}, as the run is short; set {key} to choose")
+            notes.append(
+                f"{key}: {num:,} of {most:,}, a share of the work of training; set {key} to choose"
+            )
     return config, notes

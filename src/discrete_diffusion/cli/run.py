@@ -16,7 +16,7 @@ from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.building.rewards import reward_of
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import checkpoint_info, read_contents
-from discrete_diffusion.cli.measurements import batches_of_epoch, with_measurements
+from discrete_diffusion.cli.measurements import Work, batches_of_epoch, sizes_of, with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains import build_data, domain_of
@@ -60,7 +60,9 @@ class Run:
     """A sampler that fits the algorithm."""
     fingerprint: str
     shortened: list[str]
-    """Notes on measurements that are smaller, as the run is short."""
+    """Notes on measurements that are less than all, for their work."""
+    num_tried: int
+    """Samples that the check before training draws."""
 
     @property
     def algorithm(self) -> Any:
@@ -231,10 +233,14 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     sampler = build_sampler(config)
     check_sampler(sampler, algorithm)
     data = build_data(config)
-    config, shortened = with_measurements(
-        config, num_train=len(data.splits["train"]), num_held_out=len(data.splits["val"])
-    )
     fit_and_try(algorithm, data, config)
+    work = Work.of(sizes_of(data), sampler, algorithm)
+    config, shortened = with_measurements(
+        config,
+        num_train=len(data.splits["train"]),
+        num_held_out=len(data.splits["val"]),
+        work=work,
+    )
     fingerprint = data.fingerprint()
     from discrete_diffusion.training import DiffusionModule  # slow, so after what may be refused
 
@@ -248,4 +254,5 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
         compiled=config.compile,
         **plain(config.optim),
     )
-    return Run(config, data, module, sampler, fingerprint, shortened)
+    num_tried = work.num_tried(config.callbacks.num_samples)
+    return Run(config, data, module, sampler, fingerprint, shortened, num_tried)

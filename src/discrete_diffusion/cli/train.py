@@ -119,7 +119,10 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     from discrete_diffusion.training import RunCheckpoints
 
     trainer = build_trainer(
-        built.config, folder, built.draw, built.report, signals=signals, resumed=resumed
+        *(built.config, folder, built.draw, built.report),
+        signals=signals,
+        resumed=resumed,
+        num_tried=built.num_tried,
     )
     if trainer.is_global_zero:
         _begin(built, trainer, folder, resumed)

@@ -61,6 +61,11 @@ class GridSampler(TokenSampler):
             t = own.double() / num_steps
         return t.flip(0)
 
+    def most_calls(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        blocks = None if algorithm is None else algorithm.blocks
+        times = 1 if blocks is None else len(blocks.unique())
+        return self.steps * self.calls_per_step * times
+
     def run(self, draft: Draft) -> None:
         steps = self.steps if draft.steps is None else draft.steps
         times = self.times(draft.algorithm, steps).tolist()
@@ -134,6 +139,11 @@ class Ancestral(GridSampler):
 
     name = "ancestral"
     law = Law.GRID
+
+    def most_calls(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        most = super().most_calls(num, algorithm)
+        once = self.calls_per_step == 1 and algorithm is not None and algorithm.process.absorbing
+        return min(most, num) if once else most  # a step that reveals nothing makes no call
 
     def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process

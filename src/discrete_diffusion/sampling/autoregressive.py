@@ -42,6 +42,9 @@ class Autoregressive(TokenSampler):
                 f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
             )
 
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        return num * self._guidance.calls
+
     def run(self, draft: Draft) -> None:
         seen = draft.algorithm.layout.is_real(draft.x)
         patterns, kind = torch.unique(

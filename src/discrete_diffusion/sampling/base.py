@@ -118,6 +118,30 @@ class Sampler(ABC, Generic[A]):
         """
         return False
 
+    def most_calls(self, num: int, algorithm: A | None = None) -> int:
+        """Network calls of a sample, at most.
+
+        Args:
+            num: number of its tokens.
+            algorithm: the trained algorithm; None if it is not known.
+
+        Returns:
+            Their number; one per token, unless a sampler says otherwise.
+        """
+        return num
+
+    def work(self, num: int, algorithm: A | None = None) -> int:
+        """Columns that the network computes for a sample, at most.
+
+        Args:
+            num: number of its tokens.
+            algorithm: the trained algorithm; None if it is not known.
+
+        Returns:
+            All columns in each of ``most_calls``, unless a sampler keeps some.
+        """
+        return self.most_calls(num, algorithm) * num
+
     def refuse_clamp(self, clamp: Tensor | None) -> None:
         """Check that nothing is clamped.
 

@@ -59,6 +59,9 @@ class Ode(Sampler[FlowMatching]):
                 raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1)")
         self._guidance = Guidance(self.guidance)
 
+    def most_calls(self, num: int, algorithm: FlowMatching | None = None) -> int:
+        return self.steps * (1 if self.solver == "euler" else 2) * self._guidance.calls
+
     def check(self, algorithm: FlowMatching, steps: int | None = None) -> None:
         if steps is not None and self.solver == "rk45":
             raise ValueError(
@@ -153,6 +156,9 @@ class Direct(Sampler[Regression]):
     law = Law.APPROXIMATE  # the expectation, not a sample
     state = "field"
     algorithms = ("regression",)
+
+    def most_calls(self, num: int, algorithm: Regression | None = None) -> int:
+        return 1
 
     def check(self, algorithm: Regression, steps: int | None = None) -> None:
         if steps not in (None, 1):

@@ -66,6 +66,9 @@ class Generate(Sampler[LatentSeq2Seq]):
             )
         super().check(algorithm, steps)
 
+    def work(self, num: int, algorithm: LatentSeq2Seq | None = None) -> int:
+        return num
+
     def sample(
         self,
         algorithm: LatentSeq2Seq,

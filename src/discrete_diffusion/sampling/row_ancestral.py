@@ -73,6 +73,9 @@ class RowAncestral(Sampler[MaskedFeatures]):
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < 1e6):
             raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
 
+    def most_calls(self, num: int, algorithm: MaskedFeatures | None = None) -> int:
+        return self.steps
+
     def sample(
         self,
         algorithm: MaskedFeatures,

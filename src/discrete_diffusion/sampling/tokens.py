@@ -91,6 +91,18 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             )
         self._guidance.check(algorithm)
 
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        """Columns that the network computes for a sample, at most; twice as many with guidance.
+
+        Args:
+            num: number of its tokens.
+            algorithm: the trained algorithm; None if it is not known.
+
+        Returns:
+            Their number.
+        """
+        return super().work(num, algorithm) * self._guidance.calls
+
     def sample(
         self,
         algorithm: TokenAlgorithm,

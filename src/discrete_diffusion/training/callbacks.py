@@ -26,20 +26,27 @@ class SampleAtValidation(Callback):
     """Samples at every validation: metrics to the logger, a picture to ``pictures/``.
 
     Must stand *before* the EMA callback, which puts the training weights back at the end of
-    validation. The sanity check before training samples a few, so that a failure shows at once.
+    validation. The sanity check before training samples ``num_tried``, so that a failure shows at
+    once.
 
     ``draw``: number of samples -> samples, the same in every process. The first process measures
     and plots them with ``report``.
     """
 
     def __init__(
-        self, draw: Callable[[int], Any], report: Report, *, num_samples: int, folder: Path
+        self,
+        draw: Callable[[int], Any],
+        report: Report,
+        *,
+        num_samples: int,
+        folder: Path,
+        num_tried: int = 4,
     ) -> None:
         self.draw, self.report = draw, report
-        self.num_samples, self.folder = num_samples, folder
+        self.num_samples, self.num_tried, self.folder = num_samples, num_tried, folder
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        num = min(self.num_samples, 4) if trainer.sanity_checking else self.num_samples
+        num = min(self.num_samples, self.num_tried) if trainer.sanity_checking else self.num_samples
         if num == 0 and not trainer.sanity_checking:
             return
         with progress.task("samples"):

@@ -32,6 +32,7 @@ _NEUTRAL = {
     "algo.condition_dropout": 0.0,
     "data.condition": None,
     "model.fact_dropout": 0.3,
+    "trainer.limit_val_batches": None,
     "init": {"checkpoint": None, "parts": None, "ema": True},
 }
 """Values that say nothing: a run with one is the run of before there was the key."""
