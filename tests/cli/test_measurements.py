@@ -71,7 +71,7 @@ def test_long_samples_are_drawn_by_their_work():
     (drawn, bound, at_validation, batches), said = measured(
         *page, "trainer.max_steps=2", work=PAGES
     )
-    assert (drawn, bound, at_validation, batches) == (0, 16, 0, 8)
+    assert (drawn, bound, at_validation, batches) == (0, 8, 0, 4)
     assert len(said) == 4
     assert [PAGES.num_tried(num) for num in (0, 200)] == [0, 0]
     assert [PLANS.num_tried(num) for num in (0, 2, 200)] == [0, 2, 4]
@@ -102,7 +102,7 @@ def test_an_epoch_that_is_limited(limit, batches):
 
 def test_cells_are_measured_by_their_length():
     config, said = with_terms(compose("compare", ["trainer.max_steps=2"]))
-    assert (config.eval.num_samples, config.bound_samples) == (16, 64)
+    assert (config.eval.num_samples, config.bound_samples) == (16, 56)
     assert len(said) == 2
     config, said = with_terms(compose("compare", []))
     assert (config.eval.num_samples, config.bound_samples, said) == (1_000, 600, [])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from lightning.pytorch import Trainer
+from omegaconf import OmegaConf
 
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import (
@@ -235,3 +236,56 @@ def test_epochs_of_some_of_the_batches(limit, steps, capsys):
     assert taken == read_checkpoint("whole/checkpoints/last.ckpt").step == 2 * steps
     whole, rest = (load(Path(run, "checkpoints/last.ckpt")) for run in ("whole", "rest"))
     assert all(map(torch.equal, whole.parameters(), rest.parameters()))
+
+
+def test_a_run_goes_on_by_its_own_config(finished, tmp_path):
+    """Composed from ``resume=`` alone; what is typed is as typed."""
+    was = OmegaConf.load(finished / "config.yaml")
+    alone = compose("train", [f"resume={finished}"])
+    expected = OmegaConf.merge(was, {"resume": str(finished)})
+    assert OmegaConf.to_container(alone, resolve=True) == OmegaConf.to_container(expected)
+    assert (alone.model.name, alone.trainer.max_steps, alone.data.num_plans) == ("bd_tiny", 4, 200)
+    more = compose("train", [f"resume={finished}", "trainer.max_steps=6", "model=bd_tiny"])
+    assert (more.trainer.max_steps, more.data.num_plans) == (6, 200)
+    other = compose("train", [f"resume={finished}", "model=bd_small", "optim.lr=0.5"])
+    assert (other.model.d_model, other.optim.lr) == (compose("train").model.d_model, 0.5)
+    by_experiment = compose("train", [f"resume={finished}", "debug=default"])
+    assert by_experiment.trainer.max_steps == 2
+
+
+@pytest.mark.slow
+def test_resume_alone_repeats_the_whole_run(tmp_path, capsys):
+    """Other data, network, noise, sampler, optimiser than the defaults, and keys of one's own."""
+    words = [
+        *("data=text", "data.length=16", "data.batch_size=8", "algo=udlm", "algo.backbone=dit"),
+        *("model=dit_tiny", "noise=cosine", "optim=muon", "optim.momentum=0.8", "logger=none"),
+        *("trainer.val_check_interval=2", "eval.bound_draws=1", "sampling.steps=3", "seed=5"),
+    ]
+    main(["train", *words, "trainer.max_steps=4", "hydra.run.dir=whole"])
+    main(["train", *words, "trainer.max_steps=2", "hydra.run.dir=half"])
+    main(["train", "resume=half", "trainer.max_steps=4", "hydra.run.dir=mine"])
+    capsys.readouterr()
+    whole, mine = (OmegaConf.load(tmp_path / name / "config.yaml") for name in ("whole", "mine"))
+    half = OmegaConf.load(tmp_path / "half" / "config.yaml")
+    assert mine.eval == half.eval  # amounts are decided once
+    assert {**mine, "resume": None, "eval": None, "callbacks": None, "trainer": None} == {
+        **whole,
+        **{"eval": None, "callbacks": None, "trainer": None},
+    }
+    same = (load(f"{name}/checkpoints/last.ckpt", ema=False) for name in ("whole", "mine"))
+    pairs = zip(*(model.parameters() for model in same), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    status, line = stopped(capsys, "resume=half", "algo=mdlm", "trainer.max_steps=4")
+    assert status == 1
+    assert "algo.name udlm -> mdlm" in line
+
+
+@pytest.mark.slow
+def test_code_is_not_taken_from_a_checkpoint(tmp_path, capsys):
+    timer = "callbacks.extra.timer._target_"
+    words = [f"+{timer}=lightning.pytorch.callbacks.Timer", "hydra.run.dir=run"]
+    main(["train", *SHORT, *words])
+    capsys.readouterr()
+    main(["train", "resume=run", "hydra.run.dir=again"])
+    assert f"+{timer}=lightning.pytorch.callbacks.Timer" in capsys.readouterr().out
+    assert not OmegaConf.load(tmp_path / "again" / "config.yaml").callbacks.extra

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.cli.earlier_runs import (
+    choices_of_run,
+    config_to_resume,
+    with_config_of_run,
+)
 from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
 from discrete_diffusion.cli.own_algorithms import with_algorithm
 from discrete_diffusion.cli.own_files import check_interpolations, check_own_files
@@ -114,7 +119,15 @@ def _completed(
     if late:  # a preset that a backbone of a plug-in is registered with
         available_backbones()
         defaults = _defaults(config_name, chosen, user_config_dir)
-    if config_name == "train" and (words := _teacher_words(defaults, overrides, user_config_dir)):
+    typed = _typed(overrides, user_config_dir) if config_name == "train" else {}
+    resumed = _file_of("resume", typed, overrides, user_config_dir)
+    was = None if resumed is None else config_to_resume(resumed)
+    words = (
+        _teacher_words(defaults, typed, overrides, user_config_dir)
+        if was is None
+        else choices_of_run(was, typed, all_choices)
+    )
+    if words:
         config, added = _completed(config_name, [*overrides, *words], user_config_dir)
         return config, [*words, *added]
     preset = missing_preset(defaults, overrides, user_config_dir)
@@ -124,6 +137,8 @@ def _completed(
     if len(chosen) < len(overrides):
         defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
         check_kinds(config, defaults)
+    if was is not None:
+        config = with_config_of_run(config, was, typed)
     plain = [o for o in chosen if not o.startswith(("experiment=", "debug="))]
     if len(plain) < len(overrides):
         _check_keys(config, defaults, _defaults(config_name, plain, user_config_dir))
@@ -245,41 +260,55 @@ def compose_plainly(
                     raise
 
 
+def _typed(overrides: Sequence[str], user_config_dir: str | Path | None) -> dict[str, str]:
+    """Keys and values of a command, and of the experiments that it chooses."""
+    values = {k: written(v) for k, v in experiment_values(overrides, user_config_dir).items()}
+    words = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
+    return {key: text_of(value) for key, value in (values | words).items()}
+
+
+def _file_of(
+    key: str,
+    typed: Mapping[str, str],
+    overrides: Sequence[str],
+    user_config_dir: str | Path | None,
+) -> str | None:
+    """File that a key of the command names; None if there is none."""
+    path = typed.get(key, "null")
+    if "${" in path:
+        from omegaconf import OmegaConf
+
+        path = OmegaConf.select(compose_plainly("train", overrides, user_config_dir), key)
+    return None if path == "null" else path
+
+
 def _teacher_words(
-    defaults: DictConfig, overrides: Sequence[str], user_config_dir: str | Path | None
+    defaults: DictConfig,
+    typed: Mapping[str, str],
+    overrides: Sequence[str],
+    user_config_dir: str | Path | None,
 ) -> list[str]:
     """Overrides that give an algorithm with a teacher (``distill``) the data, noise, model and
-    backbone of the checkpoint that it starts from, or of the run that it goes on with, but for what
-    the command, or an experiment that it chooses, says itself; none for other algorithms.
+    backbone of the checkpoint that it starts from, but for what the command, or an experiment that
+    it chooses, says itself (``typed``); none for other algorithms.
 
     Raises the errors of reading a checkpoint.
     """
-    chosen = {
-        key: written(value) for key, value in experiment_values(overrides, user_config_dir).items()
-    }
-    chosen |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    files = {key: text_of(chosen.get(key, "null")) for key in ("resume", "init.checkpoint")}
-    key = next((key for key, file in files.items() if file != "null"), None)
-    if key is None or "algo" not in defaults:
+    path = _file_of("init.checkpoint", typed, overrides, user_config_dir)
+    if path is None or "algo" not in defaults:
         return []
 
     if not getattr(ALGORITHMS.entry(defaults.algo.name), "has_teacher", False):
         return []
-    from omegaconf import OmegaConf
-
     from discrete_diffusion.checkpoints.contents import read_contents
-    from discrete_diffusion.checkpoints.files import LAST
 
-    path = files[key]
-    if "${" in path:
-        path = OmegaConf.select(compose_plainly("train", overrides, user_config_dir), key)
-    teacher = read_contents(path, of_folder=LAST)
+    teacher = read_contents(path)
     teacher.check_plugged_in()
     was, words = teacher.info["config"], []
-    other = chosen.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
+    other = typed.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")
-        if group in chosen or name not in all_choices(group):
+        if group in typed or name not in all_choices(group):
             continue
         own = plain(_defaults("train", [f"{group}={name}"], None)[group])
         words.append(f"{group}={name}")
@@ -288,7 +317,7 @@ def _teacher_words(
     for key in ("backbone", "time_conditioning", "condition_dropout"):
         if key in was["algo"]:
             words.append(f"algo.{key}={written(was['algo'][key])}")
-    return [word for word in words if word.partition("=")[0] not in chosen]
+    return [word for word in words if word.partition("=")[0] not in typed]
 
 
 def check_counts(config: DictConfig, **smallest: int) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.files import config_dir, plain
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.options import leaves
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -80,6 +82,99 @@ def _named(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+_OF_COMMAND = ("resume", "overwrite", "plugins", "callbacks.extra")
+"""Keys that a run that goes on does not take over: what is done with files, and names of code."""
+
+_CHOSEN = ("data", "model", "algo", "noise", "forward_process", "sampling")
+"""Groups whose choice has a name in the config."""
+
+_WITH_ALGORITHM = ("forward_process", "sampling")
+"""Groups whose choice goes with that of ``algo``."""
+
+
+@lru_cache(maxsize=1)
+def _kept_config(path: str, *state: object) -> dict[str, Any]:
+    """``state``: by which the file is seen to be another than before."""
+    from discrete_diffusion.checkpoints.contents import read_contents
+    from discrete_diffusion.checkpoints.files import LAST
+
+    found = read_contents(path, of_folder=LAST)
+    found.check_plugged_in()
+    config: dict[str, Any] = found.info["config"]
+    return config
+
+
+def config_to_resume(path: str) -> dict[str, Any]:
+    """Config of the run of ``resume=path``: do not change it. Raises the errors of reading it."""
+    files = [Path(path, part) for part in ("", "last.ckpt", "checkpoints/last.ckpt")]
+    return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
+
+
+def choices_of_run(
+    was: Mapping[str, Any], typed: Mapping[str, str], names: Callable[[str], Collection[str]]
+) -> list[str]:
+    """Overrides that choose what the run with the config ``was`` had, where the command does not:
+    ``typed``, its keys and values. ``names``: the choices of a group."""
+    left = () if typed.get("algo", was["algo"]["name"]) == was["algo"]["name"] else _WITH_ALGORITHM
+    found = {group: (was.get(group) or {}).get("name") for group in _CHOSEN}
+    of_optim = (was.get("optim") or {}).get("_target_")
+    files = {name: config_dir() / "optim" / f"{name}.yaml" for name in names("optim")}
+    found["optim"] = next(
+        (
+            name
+            for name, file in files.items()
+            if file.is_file() and OmegaConf.select(OmegaConf.load(file), "_target_") == of_optim
+        ),
+        None,
+    )
+    words = [
+        f"{group}={name}"
+        for group, name in found.items()
+        if group not in typed and name in names(group) and group not in left
+    ]
+    loggers = [*(was.get("logger") or {})]
+    if "logger" not in typed and {*loggers} <= {*names("logger")}:
+        words.append(f"logger=[{','.join(loggers) or 'none'}]")
+    if "algo.backbone" not in typed and "backbone" in was["algo"]:
+        words.append(f"algo.backbone={was['algo']['backbone']}")
+    return words
+
+
+def with_config_of_run(
+    config: DictConfig, was: Mapping[str, Any], typed: Collection[str]
+) -> DictConfig:
+    """A copy of a composed config in which all that the command does not say is as the run with the
+    config ``was`` had it. ``typed``: its keys, those of its experiments too; to choose of a group
+    what the run had says nothing."""
+    former, config = OmegaConf.create(dict(was)), OmegaConf.create(config)
+    names = {group: f"{group}.name" for group in _CHOSEN} | {"optim": "optim._target_"}
+    same = {
+        group
+        for group, key in names.items()
+        if OmegaConf.select(config, key) == OmegaConf.select(former, key)
+    }
+    same |= {"logger"} if {*(config.get("logger") or {})} == {*(was.get("logger") or {})} else set()
+    kept = [*_OF_COMMAND, *(key for key in typed if key not in same)]
+    kept += () if "algo" in same else _WITH_ALGORITHM
+    for key, value in leaves(was):
+        if key.endswith("_target_") or any(key == k or key.startswith(f"{k}.") for k in kept):
+            continue
+        OmegaConf.update(config, key, value, force_add=True)
+    return config
+
+
+def code_left_out(point: ResumePoint, config: DictConfig) -> list[str]:
+    """A sentence for each class that the run had from its config and this one lacks: a file chooses
+    no code, so the command must name it."""
+    now = dict(leaves(plain(config)))
+    return [
+        f"{key.removesuffix('._target_')} of {point.path} is left out: a checkpoint names no code "
+        f"that is run; give {'+' * (not key.startswith('optim'))}{key}={value} to have it"
+        for key, value in leaves(point.config)
+        if key.endswith("_target_") and value is not None and now.get(key) != value
+    ]
+
+
 def resume_point(
     config: DictConfig, algorithm: TokenAlgorithm, data_fingerprint: str
 ) -> ResumePoint:
@@ -103,7 +198,7 @@ def announce(point: ResumePoint, config: DictConfig, trainer: Trainer, folder: P
     logger.info("resuming %s at step %d, in %s", point.path, point.step, folder)
     if point.step == (steps := config.trainer.max_steps):
         logger.info("it has all its trainer.max_steps=%d: no training, only the evaluation", steps)
-    for sentence in machine_changes(point, config, trainer):
+    for sentence in (*code_left_out(point, config), *machine_changes(point, config, trainer)):
         logger.warning("%s", sentence)
 
 

@@ -246,7 +246,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
             check_jobs(command, jobs, overrides, user_dir, module().check_values)
 
     def run(config: DictConfig) -> None:
-        if sweeps:  # every job of a sweep has a backbone of its own
+        if sweeps or config.get("resume") is not None:  # a backbone, or a config, of its own
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
         module().run(config)
 

@@ -27,7 +27,7 @@ _AT_VALIDATION, _FINALLY = 0.125, 0.3
 """Work of a measurement as a share of that of the training before it: since the validation before,
 or all of it."""
 
-_CHEAP = 1 << 16
+_CHEAP = 1 << 15
 """Columns that a network computes in seconds: so many are measured after the shortest training."""
 
 _OFTEN = 500

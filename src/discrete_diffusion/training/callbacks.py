@@ -195,7 +195,8 @@ class ValidationLine(Callback):
         if skipped is not None and skipped.total:
             parts.append(f"{skipped.total} steps skipped")
         bound = plus_minus(values["val/nelbo"], values.get("val/nelbo_standard_error"))
-        parts.append(f"val NELBO {bound} nats")
+        part = "token" if getattr(pl_module.algorithm, "state", "") == "tokens" else "value"
+        parts.append(f"val NELBO {bound} nats, {values['val/nelbo_per_token']:.4f} per {part}")
         for headline in self.headlines:
             if (value := values.get(f"val/{headline.name}")) is not None:
                 parts.append(headline.format(value))
