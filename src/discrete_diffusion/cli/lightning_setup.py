@@ -39,6 +39,7 @@ _MLFLOW = "lightning.pytorch.loggers.MLFlowLogger"
 _THIRD_PARTY_WARNINGS = (
     (r".*The number of training batches .* is smaller than the logging interval.*", "lightning"),
     (r".*Experiment logs directory .* exists and is not empty.*", "lightning"),  # logged already
+    (r"Be aware that when using .ckpt_path., callbacks .*", "lightning"),  # logged already
     (r".isinstance\(treespec, LeafSpec\). is deprecated.*", "lightning"),
 )
 
