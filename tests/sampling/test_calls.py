@@ -7,14 +7,19 @@ import math
 
 import pytest
 import torch
-from toy_samplers import CASES, absorbing, bd3lm, draw_from, exact, record_calls, runs_a_grid
+from toy_samplers import CASES, absorbing, ar, bd3lm, draw_from, exact, record_calls, runs_a_grid
 
 from discrete_diffusion.algorithms import D3PM, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, fitting_samplers, tokens
+from discrete_diffusion.sampling import (
+    FirstHitting,
+    build_sampler,
+    fitting_samplers,
+    tokens,
+)
 from discrete_diffusion.sampling.calls import time_of_masked_share
 from toy_algorithms import TOYS, ZeroBackbone
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, ExactBackbone, all_schedules, toy_layout
@@ -278,3 +283,20 @@ def test_everything_given_costs_no_call(name, sampler):
         assert (output.trajectory == expected).all()
     assert calls == []
     assert reads == []
+
+
+@pytest.mark.parametrize("algorithm", [exact("mdlm"), exact("udlm"), bd3lm(), ar()])
+def test_the_work_of_a_sample_is_its_calls_times_its_columns(algorithm):
+    """At most; exactly so where the number of calls is known before."""
+    real = FULL.expand(20, -1)
+    for name in fitting_samplers(algorithm):
+        sampler = build_sampler({"name": name})
+        nfe = sampler.sample(algorithm, real, generator=make_generator(0)).nfe
+        columns = 1 if name == "autoregressive" else LENGTH
+        calls = sampler.work(LENGTH, algorithm) / columns
+        if name == "speculative":
+            continue  # a proposal that is refused is computed too
+        assert nfe.max() <= calls, name
+        if name in ("first-hitting", "autoregressive", "confidence", "margin", "entropy"):
+            assert nfe.min() == calls, name
+    assert FirstHitting(tokens_per_call=2).work(LENGTH) == 2 * LENGTH

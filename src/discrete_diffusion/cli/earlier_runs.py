@@ -82,6 +82,9 @@ def _named(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+_LAST = "last.ckpt"
+"""As in ``checkpoints.files``, which imports torch."""
+
 _OF_COMMAND = ("resume", "overwrite", "plugins", "callbacks.extra")
 """Keys that a run that goes on does not take over: what is done with files, and names of code."""
 
@@ -96,9 +99,8 @@ _WITH_ALGORITHM = ("forward_process", "sampling")
 def _kept_config(path: str, *state: object) -> dict[str, Any]:
     """``state``: by which the file is seen to be another than before."""
     from discrete_diffusion.checkpoints.contents import read_contents
-    from discrete_diffusion.checkpoints.files import LAST
 
-    found = read_contents(path, of_folder=LAST)
+    found = read_contents(path, of_folder=_LAST)
     found.check_plugged_in()
     config: dict[str, Any] = found.info["config"]
     return config
@@ -106,7 +108,7 @@ def _kept_config(path: str, *state: object) -> dict[str, Any]:
 
 def config_to_resume(path: str) -> dict[str, Any]:
     """Config of the run of ``resume=path``: do not change it. Raises the errors of reading it."""
-    files = [Path(path, part) for part in ("", "last.ckpt", "checkpoints/last.ckpt")]
+    files = [Path(path, part) for part in ("", _LAST, f"checkpoints/{_LAST}")]
     return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 
 from discrete_diffusion.config.files import plain
+from discrete_diffusion.domains import build_layout, complete_data, data_state
+from discrete_diffusion.sampling import build_sampler
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -51,7 +53,8 @@ class Work:
         """The work of samples of ``sizes`` tokens. A backward pass is twice the forward one."""
         columns = max(1.0, sum(sizes) / len(sizes))
         sampled = sum(sampler.work(size, algorithm) for size in sizes) / len(sizes)
-        return cls(3 * columns, columns, max(1.0, sampled))
+        guided = 1 if getattr(sampler, "guidance", 1) == 1 else 2
+        return cls(3 * columns, columns, max(1.0, guided * sampled))
 
     def num_tried(self, num: int) -> int:
         """Samples that the check before training draws, if validations draw ``num``."""
@@ -158,9 +161,6 @@ def with_measurements(
 def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
     """The same of a ``compare`` config, whose cells are all measured alike: by the work of samples
     of tokens that are as long as they can be."""
-    from discrete_diffusion.domains import build_layout, complete_data, data_state
-    from discrete_diffusion.sampling import build_sampler
-
     tokens = data_state(config.data) == "tokens"
     size = build_layout(complete_data(config).data).length if tokens else 1
     work = Work.of([size], build_sampler(config))

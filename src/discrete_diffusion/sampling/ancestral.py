@@ -61,10 +61,10 @@ class GridSampler(TokenSampler):
             t = own.double() / num_steps
         return t.flip(0)
 
-    def most_calls(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
         blocks = None if algorithm is None else algorithm.blocks
         times = 1 if blocks is None else len(blocks.unique())
-        return self.steps * self.calls_per_step * times
+        return num * self.steps * self.calls_per_step * times
 
     def run(self, draft: Draft) -> None:
         steps = self.steps if draft.steps is None else draft.steps
@@ -140,10 +140,10 @@ class Ancestral(GridSampler):
     name = "ancestral"
     law = Law.GRID
 
-    def most_calls(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
-        most = super().most_calls(num, algorithm)
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        most = super().work(num, algorithm)
         once = self.calls_per_step == 1 and algorithm is not None and algorithm.process.absorbing
-        return min(most, num) if once else most  # a step that reveals nothing makes no call
+        return min(most, num * num) if once else most  # a step that reveals nothing makes no call
 
     def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         process = draft.algorithm.process

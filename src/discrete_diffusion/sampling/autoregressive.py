@@ -43,7 +43,7 @@ class Autoregressive(TokenSampler):
             )
 
     def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
-        return num * self._guidance.calls
+        return num
 
     def run(self, draft: Draft) -> None:
         seen = draft.algorithm.layout.is_real(draft.x)

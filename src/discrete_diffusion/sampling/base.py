@@ -118,29 +118,17 @@ class Sampler(ABC, Generic[A]):
         """
         return False
 
-    def most_calls(self, num: int, algorithm: A | None = None) -> int:
-        """Network calls of a sample, at most.
-
-        Args:
-            num: number of its tokens.
-            algorithm: the trained algorithm; None if it is not known.
-
-        Returns:
-            Their number; one per token, unless a sampler says otherwise.
-        """
-        return num
-
     def work(self, num: int, algorithm: A | None = None) -> int:
-        """Columns that the network computes for a sample, at most.
+        """Columns that the network computes for a sample, at most, without guidance.
 
         Args:
             num: number of its tokens.
             algorithm: the trained algorithm; None if it is not known.
 
         Returns:
-            All columns in each of ``most_calls``, unless a sampler keeps some.
+            Calls times columns: all columns for every ``tokens_per_call``, 1 unless it has some.
         """
-        return self.most_calls(num, algorithm) * num
+        return num * -(-num // getattr(self, "tokens_per_call", 1))
 
     def refuse_clamp(self, clamp: Tensor | None) -> None:
         """Check that nothing is clamped.

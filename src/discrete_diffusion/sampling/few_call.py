@@ -41,8 +41,8 @@ class FewCall(TokenSampler):
             )
         super().check(algorithm, steps)
 
-    def most_calls(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
-        return num if algorithm is None else cast(Distill, algorithm).calls
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        return num * (num if algorithm is None else cast(Distill, algorithm).calls)
 
     def run(self, draft: Draft) -> None:
         algorithm = cast(Distill, draft.algorithm)

@@ -59,8 +59,8 @@ class Ode(Sampler[FlowMatching]):
                 raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1)")
         self._guidance = Guidance(self.guidance)
 
-    def most_calls(self, num: int, algorithm: FlowMatching | None = None) -> int:
-        return self.steps * (1 if self.solver == "euler" else 2) * self._guidance.calls
+    def work(self, num: int, algorithm: FlowMatching | None = None) -> int:
+        return num * self.steps * (1 if self.solver == "euler" else 2)
 
     def check(self, algorithm: FlowMatching, steps: int | None = None) -> None:
         if steps is not None and self.solver == "rk45":
@@ -157,8 +157,8 @@ class Direct(Sampler[Regression]):
     state = "field"
     algorithms = ("regression",)
 
-    def most_calls(self, num: int, algorithm: Regression | None = None) -> int:
-        return 1
+    def work(self, num: int, algorithm: Regression | None = None) -> int:
+        return num
 
     def check(self, algorithm: Regression, steps: int | None = None) -> None:
         if steps not in (None, 1):

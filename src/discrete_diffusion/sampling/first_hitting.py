@@ -90,18 +90,6 @@ class FirstHitting(TokenSampler):
         """
         return are_sampled_together(self.tokens_per_call, steps, num)
 
-    def most_calls(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
-        """Network calls of a sample, at most.
-
-        Args:
-            num: number of its tokens.
-            algorithm: the trained algorithm; None if it is not known.
-
-        Returns:
-            Their number.
-        """
-        return -(-num // self.tokens_per_call)
-
     def run(self, draft: Draft) -> None:
         """Reveal the free positions in their calls, at their times.
 

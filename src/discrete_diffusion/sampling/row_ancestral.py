@@ -73,8 +73,8 @@ class RowAncestral(Sampler[MaskedFeatures]):
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < 1e6):
             raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
 
-    def most_calls(self, num: int, algorithm: MaskedFeatures | None = None) -> int:
-        return self.steps
+    def work(self, num: int, algorithm: MaskedFeatures | None = None) -> int:
+        return num * self.steps
 
     def sample(
         self,

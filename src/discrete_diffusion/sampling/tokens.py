@@ -91,18 +91,6 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             )
         self._guidance.check(algorithm)
 
-    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
-        """Columns that the network computes for a sample, at most; twice as many with guidance.
-
-        Args:
-            num: number of its tokens.
-            algorithm: the trained algorithm; None if it is not known.
-
-        Returns:
-            Their number.
-        """
-        return super().work(num, algorithm) * self._guidance.calls
-
     def sample(
         self,
         algorithm: TokenAlgorithm,
@@ -287,12 +275,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return self._guided(draft.algorithm, draft.x, t, draft.real, given)
 
     def _guided(
-        self,
-        algorithm: TokenAlgorithm,
-        x: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: dict[str, Any],
+        self, algorithm: TokenAlgorithm, x: Tensor, t: Tensor, real: Tensor, conditions: Conditions
     ) -> Tensor:
         inputs = self._guidance.inputs(conditions, x)
         found = [self.denoised(algorithm, x, t, real, given) for given in inputs]

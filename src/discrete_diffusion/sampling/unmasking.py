@@ -230,9 +230,6 @@ class EvenUnmasking(Unmasking):
     def samples_together(self, num: int, steps: int | None = None) -> bool:
         return are_sampled_together(self.tokens_per_call, steps, num)
 
-    def most_calls(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
-        return -(-num // self.tokens_per_call)
-
     def turns(self, draft: Draft, block: Block) -> Iterator[Tensor | None]:
         assert block.num is not None
         num = block.num.unsqueeze(1)
