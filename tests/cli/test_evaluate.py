@@ -158,6 +158,18 @@ def test_samples_are_kept_if_the_measuring_is_stopped(plans_model, monkeypatch, 
     assert "evaluation/samples.jsonl" in said
 
 
+@pytest.mark.slow
+def test_samples_that_are_finished_are_kept_if_the_sampling_is_stopped(
+    plans_model, monkeypatch, capsys
+):
+    stop_at_call(monkeypatch, FirstHitting, 2, signal.SIGUSR1)
+    words = ["evaluate", f"checkpoint={plans_model}", *PLAIN, "batch_size=2"]
+    said = stopped(capsys, *words, status=128 + signal.SIGUSR1)
+    assert "evaluation/samples.jsonl" in said
+    assert len(read_diagrams("evaluation/samples.jsonl")) == 2
+    assert not Path("evaluation/metrics.json").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_samples_are_drawn_says_how_far_it_was(
     plans_model, number, monkeypatch, capsys

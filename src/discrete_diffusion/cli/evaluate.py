@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ def run(config: DictConfig) -> None:
     ``metrics.json``, ``table.md``, the samples of the first sampling seed and pictures, as the kind
     of data has them: see ``Domain.evaluate``. Several processes share the sampling and the
     measuring of the model, the first one does the rest.
-    Ctrl-C and SIGTERM end it with a line that says how far it was and what is complete.
+    Ctrl-C, SIGTERM and their like end it with a line that says how far it was and what is complete.
+    Samples that are finished by then are kept, by a process by itself.
     Raises ``ValueError`` before anything is measured if one of the files would take the place of
     one that is read.
     """
@@ -132,6 +134,7 @@ def _evaluate(
         return evaluate_files(request, get_domain(domain))
     trained = opened_model(config, request, where_to_compute(config))
     trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
+    trained = replace(trained, append=lambda _: None)  # finished samples are kept at a signal
     return evaluate_model(request, trained)
 
 

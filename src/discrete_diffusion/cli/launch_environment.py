@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from discrete_diffusion.runtime.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.stopping import SIGNALS, Stop, StopSignals
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,9 @@ class LaunchedSignals(StopSignals):
 
 
 def say_terminated() -> None:
-    """The first SIGTERM raises ``Stop`` from now on, so that a command says how far it was and
-    leaves no empty folder; the second one kills. Child processes that copy this end at once."""
+    """The first of ``SIGNALS`` raises ``Stop`` from now on, Ctrl-C apart, so that a command says how
+    far it was and leaves no empty folder; the second one kills. One that is ignored, or for which
+    another package has a handler, stays so. Child processes that copy this end at once."""
     process = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -112,8 +113,9 @@ def say_terminated() -> None:
             raise Stop(number)
         os.kill(os.getpid(), number)
 
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, stop)
+    for number in SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, stop)
 
 
 def stop_signals() -> StopSignals:

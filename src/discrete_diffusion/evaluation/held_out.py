@@ -4,7 +4,9 @@ split it held out, whatever the state."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -17,12 +19,14 @@ from discrete_diffusion.data.base import SPLITS, Dataset
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.runtime.stopping import end_if_stopping
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import EvaluateRequest, Request
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.runtime.shards import Shard
     from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
@@ -178,6 +182,14 @@ def held_out_bound(
 def sampling_seeds(request: EvaluateRequest) -> list[int]:
     """``seed`` and the next ones, ``seeds`` in all."""
     return list(range(request.seed, request.seed + (request.seeds or SEEDS)))
+
+
+def keep_samples(request: EvaluateRequest, shard: Shard, write: Callable[[Path], object]) -> None:
+    """Write samples into ``request.out``, if there is one, as soon as they are there: they are kept
+    if what follows is stopped. Raises ``Stop`` if a signal has ended the sampling."""
+    if request.out is not None and shard.rank == 0:
+        write(request.out)
+    end_if_stopping()
 
 
 def checkpoint_facts(

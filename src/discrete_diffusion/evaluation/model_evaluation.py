@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from discrete_diffusion.evaluation.calibration import MASKED_SHARES
 from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
+    keep_samples,
     sampling_facts,
     some_held_out,
 )
@@ -187,8 +189,8 @@ def evaluate_token_model(
     with trained.sharing() as shard:
         model = trained.on(shard)
         drawn = None if made is None else draw_samples(request, model, made)
-        if made is not None and drawn is not None and request.out and shard.rank == 0:
-            made.save(drawn.tokens, request.out)  # kept if what follows is stopped
+        if made is not None and drawn is not None:
+            keep_samples(request, shard, partial(made.save, drawn.tokens))
         scores = measure_model(request, model, some_held_out(request, data, split), split)
     samples = None
     if made is not None and drawn is not None:

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
+    keep_samples,
     sampling_facts,
     some_held_out,
 )
@@ -23,6 +25,7 @@ from discrete_diffusion.evaluation.model_evaluation import (
 from discrete_diffusion.evaluation.structure import Structure
 from discrete_diffusion.evaluation.token_samples import TokenSamples, sample_fresh
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.stopping import end_if_stopping
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -129,8 +132,9 @@ def _drawn(
     for seed in progress.track(sets.seeds, "samples", "sets"):
         drawn.append(samples := sample_fresh(trained, model, sets.num, entropy=(seed,)))
         logger.info("seed %d: %s samples in %.1f s", seed, f"{sets.num:,}", samples.seconds)
-        if len(drawn) == 1 and model.shard.rank == 0 and request.out is not None:
-            sets.save(samples.tokens, request.out)
+        if len(drawn) == 1:
+            keep_samples(request, model.shard, partial(sets.save, samples.tokens))
+        end_if_stopping()
     return drawn
 
 

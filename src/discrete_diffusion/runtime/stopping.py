@@ -122,3 +122,10 @@ def _ends_commands(handler: Any) -> bool:
 def is_stopping() -> bool:
     """True once a signal has requested an end, in any thread: long work gives up."""
     return any(each.received is not None for each in _entered)
+
+
+def end_if_stopping() -> None:
+    """Raise ``Stop`` once a signal has requested an end, after work that kept what it had then."""
+    for each in _entered:
+        if each.received is not None:
+            raise Stop(each.received, where=each.where)

@@ -16,6 +16,7 @@ from discrete_diffusion.evaluation.held_out import (
     BOUND_DRAWS,
     checkpoint_facts,
     held_out_bound,
+    keep_samples,
     num_held_out,
     sampling_facts,
 )
@@ -126,6 +127,7 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
         model = trained.on(shard)
         with next(parts):
             found = report.sample(model, num, request.seed)
+            keep_samples(request, shard, found.write)
         with next(parts):
             bound = held_out_bound(request, model, data, split)
         with next(parts):

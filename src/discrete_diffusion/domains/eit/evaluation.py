@@ -13,6 +13,7 @@ from discrete_diffusion.domains.eit.reconstructing import DRAWS, Reconstructions
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
+    keep_samples,
     num_held_out,
     sampling_facts,
 )
@@ -100,6 +101,7 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
         model = trained.on(shard)
         with next(parts):
             found = report.sample(model, num, request.seed)
+            keep_samples(request, shard, found.write)
         with next(parts):
             bound = held_out_bound(request, model, data, split)
     facts = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from discrete_diffusion.domains.regions.score_chart import plot_row_scores
 from discrete_diffusion.evaluation.held_out import (
     checkpoint_facts,
     held_out_bound,
+    keep_samples,
     num_held_out,
     sampling_facts,
     sampling_seeds,
@@ -26,6 +27,7 @@ from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_d
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.table import TableRow, TableSection, bound_row, four_decimals
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.stopping import end_if_stopping
 from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
@@ -180,6 +182,10 @@ def _fill_by_seed(
     seeds = sampling_seeds(request)
     for seed in seeds:
         filling = report.fill(model, request.num_samples, seed)
+        if fillings:
+            end_if_stopping()
+        else:
+            keep_samples(request, model.shard, partial(report.write, filling))
         assert filling.nfe is not None  # there is a sampler
         fillings = fillings or [filling]
         scores.append(report.scores(filling))

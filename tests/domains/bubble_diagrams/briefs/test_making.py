@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from discrete_diffusion.domains.bubble_diagrams.briefs import make_command, making
 from discrete_diffusion.domains.bubble_diagrams.briefs.making import make_plans
+from discrete_diffusion.domains.bubble_diagrams.plans import realising
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import realise
 from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
@@ -158,6 +160,40 @@ def command(tmp_path, monkeypatch):
 
 def lines() -> list[dict]:
     return [json.loads(line) for line in Path("made/plans.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_writes_the_best_of_the_plans_that_are_found(command, monkeypatch, number):
+    """It comes while the plan of the second diagram is looked for, which is given up."""
+    begun = []
+
+    def interrupted(job, **options):
+        begun.append(job)
+        if len(begun) == 2:
+            signal.raise_signal(number)
+        return realise(job, **options)
+
+    monkeypatch.setattr(realising, "realise", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        command("num=2", "candidates=2", "threads=1")
+    assert stop.value.code == 128 + number
+    (line,) = lines()
+    assert "boxes" in line
+
+
+@pytest.mark.slow
+def test_a_signal_before_the_first_plan_writes_nothing(command, monkeypatch, capsys):
+    def interrupted(job, **options):
+        signal.raise_signal(signal.SIGUSR2)
+        return realise(job, **options)
+
+    monkeypatch.setattr(realising, "realise", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        command("num=2", "candidates=2", "threads=1")
+    assert stop.value.code == 128 + signal.SIGUSR2
+    assert "stopped by SIGUSR2" in capsys.readouterr().err
+    assert not Path("made").exists()
 
 
 @pytest.mark.slow

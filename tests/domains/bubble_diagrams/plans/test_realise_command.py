@@ -284,7 +284,7 @@ def test_ctrl_c_writes_the_plans_that_were_found(folder, monkeypatch, capsys, th
     stopped(capsys, *words)
     found = [line["name"] for line in lines("built/plans.jsonl")]
     assert found == [*range(len(found))]
-    assert 0 < len(found) <= len(begun) < 12
+    assert 0 < len(found) < 12
     assert json.loads(Path("built/plans.json").read_text())["num_not_tried"] == 54 - len(found)
 
 
@@ -301,7 +301,7 @@ def test_ctrl_c_keeps_the_variants_of_the_diagram_at_hand(folder, monkeypatch, c
 
     monkeypatch.setattr(PlanModel, "best", interrupted)
     stopped(capsys, "plans", "realise", "small.jsonl", "out=built", "variants=99")
-    assert len(lines("built/plans.jsonl")) == 3
+    assert len(lines("built/plans.jsonl")) == 2  # the third is given up
     assert "variant 3 of at most 99" in noted[-1]
 
 
@@ -365,11 +365,13 @@ def test_ctrl_c_while_plans_are_found_keeps_these(untrained, folder, monkeypatch
 
     monkeypatch.setattr(realising, "realise", interrupted)
     error = stopped(capsys, "sample", f"checkpoint={untrained}", *DRAWN)
-    assert len(begun) == len(lines("drawn/plans.jsonl")) == 2
+    assert len(begun) == 2
+    assert len(lines("drawn/plans.jsonl")) == 1  # the second is given up
     assert "the 4 finished samples are in drawn" in error
     found = json.loads(Path("drawn/metrics.json").read_text())
     assert found["stopped_by"] == "SIGINT"
-    assert found["plans"]["num_diagrams"] == found["plans"]["num_not_tried"] == 2
+    assert found["plans"]["num_diagrams"] == 1
+    assert found["plans"]["num_not_tried"] == 3
 
 
 def test_ctrl_c_while_samples_are_drawn_begins_no_plan(untrained, folder, monkeypatch, capsys):

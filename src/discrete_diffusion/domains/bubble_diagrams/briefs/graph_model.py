@@ -16,7 +16,7 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.brief import (
 )
 from discrete_diffusion.domains.bubble_diagrams.diagram import BubbleDiagram
 from discrete_diffusion.domains.bubble_diagrams.files.contradictions import ORDERS
-from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat
+from discrete_diffusion.domains.bubble_diagrams.plans.box_model import cp_sat, search
 from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import (
     INVERSE,
@@ -64,7 +64,7 @@ class GraphModel:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
-        status = solver.solve(self.model)
+        status = search(solver, self.model)
         if status == self._solver.INFEASIBLE:
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):

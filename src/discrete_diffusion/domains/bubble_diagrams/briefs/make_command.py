@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 
 from discrete_diffusion.config.naming import counted
@@ -19,10 +18,11 @@ from discrete_diffusion.domains.bubble_diagrams.briefs.making import (
 from discrete_diffusion.domains.bubble_diagrams.plans.realise_file import checked_files, request_of
 from discrete_diffusion.domains.bubble_diagrams.plans.realised_files import summary
 from discrete_diffusion.domains.bubble_diagrams.plans.realising import Realised, realise_all
+from discrete_diffusion.runtime.stopping import Stop, StopSignals, is_stopping
 
 
 def run_make(options: argparse.Namespace) -> None:
-    """Sample diagrams, find a plan of each, write the best. Ctrl-C ends the search, not the work:
+    """Sample diagrams, find a plan of each, write the best. A signal ends the search, not the work:
     the best of those found are written.
 
     Raises ``ValueError`` for options that are wrong, and where no plan is left.
@@ -44,21 +44,24 @@ def run_make(options: argparse.Namespace) -> None:
             f"{counted(len(left_out), 'different diagram')} left out; of the first: {left_out[0]}"
         )
     tried: list[Realised] = []
-    stopped = False
-    try:
-        for found in realise_all(jobs, threads=threads):
+    with StopSignals() as signals:
+        signals.promise, signals.finish_step = "writing the best plans that are found", True
+        for found in realise_all(jobs, threads=threads, stop_asked=is_stopping):
+            if is_stopping() and not found.plans:
+                break  # it was given up
             tried.append(found)
-    except KeyboardInterrupt:
-        stop = "other diagrams are not tried" if tried else "no plan was found yet"
-        print(f"discrete-diffusion: stopped; {stop}", file=sys.stderr)
-        if not tried:
-            raise SystemExit(130) from None
-        stopped = True
+            if is_stopping():
+                break
+        stopped = signals.received
+        if stopped is not None and not any(each.plans for each in tried):
+            raise Stop(stopped, where=signals.where)
     made = list(made_plans(jobs[: len(tried)], tried))
     best = best_plans(made, options.num, options.habitable)
     if not best:
         why = none_found(len(tried), [each.broken for each in made])
-        raise ValueError(why if stopped else f"{why}; raise candidates, or request less")
+        raise ValueError(
+            why if stopped is not None else f"{why}; raise candidates, or request less"
+        )
     numbers = files.write_found(
         [each.job for each in best], [each.found for each in best], began=began
     )
@@ -66,5 +69,5 @@ def run_make(options: argparse.Namespace) -> None:
     diagrams_tried = counted(len(tried), "different diagram")
     print(f"the best {counted(len(best), 'plan')} of {diagrams_tried}{kept}, best first")
     print(summary(numbers, files))
-    if stopped:
-        raise SystemExit(130)
+    if stopped is not None:
+        raise SystemExit(128 + stopped)

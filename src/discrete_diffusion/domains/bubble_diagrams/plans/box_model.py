@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.util import find_spec
 from itertools import chain, combinations
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule, s
 from discrete_diffusion.domains.bubble_diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.stopping import is_stopping
 
 Relations = Iterable[tuple[int, int, int]]
 """(i, j, code) with i < j, as in ``BubbleDiagram``."""
@@ -40,6 +42,28 @@ def cp_sat() -> Any:
             f"whether a plan exists takes OR-Tools: {install_command('plans')}"
         ) from error
     return cp_model
+
+
+_LOOK = 0.1
+"""Seconds between two looks whether a search is to be given up."""
+
+
+def search(solver: Any, model: Any) -> Any:
+    """Status of ``solver.solve(model)``. An exception in this thread ends the search, and a signal
+    that ends the command does, with what was found by then: it runs in a thread of its own, as
+    Python handles no signal while the solver is at work."""
+    pool = ThreadPoolExecutor(1)
+    work = pool.submit(solver.solve, model)
+    try:
+        while not wait([work], _LOOK).done:
+            if is_stopping():
+                solver.stop_search()
+    finally:
+        while not work.done():
+            solver.stop_search()
+            wait([work], _LOOK)
+        pool.shutdown()
+    return work.result()
 
 
 class BoxModel:
@@ -77,6 +101,7 @@ class BoxModel:
         self._solver = cp_sat()
         self.model = self._solver.CpModel()
         self.rule, rooms = rule, range(num_rooms)
+        self.value: Any = None
         self._free: dict[int, list[Any]] = {}
         new = self.model.new_int_var
         self.low = [[new(0, rule.grid, "") for _ in rooms] for _ in AXES]
@@ -129,8 +154,11 @@ class BoxModel:
         took; ``cost``: what the boxes cost, if that is minimised.
 
         ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
-        depend on how busy the machine is.
+        depend on how busy the machine is. Once a signal ends the command, no answer takes any.
         """
+        if is_stopping():
+            self.spent = effort
+            return None, None
         progress.step("search")
         sides = (*self.low, *self.high)
         if hint is not None:
@@ -149,17 +177,17 @@ class BoxModel:
         self.model.clear_assumptions()
         self.model.add_assumptions(assumed)
         is_part = step > 1 or around is not None
-        status = solver.solve(self._with_fixed(fixed, step, hint or (), around))
+        status = search(solver, self._with_fixed(fixed, step, hint or (), around))
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
-        self.spent, self.value = solver.response_proto.deterministic_time, solver.value
+        self.spent = solver.response_proto.deterministic_time
         if status == self._solver.INFEASIBLE and not is_part:
             core = set(solver.sufficient_assumptions_for_infeasibility())
             self.conflict = [literal for literal in assumed if literal.index in core]
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
             return None, None
-        self.cost = solver.objective_value
+        self.cost, self.value = solver.objective_value, solver.value
         return True, tuple(
             (solver.value(x0), solver.value(y0), solver.value(x1), solver.value(y1))
             for x0, y0, x1, y1 in zip(*sides, strict=True)

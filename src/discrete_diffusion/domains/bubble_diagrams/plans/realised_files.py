@@ -120,6 +120,8 @@ class PlanFiles:
         scores: list[tuple[Scores, ...]] = []
         with growing_file(self.folder / PLANS) as append:
             for job, any_order in zip(jobs, plans, strict=True):
+                if stop_asked() and not any_order.plans:
+                    break  # it was given up
                 found, scored = ranked(any_order)
                 append(lines := _lines(len(realised) + 1, job, found, scored))
                 realised.append(found)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from discrete_diffusion.data.cache import CACHE_VARIABLE, cache_dir
 from discrete_diffusion.domains.bubble_diagrams import geometry
 from discrete_diffusion.domains.bubble_diagrams.plans import box_model, box_rule
+from discrete_diffusion.runtime.stopping import is_stopping
 
 logger = logging.getLogger(__name__)
 
@@ -68,14 +69,15 @@ def kept_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
 
 
 def keep_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> None:
-    """Add answers, so that ``kept_verdicts`` or ``kept_answers`` finds them."""
+    """Add answers, so that ``kept_verdicts`` or ``kept_answers`` finds them; none that a signal may
+    have cut short."""
     rows = [(_key(asked), diagram, answer) for diagram, answer in answers.items()]
 
     def write(database: sqlite3.Connection) -> None:
         with database:
             database.executemany("insert or replace into verdicts values (?, ?, ?)", rows)
 
-    if rows:
+    if rows and not is_stopping():
         _used(write, logging.WARNING)
 
 
