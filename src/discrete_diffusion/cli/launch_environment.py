@@ -102,9 +102,9 @@ class LaunchedSignals(StopSignals):
 
 
 def say_terminated() -> None:
-    """The first of ``SIGNALS`` raises ``Stop`` from now on, Ctrl-C apart, so that a command says how
-    far it was and leaves no empty folder; the second one kills. One that is ignored, or for which
-    another package has a handler, stays so. Child processes that copy this end at once."""
+    """Make the first of ``SIGNALS``, Ctrl-C apart, raise ``Stop``: commands say how far they got
+    and leave no empty folder. The second one kills. A signal that is ignored, or for which another
+    package has a handler, stays so. Child processes that copy this end at once."""
     process = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:

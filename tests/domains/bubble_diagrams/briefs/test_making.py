@@ -15,7 +15,6 @@ from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
-from discrete_diffusion.domains.bubble_diagrams.briefs import make_command, making
 from discrete_diffusion.domains.bubble_diagrams.briefs.making import make_plans
 from discrete_diffusion.domains.bubble_diagrams.plans import realising
 from discrete_diffusion.domains.bubble_diagrams.plans.outline import Outline
@@ -164,7 +163,7 @@ def lines() -> list[dict]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_writes_the_best_of_the_plans_that_are_found(command, monkeypatch, number):
+def test_a_signal_writes_the_best_of_the_plans_that_are_found(command, monkeypatch, capsys, number):
     """It comes while the plan of the second diagram is looked for, which is given up."""
     begun = []
 
@@ -180,6 +179,7 @@ def test_a_signal_writes_the_best_of_the_plans_that_are_found(command, monkeypat
     assert stop.value.code == 128 + number
     (line,) = lines()
     assert "boxes" in line
+    assert "the best 1 plan of 1 different diagram," in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -245,34 +245,3 @@ def test_without_any_plan_it_says_so_and_writes_nothing(command, capsys):
         command("num=1", "candidates=1", of=(CIRCLE,))
     assert "no plan was found of 1 different diagram" in capsys.readouterr().err
     assert not Path("made").exists()
-
-
-def test_after_ctrl_c_the_best_of_those_found_are_written(command, monkeypatch, capsys):
-    def interrupted(jobs, threads):
-        yield realise(jobs[0])
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(make_command, "realise_all", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        command("num=2", "candidates=2")
-    assert ended.value.code == 130
-    assert len(lines()) == 1
-    said = capsys.readouterr()
-    assert "stopped" in said.err
-    assert "the best 1 plan of 1 different diagram," in said.out
-    assert making.best_plans([], 3) == []
-
-
-def test_after_ctrl_c_before_the_first_plan_nothing_is_written(command, monkeypatch, capsys):
-    def interrupted(jobs, threads):
-        yield from ()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(make_command, "realise_all", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        command("num=2", "candidates=2")
-    assert ended.value.code == 130
-    assert not Path("made").exists()
-    said = capsys.readouterr()
-    assert "stopped; no plan was found yet" in said.err
-    assert "different diagram" not in said.out + said.err
