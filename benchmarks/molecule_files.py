@@ -35,7 +35,7 @@ TRAIN = 100_000
 def round_trip(path: Path) -> dict[str, Any]:
     """Molecules of a file, charges kept, with the same canonical SMILES when they come back."""
     found = read_molecules(path, charges="kept")
-    smiles = {row.line: row.smiles for row in read_rows(path)}
+    smiles = {row.line: row.text for row in read_rows(path)}
     changed = changed_rows(found, smiles)
     charges = [[parse_atom(atom)[1] for atom in molecule.atoms] for molecule in found.molecules]
     return {

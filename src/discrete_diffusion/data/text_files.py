@@ -1,62 +1,26 @@
-"""Text files: UTF-8, plain or gzipped."""
+"""Text files: UTF-8, plain or compressed by gzip, xz or bzip2."""
 
 from __future__ import annotations
 
 import codecs
-import gzip
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import BinaryIO
 
+from discrete_diffusion.runtime.compressed_files import CompressedFileError, open_unpacked
+from discrete_diffusion.runtime.file_kinds import FileKind, check_kind
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
-
-_GZIP_MAGIC = b"\x1f\x8b"
-
-
-class DamagedGzipError(ValueError):
-    """Fault of a gzipped file, without its name."""
-
-
-@contextmanager
-def open_unzipped(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file; gzip, recognised by its first bytes, is unpacked as it is read.
-
-    Raises ``DamagedGzipError`` for gzip that cannot be unpacked to its end."""
-    with path.open("rb") as file:
-        if not is_gzipped(path):
-            yield file
-            return
-        try:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked  # type: ignore[misc]
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DamagedGzipError(f"a damaged gzip file: {error}") from error
-
-
-def is_gzipped(path: Path) -> bool:
-    """True if a file starts as gzip does."""
-    with path.open("rb") as file:
-        return file.read(2) == _GZIP_MAGIC
-
-
-def suffix_of(path: Path) -> str:
-    """The ending that decides what is in a file, in lower case: ``.jsonl`` of
-    ``plans.jsonl.gz``."""
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """``text``, and the ``name`` of where it was found: a path, the embedded text, or objects."""
+    """``text``, and the ``name`` of where it was found: a path, the embedded text, or objects.
+    ``kind``: of the file, None of text that nothing tells."""
 
     name: str
     text: str
     given: GivenObjects | None = None
+    kind: FileKind | None = None
 
     def place(self, line: int) -> str:
         """Place of a line, for errors."""
@@ -69,12 +33,16 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\n") for line in StringIO(text, newline=None)]
 
 
-def read_text(path: str | Path | GivenObjects) -> TextSource:
-    """The text of objects, or of a UTF-8 file, line ends as they are; gzip is recognised by its
-    first bytes.
+def read_text(
+    path: str | Path | GivenObjects, *own: FileKind, expected: str = "text"
+) -> TextSource:
+    """The text of objects, or of a UTF-8 file, line ends as they are; what is compressed is
+    recognised by its first bytes.
 
-    A byte order mark at the start is left out. Raises ``FileNotFoundError`` or ``ValueError`` with
-    one sentence: no such file, damaged gzip, no text in it, not UTF-8 (and at which byte).
+    A byte order mark at the start is left out. ``own``: kinds of files that are read besides text
+    that nothing tells; ``expected``: all of them in words. Raises ``FileNotFoundError`` or
+    ``ValueError`` with one sentence: no such file, another kind of file, damaged, no text in it,
+    not UTF-8 (and at which byte).
     """
     if isinstance(path, GivenObjects):
         return TextSource(str(path), path.text, path)
@@ -83,16 +51,17 @@ def read_text(path: str | Path | GivenObjects) -> TextSource:
         raise ValueError(f"{path} is a folder; give one text file")
     if not path.exists():
         raise FileNotFoundError(f"no text file at {path.absolute()}")
+    kind = check_kind(path, own, expected)
     try:
-        with open_unzipped(path) as file:
+        with open_unpacked(path) as file:
             content = file.read()
-    except DamagedGzipError as error:
+    except CompressedFileError as error:
         raise ValueError(f"{path} is {error}") from error
     content = content.removeprefix(codecs.BOM_UTF8)
     if not content:
-        raise ValueError(f"{path} is empty; expected text")
+        raise ValueError(f"{path} is empty; expected {expected}")
     try:
-        return TextSource(str(path), content.decode("utf-8"))
+        return TextSource(str(path), content.decode("utf-8"), kind=kind)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(

@@ -10,7 +10,7 @@ A kind is imported when it is first used, and with it the libraries that it alon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from importlib import import_module
 from pkgutil import iter_modules
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import load_plugins, refuse_taken
+from discrete_diffusion.runtime.file_kinds import FileKind, register_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -164,3 +165,10 @@ def build_data(config: DictConfig) -> Dataset:
         The data set.
     """
     return domain_of(config.data).data_set(config.data)
+
+
+@register_kinds
+def _file_kinds() -> Iterator[FileKind]:
+    """Kinds of files that kinds of data know, of ours and of those that were imported."""
+    for name in sorted({*_BUILT_IN, *_DOMAINS}):
+        yield from get_domain(name).file_kinds

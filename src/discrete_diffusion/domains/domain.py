@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.token_layout import TokenLayout
     from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.runtime.file_kinds import FileKind
 
 GRAPH_FEATURES = ("reach", "resistance", "walks", "cycles")
 """All features of a revealed graph, in the order in which networks have them: what a kind of data
@@ -58,6 +59,8 @@ class Domain(ABC):
             picture; nothing of that is replaced without ``overwrite``.
         streamed_file: the file of lines, one of ``sample_files``, to which samples are written as
             they are finished; None if there is none.
+        file_kinds: kinds of files that it reads, or that others must not take for theirs, see
+            ``runtime.file_kinds``.
         token_steps: sampling steps where its samples are ids in one of two states and no number is
             given; None for the sampler's own.
     """
@@ -78,6 +81,7 @@ class Domain(ABC):
     group_titles: ClassVar[Mapping[str, str]] = {}
     sample_files: ClassVar[tuple[str, ...]] = ()
     streamed_file: ClassVar[str | None] = None
+    file_kinds: ClassVar[tuple[FileKind, ...]] = ()
     token_steps: ClassVar[int | None] = None
 
     def options(self, command: str) -> dict[str, Option]:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -31,14 +32,29 @@ def arrays(save, content) -> bytes:
     return file.getvalue()
 
 
+def archive(*names: str) -> bytes:
+    """A ZIP archive of empty files."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        for name in names:
+            made.writestr(name, "")
+    return file.getvalue()
+
+
 FOREIGN = {
     "plans.npy": (arrays(np.save, np.array([Trap()] * 3353, dtype=object)), "arrays of NumPy"),
     "plans.npz": (arrays(np.savez, np.zeros(9)), "arrays of NumPy"),
     "plans.bin": (pickle.dumps([Trap()]), "pickle"),
     "letters.pkl": (pickle.dumps(Trap(), protocol=0), "pickle"),
+    "m.jsonl": (
+        b"\n  made\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n",
+        "SDF, a file of mol blocks",
+    ),
+    "c.json": (b"PAR1" + bytes(99), "Parquet"),
+    "table.jsonl": (b"Source,Target\n1,2\n", "a table of edges"),
     "letters.txt": (pickle.dumps([Trap()], protocol=0), "pickle"),
-    "weights.pt": (arrays(np.savez, np.zeros(9)), "PyTorch"),
-    "plans.zip": (arrays(np.savez, np.zeros(9)), "archive; unpack it first"),
+    "weights.jsonl": (archive("a/data.pkl", "a/data/0"), "PyTorch"),
+    "plans.zip": (archive("plans.jsonl"), "archive; unpack it first"),
     "plan.png": (b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
     "plan.dwg": (b"AC1027" + bytes(99), "a DWG drawing; save it as DXF"),
     "plan.dxf": (b"AutoCAD Binary DXF\r\n\x1a\x00", "a binary DXF drawing; save it as text"),
@@ -46,11 +62,11 @@ FOREIGN = {
     "plans.jsonl": (b"\n".join(LINES).decode().encode("utf-16"), "UTF-16; save it as UTF-8"),
     "plans.dat": (np.random.default_rng(0).bytes(9999), "not text"),
     "plans.txt": (b"room,x,y\n" * 3353, "none of its 3,353 lines is a JSON object"),
-    "plans.csv": (b"room,x,y\n" * 3353, "CSV, which is not read"),
-    "plans.csv.gz": (gzip.compress(b"room,x,y\n", mtime=0), "CSV, which is not read"),
-    "plans.tsv": (b"room\tx\ty\n" * 9, "TSV, which is not read"),
-    "plans.xlsx": (arrays(np.savez, np.zeros(9)), "a spreadsheet; write its plans as JSON lines"),
-    "plans.ods": (arrays(np.savez, np.zeros(9)), "a spreadsheet"),
+    "plans.csv": (b"room,x,y\n" * 3353, "CSV; write"),
+    "plans.csv.gz": (gzip.compress(b"room,x,y\n", mtime=0), "CSV; write"),
+    "plans.tsv": (b"room\tx\ty\n" * 9, "TSV; write"),
+    "plans.xlsx": (archive("[Content_Types].xml", "xl/workbook.xml"), "a spreadsheet"),
+    "plans.odt": (archive("mimetype", "content.xml"), "a document of an office"),
     "old.xls": (b"\xd0\xcf\x11\xe0" + bytes(99), "a spreadsheet"),
     "plan.svg": (b"<?xml version='1.0'?>\n<!-- a plan -->\n<svg viewBox='0 0 9 9'/>", "an SVG"),
     "plan.json": (b"\xef\xbb\xbf  <svg xmlns='x'><rect/></svg>", "an SVG"),
@@ -61,7 +77,7 @@ FOREIGN = {
     "page.jsonl": (b"<!DOCTYPE html>\n<html><body/></html>", "an HTML page"),
     "graph.xml": (b"<graphml><graph/></graphml>", "GraphML under another name"),
     "site.kml": (b"<kml><Placemark/></kml>", "KML, in degrees"),
-    "plans.docx": (arrays(np.savez, np.zeros(9)), "a document of an office program"),
+    "plans.docx": (archive("[Content_Types].xml"), "a document of an office program"),
 }
 
 

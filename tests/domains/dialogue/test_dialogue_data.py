@@ -279,7 +279,7 @@ def test_files_without_a_pair_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"empty\.jsonl"):
         read_dialogues(tmp_path / "empty.jsonl")
     (tmp_path / "pairs.csv").write_text("dialogue,summary\na,b\n")
-    with pytest.raises(ValueError, match=r"pairs\.csv: CSV is not read"):
+    with pytest.raises(ValueError, match=r"pairs\.csv is CSV; write"):
         read_dialogues(tmp_path / "pairs.csv")
     with pytest.raises(FileNotFoundError, match=r"none\.jsonl"):
         read_dialogues(tmp_path / "none.jsonl")

@@ -44,6 +44,7 @@ def read(folder: Path, name: str, text: str, types: GraphTypes | None = None) ->
         ("a.txt", "% SNAP\n# 1\n0 1 # first\n;\n1 2\n", [PATH3]),
         ("a.txt", "\n0 1\n1 2\n\n\n0 1\n", [PATH3, EDGE]),
         ("a.txt", "0 1 {}\n1 2 {'weight': 1}\n", [PATH3]),
+        ("a.txt", '{"n": 2, "edges": []}\n', [graph(2)]),  # JSON under another name
         ("a.txt", "0 1 .5\n1 2 .25\n2 0 .5\n", [TRIANGLE]),
         ("a.edges", "3 4\n4 -1\n", [PATH3]),
     ],
@@ -81,7 +82,6 @@ def test_what_fits_two_readings_is_refused_with_both(tmp_path, text, first, seco
         ("0 1 2 3\n1 2\n", "networkx.write_adjlist has them, is not read"),
         ("p edge 3 2\ne 1 2\ne 2 3\n", "a DIMACS file"),
         ("%%MatrixMarket matrix\n3 3 1\n2 1\n", "a Matrix Market file"),
-        ('{"n": 2, "edges": []}\n', "JSON; call it .json"),
         ("graph {\n a -- b\n}\n", "DOT or GML"),
         ("0 1 {'a': open}\n", r"line 1: expected u v \{"),
         ("source target\n0 1\n0 1 2\n", "line 3: expected 2 columns"),

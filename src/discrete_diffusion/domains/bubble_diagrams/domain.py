@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.bubble_diagrams.briefs.command import BRIEF_COMMANDS
 from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
+from discrete_diffusion.domains.bubble_diagrams.files.file_kinds import PLAN_KINDS
 from discrete_diffusion.domains.bubble_diagrams.options import EVALUATE, SAMPLE, TRAIN
 from discrete_diffusion.domains.bubble_diagrams.studio.command import STUDIO
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import DIRECTIONS, vocabulary_named
@@ -33,6 +34,7 @@ class BubbleDiagrams(Domain):
     name, title = "bubble_diagrams", "diagrams"
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens", "cubigraph": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path", "names")
+    file_kinds = PLAN_KINDS
     data_sets_of_files = {"bubble_diagrams": "plans"}
     fixed_keys = ("n_max", "relations", "condition", "node_order")
     sample_options, evaluate_options, train_options = SAMPLE, EVALUATE, TRAIN

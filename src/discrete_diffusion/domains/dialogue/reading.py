@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines
 from discrete_diffusion.domains.dialogue.grammar import DialoguePair
 from discrete_diffusion.domains.dialogue.words import tokens_of
+from discrete_diffusion.runtime.file_kinds import JSON, JSON_LINES
 from discrete_diffusion.runtime.given_objects import GivenObjects
 
 _FIELDS = ("dialogue", "summary")
@@ -58,13 +59,8 @@ def read_given_dialogues(path: str | Path | GivenObjects) -> list[GivenDialogue]
 
 def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, Any]]]:
     """The number of each line, file and line in words, and the object that it holds."""
-    source = read_text(path)
-    kind = suffix_of(Path(source.name))
-    if kind in (".csv", ".tsv") and not source.text.lstrip().startswith("{"):
-        raise ValueError(
-            f"{source.name}: {kind[1:].upper()} is not read; write a JSON object per line, with "
-            f"{' and '.join(_FIELDS)}"
-        )
+    expected = f"a JSON object per line, with {' and '.join(_FIELDS)}"
+    source = read_text(path, JSON_LINES, JSON, expected=expected)
     found = [
         (number, where := source.place(number), _object(line, where))
         for number, line in enumerate(split_lines(source.text), start=1)

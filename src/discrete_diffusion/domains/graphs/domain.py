@@ -9,6 +9,7 @@ from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.graphs.commands import COMMANDS
+from discrete_diffusion.domains.graphs.file_kinds import GRAPH_KINDS
 from discrete_diffusion.domains.graphs.structures import STRUCTURES
 from discrete_diffusion.domains.option import (
     DATA,
@@ -109,6 +110,7 @@ class Graphs(Domain):
     name, title = "graphs", "graphs"
     data_sets = {"graphs": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    file_kinds = GRAPH_KINDS
     fixed_keys = ("n_max", "node_types", "edge_types", "node_order")
     sample_options = _SAMPLE
     evaluate_options = _EVALUATE

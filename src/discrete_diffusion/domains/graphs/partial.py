@@ -29,6 +29,7 @@ from discrete_diffusion.domains.graphs.files.records import (
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.runtime.file_kinds import JSON, JSON_LINES
 from discrete_diffusion.runtime.given_objects import GivenObjects
 
 UNKNOWN = -1
@@ -52,7 +53,8 @@ def read_partials(
 ) -> dict[int, PartialGraph]:
     """Partial graphs by line number. ``ValueError`` naming file, line and field for a line that is
     wrong, and for a file without one."""
-    found, source = {}, read_text(given)
+    found = {}
+    source = read_text(given, JSON_LINES, JSON, expected="a partial graph a line")
     for number, line in enumerate(split_lines(source.text), start=1):
         if line.strip():
             try:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_options(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="SMILES: .csv, .tsv, .smi, .txt, .gz of these")
+    parser.add_argument("file", metavar="FILE", help="SMILES (a list or a table) or SDF")
     parser.add_argument("--column", help="of a table (default: smiles)")
     parser.add_argument("--charges", choices=("kept", "ignored"), default="kept")
 
@@ -40,8 +40,8 @@ def _print_lost(found: ReadMolecules, options: Namespace) -> None:
     from discrete_diffusion.domains.molecules.round_trip import changed_rows
     from discrete_diffusion.domains.molecules.smiles_files import read_rows
 
-    smiles = {row.line: row.smiles for row in read_rows(options.file, options.column)}
-    changed = changed_rows(found, smiles)
+    texts = {row.line: row.text for row in read_rows(options.file, options.column)}
+    changed = changed_rows(found, texts)
     share = 1 - len(changed) / len(found)
     print(
         f"the same canonical SMILES, stereochemistry aside, after atoms and bonds: "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.molecules.commands import COMMANDS
+from discrete_diffusion.domains.molecules.file_kinds import MOLECULE_KINDS
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.option import (
     DATA,
@@ -98,6 +99,7 @@ class Molecules(Domain):
     name, title = "molecules", "molecules"
     data_sets = {"molecules": "tokens", "qm9": "tokens", "zinc": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    file_kinds = MOLECULE_KINDS
     fixed_keys = ("atoms", "n_max", "charges", "node_order")
     graph_features = GRAPH_FEATURES
     group_titles = {"node": "atoms", "edge": "bonds"}

@@ -86,6 +86,30 @@ def parse_atom(name: str) -> tuple[int, int]:
     raise ValueError(f"{name!r} is no atom; expected an element with its charge, as in C, N+, Fe+2")
 
 
+def is_mol_block(text: str) -> bool:
+    """True of several lines, which SMILES are not."""
+    return "\n" in text
+
+
+def parsed(text: str, *, sanitize: bool = True) -> Any:
+    """The rdkit molecule of SMILES or of a mol block, without hydrogen that it lists; None if rdkit
+    refuses it."""
+    from rdkit import Chem
+
+    if not is_mol_block(text):
+        return Chem.MolFromSmiles(text, sanitize=sanitize)
+    mol = Chem.MolFromMolBlock(text, sanitize=sanitize)
+    if mol is None or sanitize:
+        return mol
+    mol.UpdatePropertyCache(strict=False)
+    return Chem.RemoveHs(mol, sanitize=False)
+
+
+def not_a_molecule(text: str) -> str:
+    """Why rdkit refuses even the syntax of a text."""
+    return "is no mol block" if is_mol_block(text) else f"{text!r} is no SMILES"
+
+
 def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
     """The heavy atoms and Kekulised bonds of an rdkit molecule, in its order, which is Kekulised in
     place. Raises ``MoleculeError`` for an aromatic ring that cannot be Kekulised and for a bond

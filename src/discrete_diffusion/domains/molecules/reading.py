@@ -1,4 +1,4 @@
-"""Molecules read from files of SMILES, every row accounted for, and kept on disk."""
+"""Molecules read from files of SMILES or mol blocks, every row accounted for, and kept on disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from discrete_diffusion.domains.molecules.molecule import (
     foreign_atoms,
     from_rdkit,
     has_dummy,
+    is_mol_block,
+    not_a_molecule,
     objection,
+    parsed,
     sanitised,
     smiles_of,
     to_rdkit,
@@ -130,7 +133,7 @@ def _too_much(molecule: Molecule, atoms: Sequence[str] | None, n_max: int | None
 def read_molecules(
     path: str | Path, *, charges: str = "kept", column: str | None = None
 ) -> ReadMolecules:
-    """The molecules of a file of SMILES, see ``read_rows``; of a long one kept on disk.
+    """The molecules of a file, see ``read_rows``; of a long one kept on disk.
 
     ``charges``: ``kept``, atoms with a formal charge are atoms of another type; ``ignored``, they
     are their element, which is how the benchmarks of QM9 count them.
@@ -155,17 +158,17 @@ def read_molecules(
     return _from_arrays(str(path), arrays)
 
 
-def molecule_of(smiles: str, *, keep_charges: bool) -> tuple[Molecule, bool]:
-    """One molecule, and whether it had to be read without its charges.
+def molecule_of(text: str, *, keep_charges: bool) -> tuple[Molecule, bool]:
+    """One molecule of SMILES or a mol block, and whether it had to be read without its charges.
 
     Raises ``MoleculeError`` saying why it is none."""
-    from rdkit import Chem, rdBase
+    from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        mol = Chem.MolFromSmiles(smiles)
+        mol = parsed(text)
         recovered = mol is None
         if mol is None:
-            mol = _unsanitised(smiles, keep_charges)
+            mol = _unsanitised(text, keep_charges)
         if mol.GetNumAtoms() == 0:
             raise MoleculeError("no atoms")
         molecule = from_rdkit(mol, keep_charges=keep_charges)
@@ -189,19 +192,15 @@ def canonical(molecule: Molecule, *, keep_charges: bool) -> Molecule:
     return from_rdkit(again, keep_charges=keep_charges)
 
 
-def _unsanitised(smiles: str, keep_charges: bool) -> Any:
+def _unsanitised(text: str, keep_charges: bool) -> Any:
     """A molecule that rdkit refuses, for its charges to be dropped; ``MoleculeError`` saying why if
     they are kept."""
-    from rdkit import Chem
-
-    mol = Chem.MolFromSmiles(smiles, sanitize=False)
+    mol = parsed(text, sanitize=False)
     if mol is None:
-        raise MoleculeError(f"{smiles!r} is no SMILES")
+        raise MoleculeError(not_a_molecule(text))
     if keep_charges:
-        problems = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]
-        raise MoleculeError(
-            f"{smiles}: {' '.join((problems or ['cannot be sanitised'])[0].split())}"
-        )
+        what = "" if is_mol_block(text) else f"{text}: "
+        raise MoleculeError(f"{what}{objection(mol)}")
     mol.UpdatePropertyCache(strict=False)
     return mol
 
@@ -221,7 +220,7 @@ def _cache_path(rows: Sequence[Row], charges: str) -> Path:
     from rdkit import __version__ as rdkit_version
 
     digest = hashlib.sha256(f"{rdkit_version} {charges}\n".encode())
-    digest.update("\n".join(f"{row.line} {row.smiles}" for row in rows).encode())
+    digest.update("\n".join(f"{row.line} {row.text}" for row in rows).encode())
     return cache_dir() / f"molecules-v{VERSION}-{digest.hexdigest()[:24]}.npz"
 
 
@@ -233,7 +232,7 @@ def _arrays(rows: Sequence[Row], charges: str, name: str) -> dict[str, np.ndarra
     num_recovered = 0
     for row in progress.track(rows, f"reading {Path(name).name}", "molecules"):
         try:
-            molecule, recovered = molecule_of(row.smiles, keep_charges=keep)
+            molecule, recovered = molecule_of(row.text, keep_charges=keep)
         except MoleculeError as error:
             problems.append(Problem(row.line, str(error)))
             continue

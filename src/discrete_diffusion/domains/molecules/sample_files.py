@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines
 from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
@@ -16,8 +15,10 @@ from discrete_diffusion.domains.molecules.molecule import (
     MoleculeError,
     from_rdkit,
     parse_atom,
+    parsed,
 )
-from discrete_diffusion.domains.molecules.smiles_files import read_rows
+from discrete_diffusion.domains.molecules.smiles_files import kind_of_molecules, read_rows
+from discrete_diffusion.runtime.file_kinds import JSON_LINES
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,18 @@ class ReadSamples:
 
 
 def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
-    """The samples of a file, one for each line: ``.jsonl``, graphs, see ``molecule_of_json``; else
-    SMILES. Blank lines and SMILES that rdkit refuses are samples too, and so are lines of JSON that
-    are no graph, if ``skip_invalid``.
+    """The samples of a file, one for each line: JSON lines, graphs, see ``molecule_of_json``; else
+    what ``read_rows`` reads. Blank lines and SMILES that rdkit refuses are samples too, and so are
+    lines of JSON that are no graph, if ``skip_invalid``.
 
     Raises ``ValueError`` naming file, line and field for another line of JSON that is no graph.
     """
-    if suffix_of(Path(path)) == ".jsonl":
+    if kind_of_molecules(path) is JSON_LINES:
         molecules, num_blank = _read_lines(path, skip_invalid)
     else:
         rows = read_rows(path, keep_blank=True)
-        molecules = [_graph_of(row.smiles) for row in rows]
-        num_blank = sum(not row.smiles for row in rows)
+        molecules = [_graph_of(row.text) for row in rows]
+        num_blank = sum(not row.text for row in rows)
     return ReadSamples(molecules, judge(molecules), num_blank)
 
 
@@ -58,7 +59,7 @@ def read_graphs(path: str) -> list[Molecule]:
 
 def _read_lines(path: str, skip_invalid: bool) -> tuple[list[Molecule], int]:
     """And how many lines are blank."""
-    lines = split_lines(read_text(path).text)
+    lines = split_lines(read_text(path, JSON_LINES).text)
     found = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -99,15 +100,15 @@ def molecule_of_json(value: Any) -> Molecule:
     return Molecule(tuple(map(str, atoms)), tuple(sorted(bonds)))
 
 
-def _graph_of(smiles: str) -> Molecule:
-    """Graph as it is written, charges kept; ``NOTHING`` for what is no SMILES, and an aromatic ring
-    that is none."""
-    from rdkit import Chem, rdBase
+def _graph_of(text: str) -> Molecule:
+    """Graph as it is written, charges kept; ``NOTHING`` for what is no SMILES or mol block, and an
+    aromatic ring that is none."""
+    from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        mol = Chem.MolFromSmiles(smiles)
+        mol = parsed(text)
         if mol is None:
-            mol = Chem.MolFromSmiles(smiles, sanitize=False)
+            mol = parsed(text, sanitize=False)
             if mol is None:
                 return NOTHING
             mol.UpdatePropertyCache(strict=False)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
 from discrete_diffusion.domains.molecules.molecule import (
     Molecule,
     MoleculeError,
     foreign_atoms,
     from_rdkit,
+    is_mol_block,
+    not_a_molecule,
     objection,
+    parsed,
 )
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
-
-MOL_FILES = (".mol", ".sdf")
-"""Endings of files of mol blocks; any other is one of SMILES."""
-
-_END_OF_BLOCK = "$$$$"
 
 
 @dataclass(frozen=True)
@@ -94,8 +89,8 @@ class Scaffold:
 def read_scaffolds(
     given: str | GivenObjects, vocab: VocabConfig, *, keep_charges: bool
 ) -> list[Scaffold]:
-    """The scaffolds of a file: SMILES, one per line, or ``.mol`` and ``.sdf`` files of mol blocks;
-    or of objects, a text in SMILES each.
+    """The scaffolds of a file of SMILES or mol blocks, see ``read_rows``; or of objects, a text in
+    SMILES each.
 
     An atom ``*`` (a dummy atom) marks where new atoms attach: at its neighbours and nowhere else.
     Without one, new atoms may attach anywhere, and there are no further bonds within the scaffold.
@@ -103,12 +98,8 @@ def read_scaffolds(
     Raises ``ValueError`` naming file and line for one that cannot be read, has an atom that
     ``vocab`` lacks, or leaves no slot for a new atom.
     """
-    if suffix_of(Path(str(given))) in MOL_FILES:
-        found = _mol_blocks(read_text(given).text)
-    else:
-        found = [(row.line, row.smiles) for row in read_rows(given)]
     scaffolds = []
-    for line, text in found:
+    for line, text in read_rows(given):
         try:
             scaffolds.append(_scaffold(line, text, vocab, keep_charges))
         except MoleculeError as error:
@@ -118,26 +109,17 @@ def read_scaffolds(
     return scaffolds
 
 
-def _mol_blocks(text: str) -> list[tuple[int, str]]:
-    """Each with the number of its first line."""
-    blocks, first, lines = [], 1, split_lines(text)
-    for number, line in enumerate([*lines, _END_OF_BLOCK], start=1):
-        if line.startswith(_END_OF_BLOCK):
-            block = "\n".join(lines[first - 1 : number - 1])
-            if block.strip():
-                blocks.append((first, block))
-            first = number + 1
-    return blocks
-
-
 def _scaffold(line: int, text: str, vocab: VocabConfig, keep_charges: bool) -> Scaffold:
-    from rdkit import Chem, rdBase
+    from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        of_block = "\n" in text
-        mol = Chem.MolFromMolBlock(text) if of_block else Chem.MolFromSmiles(text)
+        mol = parsed(text)
         if mol is None:
-            raise MoleculeError(_why_not(text, of_block))
+            written = parsed(text, sanitize=False)
+            what = "" if is_mol_block(text) else f"{text}: "
+            raise MoleculeError(
+                not_a_molecule(text) if written is None else f"{what}{objection(written)}"
+            )
         whole = from_rdkit(mol, keep_charges=keep_charges)
     dummies = {k for k, atom in enumerate(whole.atoms) if atom == "*"}
     kept = [k for k in range(len(whole.atoms)) if k not in dummies]
@@ -161,13 +143,3 @@ def _scaffold(line: int, text: str, vocab: VocabConfig, keep_charges: bool) -> S
             f"{len(kept)} atoms leave none to sample: the model samples at most {vocab.n_max}"
         )
     return Scaffold(line, molecule, tuple(k in marked or not dummies for k in kept), bool(dummies))
-
-
-def _why_not(text: str, of_block: bool) -> str:
-    from rdkit import Chem
-
-    if of_block:
-        mol: Any = Chem.MolFromMolBlock(text, sanitize=False)
-        return "no mol block" if mol is None else objection(mol)
-    mol = Chem.MolFromSmiles(text, sanitize=False)
-    return f"{text!r} is no SMILES" if mol is None else f"{text}: {objection(mol)}"

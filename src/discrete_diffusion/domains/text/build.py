@@ -10,6 +10,7 @@ import numpy as np
 from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
+from discrete_diffusion.domains.text.file_kinds import PLAIN
 from discrete_diffusion.domains.text.paths import training_path
 from discrete_diffusion.domains.text.storing import (
     build_stored,
@@ -25,6 +26,7 @@ from discrete_diffusion.domains.text.vocabulary import (
     vocabulary_of,
 )
 from discrete_diffusion.layout.token_layout import sequence_layout
+from discrete_diffusion.runtime.file_kinds import HTML
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -97,7 +99,7 @@ def build_test_text(config: DictConfig) -> TextDataset:
     vocabulary, layout = text_vocabulary_of(config), sequence_layout(config)
     name, nothing = str(config.path), np.zeros(0, np.int64)
     ids = vocabulary.encode(
-        read_text(name),
+        read_text(name, HTML, expected=PLAIN),
         known="those that the model was trained on",
         remedy="replace such characters, or train a model with data.tokens=bytes",
     )
@@ -124,7 +126,7 @@ def _whole(
 def _training_text(config: DictConfig) -> TextSource:
     """The text that the vocabulary is read off."""
     path = training_path(config)
-    return embedded_text() if path is None else read_text(path)
+    return embedded_text() if path is None else read_text(path, HTML, expected=PLAIN)
 
 
 def _training_share(config: DictConfig) -> list[str]:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.data.text_files import open_unzipped, suffix_of
+from discrete_diffusion.domains.text.file_kinds import PARQUET
 from discrete_diffusion.domains.text.json_text import json_text
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+from discrete_diffusion.runtime.compressed_files import open_unpacked
 from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.file_kinds import HTML, JSON_LINES, check_kind
 
 _PART = 1 << 22
 """Bytes of text that are read at once, and a little more, to the end of a line."""
@@ -23,33 +25,37 @@ _ROWS = 256
 """Rows of a Parquet file that are read at once."""
 
 
+_EXPECTED = "text, a JSON object or text a line (JSON lines), or Parquet"
+
+
 @dataclass(frozen=True)
 class Part:
     """Some text of a file.
 
     ``texts`` and, for each, whether it ``ends`` a document. ``after``: where the next part begins,
-    in bytes, of Parquet in rows.
+    in bytes, of Parquet in rows. ``num_nulls``: rows without a text, which are left out.
     """
 
     texts: Sequence[str]
     ends: Sequence[bool]
     after: int
+    num_nulls: int = 0
 
 
 def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[Part]:
     """The parts of a file from ``start``, the ``after`` of an earlier part, or 0.
 
-    A ``.jsonl`` file has a document a line, text or an object with a ``field``, and a ``.parquet``
-    file one a row, in the column ``field``. Other files are text, gzipped or not: one document
-    (``documents`` is ``file``) or one a line that is not empty (``line``).
+    JSON lines have a document a line, text or an object with a ``field``, and Parquet has one a
+    row, in the column ``field``; both are known by their content. Other files are text, compressed
+    or not: one document (``documents`` is ``file``) or one a line that is not empty (``line``).
 
     Raises ``ValueError`` naming file and line for what cannot be read.
     """
-    if path.suffix.lower() == ".parquet":
+    kind = check_kind(path, (PARQUET, JSON_LINES, HTML), _EXPECTED)
+    if kind is PARQUET:
         yield from _rows(path, start, field)
-    elif suffix_of(path) == ".jsonl" or documents == "line":
-        is_json = suffix_of(path) == ".jsonl"
-        yield from _lines(path, start, field if is_json else None)
+    elif kind is JSON_LINES or documents == "line":
+        yield from _lines(path, start, field if kind is JSON_LINES else None)
     else:
         yield from _text(path, start)
 
@@ -58,20 +64,24 @@ def encoded(
     vocabulary: TextVocabulary | SubwordVocabulary, part: Part
 ) -> tuple[np.ndarray, list[int]]:
     """Int64[N], the ids of a part with the token ``eos_id``, if there is one, behind each document;
-    and the places behind documents."""
+    and the places behind documents. A document ends, too, where the text has that token."""
     ids, ends, num = [np.zeros(0, np.int64)], [], 0
-    eos = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
+    eos = vocabulary.eos_id
     for found, is_end in zip(vocabulary.encode_each(part.texts), part.ends, strict=True):
-        ids += [found, np.array(eos, np.int64)] if is_end else [found]
-        num += len(found) + (len(eos) if is_end else 0)
-        ends += [num] if is_end else []
+        if is_end and eos is not None and found[-1:].tolist() != [eos]:
+            found = np.append(found, eos)
+        places = [] if eos is None else (np.flatnonzero(found == eos) + 1).tolist()
+        places += [len(found)] if is_end and eos is None else []
+        ends += [num + place for place in places]
+        num += len(found)
+        ids.append(found)
     return np.concatenate(ids), ends
 
 
 def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
     """A document a line, JSON if there is a ``field``."""
     number, after = 0, 0
-    with open_unzipped(path) as file:
+    with open_unpacked(path) as file:
         while lines := file.readlines(_PART):
             begin, first = after, number
             after, number = after + sum(map(len, lines)), number + len(lines)
@@ -101,7 +111,7 @@ def _decoded(line: bytes, place: str) -> str:
 def _text(path: Path, start: int) -> Iterator[Part]:
     """One document, cut where a tokenizer does not notice; a part depends on where it begins
     alone."""
-    with open_unzipped(path) as file:
+    with open_unpacked(path) as file:
         _skip(file, start)
         content, after, is_last = b"", start, False
         if start == 0 and (mark := file.read(len(BOM_UTF8))) == BOM_UTF8:
@@ -149,12 +159,28 @@ def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
             f"{path}: Parquet is read by pyarrow; {install_command('parquet')}"
         ) from error
     after = 0
-    with pyarrow.parquet.ParquetFile(path) as file:
-        if field not in file.schema_arrow.names:
-            names = ", ".join(file.schema_arrow.names)
-            raise ValueError(f"{path} has no column '{field}'; it has {names}; see --field")
-        for batch in file.iter_batches(_ROWS, columns=[field]):
-            begin, after = after, after + batch.num_rows
-            if begin >= start:
-                texts = [text for text in batch.column(0).to_pylist() if text]
-                yield Part(texts, [True] * len(texts), after)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            _check_column(path, file.schema_arrow, field)
+            for batch in file.iter_batches(_ROWS, columns=[field]):
+                begin, after = after, after + batch.num_rows
+                if begin >= start:
+                    texts = [text for text in batch.column(0).to_pylist() if text]
+                    yield Part(texts, [True] * len(texts), after, batch.num_rows - len(texts))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is a damaged Parquet file: {error}; copy it anew") from error
+
+
+def _check_column(path: Path, schema: Any, field: str) -> None:
+    """``ValueError`` unless the column ``field`` is there and holds texts."""
+    if field not in schema.names:
+        names = ", ".join(schema.names)
+        raise ValueError(f"{path} has no column '{field}'; it has {names}; see --field")
+    kind = str(schema.field(field).type)
+    if kind not in ("string", "large_string", "string_view", "null") and (
+        "dictionary<values=string" not in kind
+    ):
+        raise ValueError(
+            f"{path}: column '{field}' holds {' '.join(kind.split())}, not texts; write every row "
+            "as one text (a chat: by its template) in a column of its own, and name it by --field"
+        )

@@ -15,6 +15,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.text.file_kinds import TEXT_KINDS
 from discrete_diffusion.domains.text.tokenize_command import TOKENIZE
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Text(Domain):
     name, title = "text", "text"
     data_sets = {"text": "tokens", "tokens": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
+    file_kinds = TEXT_KINDS
     needed_conditions = {"document_mask": "document_idxs"}
     streamed_file = "samples.txt"
     sample_options = _SAMPLE

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.text_files import TextSource, read_text, split_lines, suffix_of
+from discrete_diffusion.data.text_files import TextSource, read_text, split_lines
 from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.json_text import json_text, text_of
 from discrete_diffusion.domains.text.vocabulary import Vocabulary
+from discrete_diffusion.runtime.file_kinds import JSON_LINES
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 
 UNKNOWN = -1
@@ -27,7 +27,7 @@ def read_prompts(
 ) -> dict[int, Tensor]:
     """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
 
-    A line is a text, in a ``.jsonl`` file JSON text or an object with a ``text``; of a model
+    A line is a text, of JSON lines JSON text or an object with a ``text``; of a model
     without tokenizer its ids, with spaces between. Raises ``ValueError`` naming file and line for
     one that is empty, too long or has unknown characters.
     """
@@ -75,7 +75,8 @@ def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
         for number, value in enumerate(given.objects, start=1):
             yield number, text_of(value, place_of_line(given, number))
         return
-    source, is_json = read_text(given), suffix_of(Path(given)) == ".jsonl"
+    source = read_text(given, JSON_LINES, expected="a text a line, or JSON lines")
+    is_json = source.kind is JSON_LINES
     for number, line in enumerate(split_lines(source.text), start=1):
         if is_json and line.strip():
             yield number, json_text(line, source.place(number))

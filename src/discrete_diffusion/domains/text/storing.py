@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.domains.text.corpus_files import encoded, parts_of
 from discrete_diffusion.domains.text.ids import IdVocabulary
@@ -16,19 +18,23 @@ from discrete_diffusion.domains.text.paths import training_path
 from discrete_diffusion.domains.text.stored_dataset import Span, StoredTextDataset
 from discrete_diffusion.domains.text.subwords import warn_of_lost
 from discrete_diffusion.domains.text.token_files import (
-    ENDINGS,
     TokenFiles,
     TokensInMemory,
     meaning_of,
     read_meta,
     split_files,
 )
+from discrete_diffusion.domains.text.token_formats import ENDINGS
 from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer, set_tokenizer
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.layout.token_layout import sequence_layout
+from discrete_diffusion.runtime.file_kinds import NPY, kind_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+
+logger = logging.getLogger(__name__)
 
 
 def is_stored(config: Mapping[str, Any]) -> bool:
@@ -126,10 +132,12 @@ def _training_path(config: Mapping[str, Any]) -> str:
 def _tokens_or_text(config: DictConfig) -> TokenFiles:
     """``path``: ids or, of a model with a tokenizer, text, whose documents end with ``eos_id``."""
     path, vocabulary = Path(config.path), vocabulary_of(config)
-    is_text = path.is_file() and path.suffix not in ENDINGS
+    is_text = path.is_file() and path.suffix not in ENDINGS and kind_of(path) is not NPY
     if isinstance(vocabulary, IdVocabulary) or not is_text:
         return TokenFiles.of(path, config.vocab_size)
     parts = list(parts_of(path, 0, field="text", documents="file"))
+    if num_nulls := sum(part.num_nulls for part in parts):
+        logger.warning("%s: left out %s without a text", path, counted(num_nulls, "row"))
     lost = vocabulary.unknown(text for part in parts for text in part.texts)
     warn_of_lost(lost, str(path))
     found = [encoded(vocabulary, part) for part in parts]

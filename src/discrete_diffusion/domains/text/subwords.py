@@ -17,7 +17,9 @@ from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.text_files import TextSource, read_text
+from discrete_diffusion.domains.text.file_kinds import PLAIN
 from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.file_kinds import HTML
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ class SubwordVocabulary:
 
     def read(self, path: str | Path) -> np.ndarray:
         """Int64[N], the ids of a text file; errors of ``read_text``."""
-        return self.encode(read_text(path))
+        return self.encode(read_text(path, HTML, expected=PLAIN))
 
     def encode(self, source: TextSource, **words: str) -> np.ndarray:
         """Int64[N], the ids of a text. A special token that stands in it counts as that token.
@@ -85,14 +87,11 @@ class SubwordVocabulary:
         """
         warn_of_lost(self.unknown([source.text]), source.name)
         texts = pieces(source.text)
-        return np.concatenate([np.zeros(0, np.int64), *self.encode_each(texts, special=True)])
+        return np.concatenate([np.zeros(0, np.int64), *self.encode_each(texts)])
 
-    def encode_each(self, texts: Sequence[str], *, special: bool = False) -> list[np.ndarray]:
-        """Int64[N] of each text, on all cores. ``special``: a special token in a text is that
-        token; else it is text."""
-        tokenizer = self._tokenizer
-        tokenizer.encode_special_tokens = not special
-        found = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Int64[N] of each text, on all cores. A special token that stands in a text is one id."""
+        found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.asarray(each.ids, np.int64) for each in found]
 
     def decode(self, tokens: Tensor) -> list[str]:

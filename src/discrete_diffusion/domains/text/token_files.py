@@ -12,10 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from discrete_diffusion.domains.text.token_formats import (
+    ENDINGS,
+    EXPECTED,
+    TokenFile,
+    open_tokens,
+)
+
 META, TOKENIZER = "meta.json", "tokenizer.json"
 """Files of a folder that ``data tokenize`` has written."""
 
-ENDINGS = (".npy", ".bin")
 _MOST_UINT16 = 1 << 16
 _SAMPLED, _PIECE = 256, 1 << 14
 """So many pieces of so many ids are checked first, and identify files without a digest."""
@@ -23,43 +29,17 @@ _SAMPLED, _PIECE = 256, 1 << 14
 _SCANNED = 1 << 28
 """Bytes up to which a file is read whole for its largest id."""
 
-EXPECTED = (
-    ".npy of whole numbers, .bin of uint16 (uint32 above 65,536 ids), or a folder of them; encode "
-    "text first: discrete-diffusion data tokenize FILE... --tokenizer NAME --out FOLDER"
-)
-
-
-@dataclass(frozen=True)
-class TokenFile:
-    """``num`` ids of type ``kind`` from byte ``offset`` of a file."""
-
-    path: Path
-    kind: np.dtype
-    offset: int
-    num: int
-
-    @property
-    def num_bytes(self) -> int:
-        return self.num * self.kind.itemsize
-
-    @property
-    def ends(self) -> np.ndarray:
-        """Int64[D], places behind documents, as ``data tokenize`` wrote them."""
-        found: np.ndarray = np.load(documents_of(self.path))
-        return found
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Int64[stop - start]."""
-        at = self.offset + start * self.kind.itemsize
-        return np.fromfile(self.path, self.kind, stop - start, offset=at).astype(np.int64)
-
 
 @dataclass(frozen=True)
 class TokensInMemory:
-    """Ids Int64[N] in the place of a file; ``ends``: places behind documents."""
+    """Ids Int64[N] in the place of a file; ``places``: behind documents."""
 
     ids: np.ndarray
-    ends: np.ndarray
+    places: np.ndarray
+
+    @property
+    def ends(self) -> np.ndarray:
+        return self.places
 
     @property
     def num(self) -> int:
@@ -100,11 +80,11 @@ class TokenFiles:
         if not path.exists():
             raise FileNotFoundError(f"no file or folder of ids at {path.absolute()}")
         if path.is_file():
-            return cls([_opened(path, kind_of_ids(vocab_size))], str(path))
+            return cls([open_tokens(path, kind_of_ids(vocab_size))], str(path))
         meta = read_meta(path)
         found = [path / each["file"] for each in meta["shards"]] if meta else _shards(path)
         kind = np.dtype(meta["dtype"]) if meta else kind_of_ids(vocab_size)
-        files = [_opened(each, kind) for each in found]
+        files = [open_tokens(each, kind, is_known=meta is not None) for each in found]
         if meta and [file.num for file in files] != [each["tokens"] for each in meta["shards"]]:
             raise ValueError(
                 f"{path}: its files have other lengths than {META} says; tokenize the text again"
@@ -137,7 +117,7 @@ class TokenFiles:
     def document_ends(self, eos_id: int | None) -> np.ndarray:
         """Int64[D], for each document the place behind its last id: as ``data tokenize`` wrote
         them, else behind every ``eos_id``. Raises ``ValueError`` where nothing tells."""
-        if self.meta or isinstance(self.files[0], TokensInMemory):
+        if self.meta or all(file.places is not None for file in self.files):
             of_files = zip(self.files, self._starts, strict=False)
             return np.concatenate([file.ends + start for file, start in of_files])
         if eos_id is None or self._num_bytes > _SCANNED:
@@ -168,11 +148,6 @@ class TokenFiles:
         for _, ids in self.pieces():
             digest.update(ids.tobytes())
         return digest.hexdigest()[:16]
-
-
-def documents_of(path: Path) -> Path:
-    """Where the ends of the documents of a shard are."""
-    return path.with_suffix(".documents.npy")
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
@@ -229,24 +204,3 @@ def kind_of_ids(vocab_size: int | None) -> np.dtype:
 def meaning_of(meaning: str) -> str:
     """Short for what the ids of a vocabulary mean."""
     return hashlib.sha256(meaning.encode()).hexdigest()[:16]
-
-
-def _opened(path: Path, kind: np.dtype) -> TokenFile:
-    """``kind``: of a ``.bin``."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no file of ids at {path.absolute()}")
-    if path.suffix not in ENDINGS:
-        raise ValueError(f"{path}: expected {EXPECTED}")
-    size = path.stat().st_size
-    if path.suffix == ".bin":
-        if not size or size % kind.itemsize:
-            raise ValueError(f"{path} has {size:,} bytes, which are no ids of type {kind}")
-        return TokenFile(path, kind, 0, size // kind.itemsize)
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is no .npy of numbers: {error}") from error
-    whole = isinstance(found, np.memmap) and found.dtype.kind in "iu" and found.flags.c_contiguous
-    if not whole or not found.size:
-        raise ValueError(f"{path} holds no whole numbers; expected the ids of a text, Int[N]")
-    return TokenFile(path, found.dtype, int(found.offset), int(found.size))

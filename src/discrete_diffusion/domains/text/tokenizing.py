@@ -19,10 +19,10 @@ from discrete_diffusion.domains.text.subwords import SubwordVocabulary, unpack
 from discrete_diffusion.domains.text.token_files import (
     META,
     TOKENIZER,
-    documents_of,
     kind_of_ids,
     meaning_of,
 )
+from discrete_diffusion.domains.text.token_formats import documents_of
 from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, text_vocabulary_of
 from discrete_diffusion.runtime import progress
@@ -96,6 +96,8 @@ class _Work:
         state, unknown = self.state, sum(self.unknown.values())
         per_token = state["num_bytes"] / state["num_tokens"]
         lost = f"; left out {counted(unknown, 'character')} without token" if unknown else ""
+        if state["num_nulls"]:
+            lost += f"; left out {counted(state['num_nulls'], 'row')} without a text"
         inexact = "" if state["exact"] else "; decoding does not give the text back exactly"
         return (
             f"{self.folder}: {state['num_tokens']:,} tokens of {state['num_bytes']:,} bytes "
@@ -132,7 +134,8 @@ class _Work:
                 found |= set(text)
             keys["characters"] = TextVocabulary.of_text("".join(sorted(found))).characters
         vocabulary = text_vocabulary_of(keys)
-        counts = dict.fromkeys(("num_tokens", "num_documents", "num_characters", "num_bytes"), 0)
+        names = ("num_tokens", "num_documents", "num_characters", "num_bytes", "num_nulls")
+        counts = dict.fromkeys(names, 0)
         first = next((part.texts[0] for _, part in self._all_parts(0, 0) if part.texts), "")
         return {
             "asked": self._asked(),
@@ -177,6 +180,7 @@ class _Work:
         ids, ends = encoded(self.vocabulary, part)
         shard.ends += [shard.num + end for end in ends]
         shard.add(ids.astype(self.kind))
+        self.state["num_nulls"] += part.num_nulls
         self.state["num_characters"] += sum(map(len, part.texts))
         self.state["num_bytes"] += sum(len(text.encode()) for text in part.texts)
 

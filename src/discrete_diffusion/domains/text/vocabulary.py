@@ -15,8 +15,10 @@ from torch import Tensor
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.data.text_files import TextSource, read_text
+from discrete_diffusion.domains.text.file_kinds import PLAIN
 from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, warn_of_lost
+from discrete_diffusion.runtime.file_kinds import HTML
 
 TOKENS = ("characters", "bytes", "subwords", "ids")
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
@@ -114,7 +116,7 @@ class TextVocabulary:
     def read(self, path: str | Path) -> np.ndarray:
         """Int64[N], the ids of a text file; errors of ``read_text``. Characters that are not in the
         vocabulary are left out, and a warning counts and names them."""
-        source = read_text(path)
+        source = read_text(path, HTML, expected=PLAIN)
         warn_of_lost(self.unknown([source.text]), source.name)
         return self.encode_each([source.text])[0]
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from discrete_diffusion.data.text_files import DamagedGzipError, open_unzipped
 from discrete_diffusion.domains.bubble_diagrams.files.fields import DiagramError, finite_number
+from discrete_diffusion.runtime.compressed_files import CompressedFileError, open_unpacked
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -30,11 +30,11 @@ class RepeatedKeys(dict[str, Any]):
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file as ``open_unzipped`` does; ``DiagramError`` without a field for damaged gzip."""
+    """Open a file as ``open_unpacked`` does; ``DiagramError`` without a field for damaged gzip."""
     try:
-        with open_unzipped(path) as file:
+        with open_unpacked(path) as file:
             yield file
-    except DamagedGzipError as error:
+    except CompressedFileError as error:
         raise DiagramError("", str(error)) from error
 
 

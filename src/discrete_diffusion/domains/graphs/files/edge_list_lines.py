@@ -13,41 +13,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from discrete_diffusion.data.text_files import split_lines
+from discrete_diffusion.domains.graphs.file_kinds import ENDS, plain_names
 from discrete_diffusion.domains.graphs.files.node_links import TYPE
 from discrete_diffusion.domains.graphs.files.records import GraphError
 
 _MARKS = (",", ";", "\t")
 _COMMENTS = ("#", "%", ";")
 
-_ENDS = (
-    ("source", "target"),
-    ("from", "to"),
-    ("src", "dst"),
-    ("src", "dest"),
-    ("node1", "node2"),
-    ("vertex1", "vertex2"),
-    ("id1", "id2"),
-    ("start", "end"),
-    ("head", "tail"),
-    ("fromnodeid", "tonodeid"),
-    ("sourceid", "targetid"),
-    ("fromnode", "tonode"),
-)
-"""Names of the two columns of nodes, in lower case, letters and digits alone."""
-
 _LETTERS = (("u", "v"), ("i", "j"), ("x", "y"))
 """The same, where all nodes are numbers: they may be names of nodes else."""
-
-_OTHERS = {
-    r"\s*[\[{]": "JSON; call it .json or .jsonl",
-    r"\s*<": "XML; call it .graphml if it is GraphML",
-    r">>graph6<<": "graph6; call it .g6",
-    r"\s*(strict\s+)?(di)?graph\b[^\n]*[\[{]": "DOT or GML; write it as GraphML",
-    r"%%MatrixMarket": "a Matrix Market file; save the matrix with scipy.sparse.save_npz",
-    r"\s*\*vertices": "a Pajek file; write it as GraphML",
-    r"(c .*\n|c\n)*p\s+\w+\s+\d+\s+\d+": "a DIMACS file; write a line u v for each edge",
-}
-"""How files of other formats begin, and what they are."""
 
 
 class Line(NamedTuple):
@@ -61,11 +35,8 @@ class Line(NamedTuple):
 def blocks_of(text: str) -> list[list[Line]]:
     """The lines that are no comments, in blocks between blank lines, without a header of columns.
 
-    ``GraphError`` for another format, and for separators that fit two readings.
+    ``GraphError`` for separators that fit two readings.
     """
-    for start, name in _OTHERS.items():
-        if re.match(start, text, re.IGNORECASE):
-            raise GraphError(f"is no list of edges but looks like {name}")
     bodies: list[tuple[int, str, dict[str, Any]]] = []
     starts = [0]
     for number, line in enumerate(split_lines(text), start=1):
@@ -134,10 +105,10 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
     attributes; and how many lines it took."""
     if not lines or lines[0].attributes:
         return lines, 0
-    header = [re.sub(r"[^a-z0-9]", "", word.lower()) for word in lines[0].words]
+    header = plain_names(lines[0].words)
     below = [line for line in lines[1:] if line.words != lines[0].words]
     numeric = bool(below) and all(are_numbers(line.words[:2]) for line in below)
-    ends = [pair for pair in _ENDS if set(pair) <= set(header)]
+    ends = [pair for pair in ENDS if set(pair) <= set(header)]
     if numeric and not ends:
         ends = [pair for pair in _LETTERS if pair == tuple(header[:2])]
     if not ends:
@@ -147,12 +118,31 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
                 "and an edge of two nodes with names; call its columns source and target, or leave "
                 "it out"
             )
+        _refuse_labels(lines)
         return lines, 0
     places = [header.index(name) for name in ends[0]]
     others = {k: name for k, name in enumerate(lines[0].words) if k not in places}
     return [_below_header(line, places, others, len(header)) for line in below], len(lines) - len(
         below
     )
+
+
+def _refuse_labels(lines: Sequence[Line]) -> None:
+    """``GraphError`` if every line may as well be a node with its label."""
+    pairs = [line.words[:2] for line in lines]
+    if len(pairs) < 2 or any(len(pair) < 2 for pair in pairs):
+        return
+    nodes, labels = zip(*pairs, strict=True)
+    if are_numbers(nodes) and len({*nodes}) == len(nodes) and not any(map(_has_digit, labels)):
+        raise GraphError(
+            f"line {lines[0].number}: {' '.join(lines[0].words)!r} fits two readings, an edge and "
+            "a node with its label; add a header source,target above edges, or give a folder with "
+            "a table of nodes and one of edges"
+        )
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdecimal, word))
 
 
 def _below_header(line: Line, places: Sequence[int], others: Mapping[int, str], width: int) -> Line:
@@ -163,4 +153,7 @@ def _below_header(line: Line, places: Sequence[int], others: Mapping[int, str], 
         )
     more = {name: line.words[k] for k, name in others.items() if k < len(line.words)}
     kind = [more.pop(name) for name in [*more] if name.lower() == TYPE]
+    if kind and kind[0].lower() == "directed":
+        raise GraphError(f"line {line.number}: is directed; expected edges of type Undirected")
+    kind = [] if kind and kind[0].lower() == "undirected" else kind
     return Line(line.number, [line.words[k] for k in places] + kind, {**line.attributes, **more})

@@ -51,7 +51,7 @@ def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> T
     found: dict[str, None] = {}
     edges, links = [], {}
     for line in block:
-        words = _checked(line, types, notes)
+        words = checked_words(line, types, notes)
         found |= dict.fromkeys(words[:2])
         if len(words) > 1:
             edges.append(words)
@@ -77,8 +77,8 @@ def _numbered(names: Sequence[str], size: int | None, notes: Notes) -> Mapping[s
     return {name: k for k, name in enumerate(ordered)}
 
 
-def _checked(line: Line, types: GraphTypes, notes: Notes) -> list[str]:
-    """Its words, and the type behind them if types are known. An error names the line."""
+def checked_words(line: Line, types: GraphTypes, notes: Notes) -> list[str]:
+    """The words of a line, and the type behind them if types are known. An error names the line."""
     if len(line.words) > 3:
         shown = " ".join(line.words)
         raise GraphError(f"line {line.number}: expected u v, or u v type, got {shown[:60]!r}")

@@ -46,11 +46,21 @@ def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
 
 
 def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    """A line of graph6, which has no types."""
+    """A line of graph6 or, behind a colon, of sparse6, which have no types."""
     import networkx
 
+    body = re.sub("^>>(graph6|sparse6)<<", "", line.strip())
+    read = networkx.from_sparse6_bytes if body[:1] == ":" else networkx.from_graph6_bytes
+    if body[:1] in ("&", ";"):
+        raise GraphError(f"begins with {body[0]!r}: directed or incremental; write it as graph6")
+    wrong = re.search("[^?-~]", body.removeprefix(":"))
+    if wrong is not None:
+        raise GraphError(
+            f"not graph6: character {body.index(wrong[0]) + 1} is {wrong[0]!a}; expected bytes 63 "
+            "to 126, ? to ~"
+        )
     try:
-        graph = networkx.from_graph6_bytes(line.strip().encode("ascii"))
+        graph = read(body.encode("ascii"))
     except (UnicodeEncodeError, networkx.NetworkXError, ValueError, IndexError) as error:
         raise GraphError(f"not graph6: {' '.join(str(error).split())}") from error
     return _from_networkx(graph, types, notes)

@@ -8,8 +8,8 @@
     1 0 2
     0 2 0
 
-An entry of 0 is no edge, k the k-th type of edges; where there is one type, any other number is an
-edge, and the number is dropped.
+An entry of 0 is no edge, k the k-th type of edges; where there is one type, any whole number is a
+multiplicity, which is dropped, and other numbers are refused.
 """
 
 from __future__ import annotations
@@ -74,6 +74,11 @@ def graph_of_matrix(
                     f"{', '.join(types.edges[:-1])}"
                 )
             edges[-1].append(types.edges[int(value) - 1])
+        elif value < 1 or value != int(value):
+            raise GraphError(
+                f"entry [{i}, {j}] is {value}; expected 0 for no edge and 1 for an edge, or how "
+                "many there are; make edges of probabilities or weights first, matrix > 0.5"
+            )
         elif value != 1:
             notes.drop(["number in the matrix"], "edge")
     record: dict[str, Any] = {"n": len(matrix), "edges": edges}

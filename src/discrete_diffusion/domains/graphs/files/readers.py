@@ -13,11 +13,17 @@ from typing import Any
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.data.text_files import read_text, split_lines, suffix_of
+from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.domains.graphs.file_kinds import (
+    DIGRESS,
+    EDGE_LIST,
+    EDGE_TABLE,
+    GRAPH6,
+    NODE_TABLE,
+)
 from discrete_diffusion.domains.graphs.files.edge_lists import edge_list_records
 from discrete_diffusion.domains.graphs.files.linked_formats import parse_graph6, parse_graphml
 from discrete_diffusion.domains.graphs.files.matrices import (
-    BLOCK,
     array_records,
     digress_records,
 )
@@ -31,8 +37,23 @@ from discrete_diffusion.domains.graphs.files.records import (
     failing,
     parse_graph,
 )
+from discrete_diffusion.domains.graphs.files.table_folders import (
+    ogb_part,
+    ogb_records,
+    table_records,
+    tables_of,
+)
 from discrete_diffusion.domains.graphs.files.tu_folders import folder_records, part_of
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.runtime.file_kinds import (
+    GRAPHML,
+    JSON,
+    JSON_LINES,
+    NPY,
+    NPZ,
+    FileKind,
+    check_kind,
+)
 
 
 @dataclass
@@ -71,10 +92,11 @@ def read_graphs(
 ) -> ReadGraphs:
     """All graphs of a file, or of the files of a folder, in the order of their names.
 
-    By the ending, before ``.gz``: ``.jsonl``, a graph a line; ``.json``, a list of graphs or an
-    object with one for each split; ``.g6``, a graph a line; ``.graphml``; ``.npz`` and ``.npy``,
-    adjacency matrices; ``.edges``, ``.edgelist``, ``.txt``, ``.csv``, ``.tsv``, lists of edges, or
-    blocks ``N= X: E:``. A folder with ``DS_A.txt`` is one of the TU collection.
+    By the content, then by the name: JSON lines, a graph a line; JSON, a list of graphs or an
+    object with one for each split; graph6 and sparse6, a graph a line; GraphML; ``.npz`` and
+    ``.npy``, adjacency matrices; lists of edges; blocks ``N= X: E:``. A folder with ``DS_A.txt`` is
+    one of the TU collection, one with ``edge.csv`` and ``num-node-list.csv`` of OGB, and one with a
+    table of nodes and a table of edges is a graph.
 
     ``n_max``: the most nodes a graph may have. ``skip_invalid``: graphs that cannot be read are
     left out, and are the ``problems``; else the first raises ``ValueError``, which names file and
@@ -83,7 +105,7 @@ def read_graphs(
     no graph, unless they are ``samples``.
     """
     path, types, found = Path(path), types or GraphTypes(), ReadGraphs()
-    for file, records in _sources(path, types, found.notes):
+    for file, kind, records in _sources(path, types, found.notes):
         for split, place, parse in records:
             try:
                 graph = parse()
@@ -97,8 +119,8 @@ def read_graphs(
                 found.problems.append(problem)
             else:
                 found.splits.setdefault(split, []).append(graph)
-        if samples and suffix_of(file) in _OF_LINES:
-            found.problems += _blank(file)
+        if samples and kind in _OF_LINES:
+            found.problems += _blank(file, kind)
     if not found.graphs and not (samples and found.problems):
         why = f": {found.problems[0]}" if found.problems else ""
         raise ValueError(f"{path} holds no graph that can be read{why}")
@@ -110,40 +132,61 @@ def _check_size(graph: TypedGraph, n_max: int | None) -> None:
         raise GraphError(f"{len(graph.nodes)} nodes, more than n_max={n_max}")
 
 
-def _sources(path: Path, types: GraphTypes, notes: Notes) -> Iterator[tuple[Path, Records]]:
-    """Each file, or a folder that is one data set, and its graphs."""
+def _sources(
+    path: Path, types: GraphTypes, notes: Notes
+) -> Iterator[tuple[Path, FileKind | None, Records]]:
+    """Each file with its kind, or a folder that is one data set, and its graphs."""
     files = _files_of(path)
-    if path.is_dir() and any(map(part_of, files)):
-        yield path, folder_records(files, types, notes)
-        return
-    for file in files:
-        if part := part_of(file):
-            raise ValueError(
-                f"{file} is the part {part[1]} of the data set {part[0]}; give its folder, "
-                f"{file.parent}"
-            )
-        if suffix_of(file) not in _FORMATS and file.suffix.lower() not in _BINARY:
-            endings = ", ".join((*_FORMATS, *_BINARY))
-            raise ValueError(
-                f"{file}: expected one of {endings}, or text of these with .gz"
-                + ("; move other files elsewhere" if path.is_dir() else "")
-            )
-    for file in files:
-        yield file, _records(file, types, notes)
+    if path.is_dir():
+        if any(map(part_of, files)):
+            yield path, None, folder_records(files, types, notes)
+            return
+        if any(map(ogb_part, files)):
+            yield path, None, ogb_records(files, types, notes)
+            return
+        if all(tables_of(files)):
+            yield path, None, table_records(files, types, notes)
+            return
+    kinds = {file: _kind_of(file, path.is_dir()) for file in files}
+    for file, kind in kinds.items():
+        if isinstance(kind, FileKind):
+            yield file, kind, _records(file, kind, types, notes)
+        else:
+            yield file, None, iter([(ALL, "", failing(kind))])
 
 
-def _records(file: Path, types: GraphTypes, notes: Notes) -> Records:
+def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
+    """The kind of a file of graphs, or why it is none; ``ValueError`` for a part of a data set."""
+    part = part_of(file) or (("OGB", name) if (name := ogb_part(file)) else None)
+    if part:
+        raise ValueError(
+            f"{file} is the part {part[1]} of the data set {part[0]}; give its folder, "
+            f"{file.parent}"
+        )
+    try:
+        kind = check_kind(file, tuple(_FORMATS), _EXPECTED)
+    except ValueError as error:
+        return str(error).removeprefix(f"{file} ")
+    if kind is None:
+        raise ValueError(
+            f"{file}: expected {_EXPECTED}; call a list of edges .edges"
+            + ("; move other files elsewhere" if in_folder else "")
+        )
+    return kind
+
+
+def _records(file: Path, kind: FileKind, types: GraphTypes, notes: Notes) -> Records:
     """Records of a file; content that cannot be split into graphs is a record that cannot be
     read."""
-    if file.suffix.lower() in _BINARY:
+    if kind in (NPZ, NPY):
         yield from array_records(file, types, notes)
         return
     try:
-        text = read_text(file).text
+        text = read_text(file, kind).text
     except ValueError as error:
         yield ALL, "", failing(str(error).removeprefix(f"{file} "))
         return
-    yield from _FORMATS[suffix_of(file)](text, types, notes)
+    yield from _FORMATS[kind](text, types, notes)
 
 
 def _json_lines(text: str, types: GraphTypes, notes: Notes) -> Records:
@@ -168,8 +211,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             yield f", line {number}", line
 
 
-def _blank(file: Path) -> list[str]:
-    lines = enumerate(split_lines(read_text(file).text), start=1)
+def _blank(file: Path, kind: FileKind) -> list[str]:
+    lines = enumerate(split_lines(read_text(file, kind).text), start=1)
     return [f"{file}, line {number}: is blank" for number, line in lines if not line.strip()]
 
 
@@ -210,35 +253,34 @@ def _graph6(text: str, types: GraphTypes, notes: Notes) -> Records:
         yield ALL, place, partial(parse_graph6, line, types, notes)
 
 
+def _node_table(text: str, types: GraphTypes, notes: Notes) -> Records:
+    yield ALL, "", failing(f"is {NODE_TABLE.sentence()}")
+
+
 def _graphml(text: str, types: GraphTypes, notes: Notes) -> Records:
     notes.forms["GraphML"] += 1
     yield ALL, "", partial(parse_graphml, text, types, notes)
 
 
-def _listed(text: str, types: GraphTypes, notes: Notes) -> Records:
-    """A list of edges, or blocks of DiGress."""
-    lines = (line.strip() for line in split_lines(text))
-    first = next((line for line in lines if line and line[0] not in "#%"), "")
-    read = digress_records if BLOCK.match(first) else edge_list_records
-    yield from read(text, types, notes)
-
-
-_FORMATS: dict[str, Callable[[str, GraphTypes, Notes], Records]] = {
-    ".jsonl": _json_lines,
-    ".json": _json,
-    ".g6": _graph6,
-    ".graph6": _graph6,
-    ".graphml": _graphml,
-    ".edges": _listed,
-    ".edgelist": _listed,
-    ".txt": _listed,
-    ".csv": _listed,
-    ".tsv": _listed,
+_FORMATS: dict[FileKind, Callable[..., Records]] = {
+    NPZ: array_records,
+    NPY: array_records,
+    JSON_LINES: _json_lines,
+    JSON: _json,
+    GRAPH6: _graph6,
+    GRAPHML: _graphml,
+    DIGRESS: digress_records,
+    EDGE_TABLE: edge_list_records,
+    NODE_TABLE: _node_table,
+    EDGE_LIST: edge_list_records,
 }
-"""Readers of text, by ending."""
+"""Readers by kind: of arrays of a path, of others of the text."""
 
-_BINARY = (".npz", ".npy")
-_OF_LINES = (".jsonl", ".g6", ".graph6")
+_EXPECTED = (
+    "JSON, JSON lines, GraphML, graph6 or sparse6, lists of edges, blocks of DiGress, or adjacency "
+    "matrices (.npz, .npy)"
+)
+_OF_LINES = (JSON_LINES, GRAPH6)
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.domains.graphs.file_kinds import EDGE_LIST
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.files.records import (
     ALL,
@@ -98,7 +99,7 @@ def _labels(what: str, tables: dict[str, list[list[str]]]) -> str:
 
 def _table(file: Path) -> list[list[str]]:
     try:
-        text = read_text(file).text
+        text = read_text(file, EDGE_LIST).text
     except ValueError as error:
         raise GraphError(str(error)) from error
     return [[word for word in re.split(r"[\s,]+", line) if word] for line in split_lines(text)]

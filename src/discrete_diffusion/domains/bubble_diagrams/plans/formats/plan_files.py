@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.text_files import suffix_of
 from discrete_diffusion.domains.bubble_diagrams.files.code_tables import (
     OUR_TABLE,
     RoomCodes,
@@ -50,6 +49,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.formats.line_formats impor
     room_codes,
 )
 from discrete_diffusion.domains.bubble_diagrams.plans.formats.wkt import read_wkt
+from discrete_diffusion.runtime.compressed_files import suffix_of
 
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
 """Files of a folder that are read, gzipped ones too."""
