@@ -51,7 +51,7 @@ def test_the_project_says_who_made_it_and_what_it_is():
     assert f"Programming Language :: Python :: {oldest}" in PROJECT["classifiers"]
 
 
-def test_one_workflow_runs_the_checks_and_one_builds_the_site():
+def test_workflows_run_the_checks_the_lowest_versions_and_the_site():
     run = {
         path.stem: [
             step["run"]
@@ -61,8 +61,8 @@ def test_one_workflow_runs_the_checks_and_one_builds_the_site():
         ]
         for path in WORKFLOWS
     }
-    assert run == {"checks": [".ci/run"], "site": ["make docs"]}
-    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+    assert run == {"checks": [".ci/run"], "lowest": [".ci/lowest"], "site": ["make docs"]}
+    assert all((ROOT / ".ci" / name).stat().st_mode & 0o111 for name in ("run", "lowest"))
     assert "docs" in make_targets()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config.files import config_dir, plain
+from discrete_diffusion.config.files import check_exists, config_dir, plain
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.config.options import leaves
 
@@ -108,6 +108,7 @@ def _kept_config(path: str, *state: object) -> dict[str, Any]:
 
 def config_to_resume(path: str) -> dict[str, Any]:
     """Config of the run of ``resume=path``: do not change it. Raises the errors of reading it."""
+    check_exists("resume", path, "checkpoint")  # before torch is imported
     files = [Path(path, part) for part in ("", _LAST, f"checkpoints/{_LAST}")]
     return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
 
