@@ -103,7 +103,7 @@ def test_quick_runs_on_a_gpu(part, tmp_path, monkeypatch):
     monkeypatch.setattr(speed_training, "Trainer", on_cpu)
     monkeypatch.setattr(speed_account, "profile", profiled)
     monkeypatch.setattr(subprocess, "run", in_this_process)
-    monkeypatch.setattr(clock, "_GPU_SIZE", 512)
+    monkeypatch.setattr(clock, "_product_rate", lambda *_, **__: 1e15)  # there is none to measure
     words = ["--device", "cuda", "--only", part, "--quick", "--threads", "1"]
     monkeypatch.setattr(sys, "argv", ["speed.py", *words, "--folder", str(tmp_path / "out")])
     with fake_gpu() as calls:
