@@ -22,7 +22,7 @@ _KEY = re.compile(
     rf"(?<![\w./'-])((?:{'|'.join((*GROUPS, 'eval', 'init'))})\.[a-z][a-z_0-9]*(?:\.[a-z_]+)*)"
 )
 
-NOT_KEYS = {"data.mat", "model.safetensors", "model.sample"}
+NOT_KEYS = {"data.mat", "data.pkl", "model.safetensors", "model.sample"}
 """Names of files, and code."""
 
 NAMED_IF_TYPED = {
