@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.domains import build_layout, complete_data, data_state
-from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling import SAMPLERS, build_sampler
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -163,7 +164,11 @@ def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
     of tokens that are as long as they can be."""
     tokens = data_state(config.data) == "tokens"
     size = build_layout(complete_data(config).data).length if tokens else 1
-    work = Work.of([size], build_sampler(config))
+    settings = signature(
+        SAMPLERS.find(config.sampling.name)
+    ).parameters  # others are of other cells
+    options = {k: v for k, v in config.sampling.items() if k == "name" or k in settings}
+    work = Work.of([size], build_sampler(options))
     allowed = _FINALLY * samples_trained_on(config) * work.trained
     amounts = {
         "eval.num_samples": (SAMPLES_DRAWN, work.sampled, allowed, _LEAST_DRAWN),
