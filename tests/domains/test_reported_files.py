@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
+import os
+import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from discrete_diffusion.cli import main
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules.molecule import sanitised, smiles_of
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.text.token_files import TokenFiles
@@ -76,3 +84,87 @@ def test_sdf_is_read_as_sdf(cases):
     assert [smiles_of(sanitised(m)) for m in found.molecules] == [
         smiles_of(sanitised(m)) for m in listed.molecules[:10]
     ]
+
+
+def saved(array: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def zipped() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.txt", "x")
+    return out.getvalue()
+
+
+SPLIT = "data.split=[0.5,0.25,0.25]"
+LINE = b"a line of some text\n"
+RIGHT = {
+    ("text", "a.txt.bz2", bz2.compress(20 * LINE)): 27,  # 13, 7, 7 windows of 200, 100, 100
+    ("text", "crlf.txt", 20 * LINE.replace(b"\n", b"\r\n")): 28,
+    ("tokens", "big_endian.npy", saved(np.arange(1600, dtype=">i4") % 99)): 100,
+    ("tokens", "wide.npy", saved(np.arange(1600) % 99)): 100,
+    ("graphs", "quoted.csv", b'"source","target"\n"1","2"\n'): 1,
+    ("graphs", "semicolons.csv", b"source;target\n1;2\n2;3\n"): 1,
+    ("graphs", "twice.edges", b"1 2\n2 1\n1 2\n"): 1,
+    ("graphs", "header.g6", b">>graph6<<C~\nD??\n"): 2,
+    ("molecules", "table.csv", b"smiles,logp\nCCO,1\nCCC,2\n"): 2,
+}
+"""(kind of data, name, content) -> samples."""
+
+REFUSED = {
+    ("text", "documents.txt", 9 * b'{"text": "abc"}\n'): ["JSON lines", "data tokenize"],
+    ("text", "a.txt", zipped()): ["ZIP", "unpack"],
+    ("text", "wide.txt", "hello\n".encode("utf-16")): ["UTF-16", "UTF-8"],
+    ("text", "twice.txt.gz", gzip.compress(gzip.compress(LINE))): ["compressed", "unpack"],
+    ("text", "cut.txt.xz", lzma.compress(999 * LINE)[:60]): ["damaged xz"],
+    ("tokens", "table.npy", saved(np.ones((20, 30), int))): ["int64[20, 30]", "Int[N]"],
+    ("tokens", "shares.npy", saved(np.ones(60))): ["float64[60]", "Int[N]"],
+    ("tokens", "below.npy", saved(np.array(90 * [3, -1]))): ["id -1 at place 1"],
+    ("tokens", "objects.npy", saved(np.array([{}] * 9))): ["objects.npy", "objects"],
+    ("graphs", "measured.csv", b"smiles,logp\nCCO,1\nCCC,2\n"): ["line 1", "header"],
+    ("graphs", "loop.csv", b"source,target\n1,1\n"): ["line 2", "node 1"],
+    ("graphs", "one_way.npy", saved(np.array([[0, 1], [0, 0]]))): ["directed", "[0, 1]"],
+    ("graphs", "one_way.g6", b"&C?\n"): ["line 1", "directed"],
+    ("graphs", "nodes.csv", b"Id,Label\n1,a\n2,b\n"): ["table of nodes", "table of edges"],
+    ("molecules", "a.smi", zipped()): ["ZIP", "unpack"],
+    ("molecules", "other.csv", b"id,structure\n1,CCO\n"): ["structure", "data.column"],
+    ("plans", "plans.json", b"smiles,logp\nCCO,1\n"): ["plans.json", "not valid JSON"],
+    ("plans", "edges.jsonl", b"source,target\n1,2\n"): ["table of edges", "data=graphs"],
+}
+"""(kind of data, name, content) -> what the sentence names."""
+
+
+def built(kind: str, path: Path) -> int:
+    """Number of samples of a file that ``data.path`` names."""
+    words = [f"data={kind}", f"data.path={path}", SPLIT]
+    words += ["data.length=16"] if kind in ("text", "tokens") else []
+    data = build_data(complete_data(compose("train", words)))
+    return sum(map(len, data.splits.values()))
+
+
+@pytest.mark.filterwarnings("ignore:.*not writable")
+@pytest.mark.parametrize("case", RIGHT, ids=lambda case: case[1])
+def test_a_file_is_read_as_what_it_is(case, tmp_path):
+    kind, name, content = case
+    (tmp_path / name).write_bytes(content)
+    assert built(kind, tmp_path / name) == RIGHT[case]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[1])
+def test_a_file_is_refused_as_what_it_is(case, tmp_path):
+    kind, name, content = case
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(name)) as refused:
+        built(kind, tmp_path / name)
+    for word in REFUSED[case]:
+        assert word in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["text", "graphs", "molecules", "plans"])
+def test_a_pipe_is_not_waited_for(kind, tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(ValueError, match=r"pipe\.txt.*write it into a file"):
+        built(kind, tmp_path / "pipe.txt")

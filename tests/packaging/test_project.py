@@ -63,7 +63,8 @@ def test_commands_of_the_documents_compose():
         words = shlex.split(line.replace("\\\n", " "), comments=True)
         own = any(word.startswith("plugins=") for word in words)  # a reader's own module
         if not own and not {"--config-dir", "-m"} & set(words):  # own folder; values of a sweep
-            distinct.add((command, *(w for w in words if "=" in w and not w.startswith("hydra"))))
+            left_out = ("hydra", "resume=")  # folders, and a reader's own run
+            distinct.add((command, *(w for w in words if "=" in w and not w.startswith(left_out))))
     for command, *overrides in sorted(distinct):
         complete_overrides(command, with_open_keys(command, paths_as_typed(overrides)))
 

@@ -265,17 +265,15 @@ def test_a_new_folder_takes_last_and_best_with_it(whole, tmp_path):
 
 @pytest.mark.slow
 def test_killed_between_last_and_best_the_copy_is_made_up_for(whole, tmp_path):
-    run(tmp_path)
+    with pytest.raises(Crash):
+        run(tmp_path, at=(13, crash))
     folder = tmp_path / "checkpoints"
     state = read_training_file(folder / "last.ckpt")
     assert state["callbacks"]["RunCheckpoints"]["best_step"] == 12  # else choose another STEPS
-    with pytest.raises(Crash):
-        run(tmp_path / "b", at=(13, crash))
-    folder = tmp_path / "b" / "checkpoints"
     (folder / "best.ckpt").write_bytes(b"cut short")
     (folder / "best.safetensors").unlink()
-    module, _ = run(tmp_path / "b", resume=folder / "last.ckpt")
-    assert result(tmp_path / "b", module) == whole[4]
+    module, _ = run(tmp_path, resume=folder / "last.ckpt")
+    assert result(tmp_path, module) == whole[4]
 
 
 def test_killed_between_the_last_two_files_both_are_made_up_for(tmp_path):

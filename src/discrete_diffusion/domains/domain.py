@@ -44,14 +44,11 @@ class Domain(ABC):
             samples, so that ``evaluate`` cannot replace them.
         needed_conditions: keys of ``data`` that, if true, give every training sample a tensor that
             the backbone must take, with its name.
-        sample_options: keys of ``sample`` that mean something for its models, beside those that do
-            for all.
+        sample_options: keys of ``sample`` for its models, besides those of all kinds of data.
         evaluate_options: likewise of ``evaluate``.
-        train_options: keys under ``eval`` of ``train`` and ``compare``, how they measure its
-            samples.
+        train_options: likewise of ``eval`` in ``train`` and ``compare``.
         remedies: by key, what to do where one means nothing.
-        quick: keys of ``evaluate`` with the values that ``quick=true`` gives them; none, and it is
-            refused.
+        quick: values of keys of ``evaluate`` under ``quick=true``, which is refused without any.
         graph_features: what networks of its graphs read of what is revealed already, where
             ``model.features`` is null.
         group_titles: names of the groups of tokens in pictures.
@@ -59,8 +56,7 @@ class Domain(ABC):
             picture; nothing of that is replaced without ``overwrite``.
         streamed_file: the file of lines, one of ``sample_files``, to which samples are written as
             they are finished; None if there is none.
-        file_kinds: kinds of files that it reads, or that others must not take for theirs, see
-            ``runtime.file_kinds``.
+        file_kinds: kinds of files that only it reads, see ``runtime.file_kinds``.
         token_steps: sampling steps where its samples are ids in one of two states and no number is
             given; None for the sampler's own.
     """

@@ -24,7 +24,7 @@ _BZIP2_BLOCK = (b"1AY&SY", b"\x17rE8P\x90")
 
 
 class CompressedFileError(ValueError):
-    """Fault of a compressed file, without its name."""
+    """Fault of a file that cannot be opened or unpacked, without its name."""
 
 
 @contextmanager
@@ -50,7 +50,14 @@ def open_unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 def packing_of(path: Path) -> str | None:
-    """``gzip``, ``xz`` or ``bzip2`` by the first bytes of a file; None of any other."""
+    """``gzip``, ``xz`` or ``bzip2`` by the first bytes of a file; None of any other.
+
+    Raises ``CompressedFileError`` for a pipe or a device, which can be read only once or not at
+    all."""
+    if path.exists() and not path.is_file():
+        raise CompressedFileError(
+            "not a file but a pipe, a device or a folder; write it into a file"
+        )
     with path.open("rb") as file:
         head = file.read(10)
     for name, (magic, _) in _PACKINGS.items():

@@ -106,13 +106,17 @@ class TokenFiles:
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def largest(self) -> int:
-        """The largest id. Raises ``ValueError`` for files too large to be looked through."""
+        """The largest id. Raises ``ValueError`` for files too large to be looked through, and for
+        ids below 0."""
         if self._num_bytes > _SCANNED:
             raise ValueError(
                 f"{self.where} is large, and its ids are not looked through; give data.vocab_size, "
                 "the number of ids with MASK, or data.tokenizer"
             )
-        return int(self.read(0, len(self)).max())
+        ids = self.read(0, len(self))
+        if ids[least := int(ids.argmin())] < 0:
+            raise ValueError(f"{self.where}: id {ids[least]} at place {least}; expected 0 or more")
+        return int(ids.max())
 
     def document_ends(self, eos_id: int | None) -> np.ndarray:
         """Int64[D], for each document the place behind its last id: as ``data tokenize`` wrote

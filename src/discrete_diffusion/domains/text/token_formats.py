@@ -118,9 +118,11 @@ def _array(path: Path) -> TokenFile:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path} is no .npy of numbers: {error}") from error
-    whole = isinstance(found, np.memmap) and found.dtype.kind in "iu" and found.flags.c_contiguous
-    if not whole or not found.size:
-        raise ValueError(f"{path} holds no whole numbers; expected the ids of a text, Int[N]")
+    is_row = isinstance(found, np.memmap) and found.ndim == 1
+    if not is_row or found.dtype.kind not in "iu" or not found.size:
+        raise ValueError(
+            f"{path} holds {found.dtype}{[*found.shape]}; expected the ids of a text, Int[N]"
+        )
     return TokenFile(path, found.dtype, int(found.offset), int(found.size))
 
 

@@ -112,7 +112,11 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
     if numeric and not ends:
         ends = [pair for pair in _LETTERS if pair == tuple(header[:2])]
     if not ends:
-        if numeric and len(header) > 1 and not any(map(str.isdecimal, header)):
+        if (
+            len(header) > 1
+            and (numeric or _is_title(lines))
+            and not any(map(str.isdecimal, header))
+        ):
             raise GraphError(
                 f"line {lines[0].number}: {' '.join(lines[0].words)!r} fits two readings, a header "
                 "and an edge of two nodes with names; call its columns source and target, or leave "
@@ -124,6 +128,15 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
     others = {k: name for k, name in enumerate(lines[0].words) if k not in places}
     return [_below_header(line, places, others, len(header)) for line in below], len(lines) - len(
         below
+    )
+
+
+def _is_title(lines: Sequence[Line]) -> bool:
+    """True if a column of nodes has numbers alone below its first line, which has none."""
+    columns = [[line.words[k] for line in lines if k < len(line.words)] for k in (0, 1)]
+    return any(
+        len(below) > 1 and are_numbers(below) and not _has_digit(first)
+        for first, *below in filter(None, columns)
     )
 
 
