@@ -8,8 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, NamedTuple
 
 import pytest
 
@@ -45,37 +50,57 @@ def test_it_has_help(capsys):
     assert "--checkpoint RUN" in capsys.readouterr().out
 
 
-def started(checkpoint) -> tuple[subprocess.Popen, int]:
-    """A studio that answers, and its port."""
+class Served(NamedTuple):
+    process: subprocess.Popen[str]
+    port: int
+    log: IO[str]
+
+
+@contextmanager
+def started(checkpoint) -> Iterator[Served]:
+    """Start a studio and wait until it answers. Its log is a file: a pipe would be full after
+    64 KiB, and the studio would wait for a reader. At the end it is killed unless it has ended."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = ["studio", f"checkpoint={checkpoint}", f"port={port}", "open=false", "threads=1"]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "discrete_diffusion", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONWARNINGS": ""},
-    )
-    assert server.stdout is not None
-    assert (
-        server.stdout.readline() == f"the studio is at http://127.0.0.1:{port}/; Ctrl-C ends it\n"
-    )
+    with (
+        tempfile.TemporaryFile("a+", encoding="utf-8") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "discrete_diffusion", *words],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "PYTHONWARNINGS": ""},
+        ) as server,
+    ):
+        try:
+            assert server.stdout is not None
+            said = server.stdout.readline()
+            assert said == f"the studio is at http://127.0.0.1:{port}/; Ctrl-C ends it\n"
+            _wait_until_it_answers(port)
+            yield Served(server, port, log)
+        finally:
+            server.kill()
+
+
+def _wait_until_it_answers(port: int) -> None:
     for _ in range(300):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
                 assert json.load(answer)["status"] == "ok"
-            return server, port
+            return
         except OSError:
             time.sleep(0.1)
     raise AssertionError("the studio does not answer")
 
 
-def log_of(server: subprocess.Popen) -> list[dict]:
-    """Lines of the log of a studio that is stopped."""
-    server.send_signal(signal.SIGTERM)
-    _, log = server.communicate(timeout=60)
+def log_of(served: Served) -> list[dict]:
+    """Stop a studio and return the lines of its log."""
+    served.process.send_signal(signal.SIGTERM)
+    served.process.wait(60)
+    served.log.seek(0)
+    log = served.log.read()
     lines = [json.loads(line) for line in log.splitlines()]
     assert not any("trace" in line or line["level"] == "error" for line in lines), log
     return lines
@@ -83,24 +108,30 @@ def log_of(server: subprocess.Popen) -> list[dict]:
 
 @pytest.mark.slow
 def test_it_serves_until_it_is_stopped(studio_run):
-    server, _ = started(studio_run)
-    lines = log_of(server)
-    assert [line["path"] for line in lines if line["message"] == "request"] == ["/healthz"]
+    paths = [f"/page/{'x' * 8000}{k}" for k in range(20)]  # more than a pipe holds
+    with started(studio_run) as served:
+        for path in paths:
+            with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+                urllib.request.urlopen(f"http://127.0.0.1:{served.port}{path}", timeout=60)
+            refused.value.close()
+        lines = log_of(served)
+    logged = [line["path"] for line in lines if line["message"] == "request"]
+    assert logged == ["/healthz", *paths]
 
 
 @pytest.mark.slow
 def test_the_client_of_the_page_gets_its_plans():
     (code,) = [code for code in blocks("studio.md", "python") if "urllib" in code]
     assert len(code.strip().splitlines()) <= 25
-    server, port = started("plans-small")
-    shorter = code.replace("8765", str(port)).replace('"num": 3', '"num": 1')
-    client = subprocess.run(
-        [sys.executable, "-c", shorter],
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    log_of(server)
+    with started("plans-small") as served:
+        shorter = code.replace("8765", str(served.port)).replace('"num": 3', '"num": 1')
+        client = subprocess.run(
+            [sys.executable, "-c", shorter],
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
+        log_of(served)
     assert client.returncode == 0, client.stderr
     *progress, last = client.stdout.splitlines()
     assert json.loads(progress[0])["status"] == "waiting"

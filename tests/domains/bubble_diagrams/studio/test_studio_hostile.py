@@ -7,6 +7,7 @@ import itertools
 import statistics
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from fastapi.testclient import TestClient
@@ -40,47 +41,47 @@ def test_what_no_plan_has_is_refused_by_its_key(client, path, word, body):
 
 @pytest.mark.slow
 def test_everybody_is_answered_while_many_send_what_nobody_should(studio_run):
-    server, port = started(studio_run)
     over, seeds, statuses = threading.Event(), itertools.count(), []
     everything = itertools.cycle([(path, body) for path, _, body in bodies()])
 
-    def send(method: str, path: str, body: bytes | None = None) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        try:
-            connection.request(method, path, body, JSON)
-            answer = connection.getresponse()
-            answer.read()
-            return answer.status
-        finally:
-            connection.close()
-
-    def attack() -> None:
+    def attack(port: int) -> None:
         while not over.is_set():
             seed = next(seeds)
             path, body = next(everything) if seed % 2 else mutated(seed)
-            statuses.append(send("POST", f"/api/{path}", body))
+            statuses.append(send(port, "POST", f"/api/{path}", body))
 
-    clients = [threading.Thread(target=attack, daemon=True) for _ in range(CLIENTS)]
     waited = []
-    try:
-        for each in clients:
-            each.start()
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
-            start = time.monotonic()
-            assert send("GET", "/healthz") == 200
-            waited.append(time.monotonic() - start)
-            time.sleep(0.1)
-        over.set()
+    with started(studio_run) as served:
+        clients = [
+            threading.Thread(target=attack, args=(served.port,), daemon=True)
+            for _ in range(CLIENTS)
+        ]
+        try:
+            for each in clients:
+                each.start()
+            end = time.monotonic() + SECONDS
+            while time.monotonic() < end:
+                start = time.monotonic()
+                assert send(served.port, "GET", "/healthz") == 200
+                waited.append(time.monotonic() - start)
+                time.sleep(0.1)
+        finally:
+            over.set()
         for each in clients:
             each.join(150)
-        assert send("GET", "/healthz") == 200
-    except OSError:
-        server.kill()  # it stands still, and would not end by itself
-        raise
-    log_of(server)  # no error
+        assert send(served.port, "GET", "/healthz") == 200
+        log_of(served)  # no error
     assert len(statuses) >= CLIENTS
     assert {*statuses} <= {*range(200, 500), 504}
     # a studio that stands still does so for 30 s or for ever; the machine may be slow now and then
     assert statistics.median(waited) < 1
     assert max(waited) < 10
+
+
+def send(port: int, method: str, path: str, body: bytes | None = None) -> int:
+    """Status of the answer to a request."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+        connection.request(method, path, body, JSON)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
