@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import itertools
+import socket
 import statistics
 import threading
 import time
@@ -51,7 +52,10 @@ def test_everybody_is_answered_while_many_send_what_nobody_should(studio_run):
             statuses.append(send(port, "POST", f"/api/{path}", body))
 
     waited = []
-    with started(studio_run) as served:
+    with (
+        started(studio_run) as served,
+        socket.create_connection(("127.0.0.1", served.port), timeout=60) as silent,
+    ):
         clients = [
             threading.Thread(target=attack, args=(served.port,), daemon=True)
             for _ in range(CLIENTS)
@@ -70,6 +74,7 @@ def test_everybody_is_answered_while_many_send_what_nobody_should(studio_run):
         for each in clients:
             each.join(150)
         assert send(served.port, "GET", "/healthz") == 200
+        assert silent.recv(1) == b""  # it was closed
         log_of(served)  # no error
     assert len(statuses) >= CLIENTS
     assert {*statuses} <= {*range(200, 500), 504}

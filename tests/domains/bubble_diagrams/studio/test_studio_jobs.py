@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
+from functools import partial
 
 import pytest
 from fastapi.testclient import TestClient
@@ -15,7 +18,7 @@ from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job
 from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
 from discrete_diffusion.domains.bubble_diagrams.studio.answers import ShownPlan
 from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
-from discrete_diffusion.domains.bubble_diagrams.studio.batching import TooBusy
+from discrete_diffusion.domains.bubble_diagrams.studio.batching import Errands, TooBusy
 from discrete_diffusion.domains.bubble_diagrams.studio.jobs import FAILED, KEPT_SECONDS, Jobs
 from discrete_diffusion.domains.bubble_diagrams.studio.planning import found_of
 from discrete_diffusion.domains.bubble_diagrams.studio.workers import Late
@@ -104,6 +107,63 @@ def test_what_is_cancelled_ends_at_its_next_report(jobs):
     assert jobs.state(name)["status"] == "cancelled"
     assert not after
     assert not jobs.cancel("no such job")
+
+
+class Request:
+    """What a job is asked for."""
+
+
+@pytest.mark.parametrize("end", ["done", "failed", "cancelled at work", "cancelled in the queue"])
+def test_a_job_that_has_ended_keeps_nothing_of_its_request(jobs, end):
+    begun, gate, request = threading.Event(), threading.Event(), Request()
+
+    def work(request, report):
+        begun.set()
+        gate.wait(10)
+        report(1, 2)
+        if end == "failed":
+            raise ValueError("total_area: too small")
+        return {}
+
+    blocking = threading.Event()
+    if end == "cancelled in the queue":
+        jobs.submit("a", lambda report: {"waited": blocking.wait(10)})
+    name, kept = jobs.submit("a", partial(work, request)), weakref.ref(request)
+    del request
+    assert kept() is not None
+    if end != "cancelled in the queue":
+        assert begun.wait(10)
+    if end.startswith("cancelled"):
+        assert jobs.cancel(name)
+    gate.set()
+    assert ended(jobs, name)["status"] == end.partition(" ")[0]
+    for _ in range(500):  # the thread may be just leaving it
+        gc.collect()
+        if kept() is None:
+            break
+        time.sleep(0.01)
+    blocking.set()
+    assert kept() is None
+    assert jobs.state(name) is not None
+
+
+def test_cancelled_work_in_the_queue_keeps_neither_a_place_nor_its_request():
+    errands, gate, request = Errands("test", most_waiting=2), threading.Event(), Request()
+    try:
+        errands.submit(lambda: gate.wait(10))
+        waiting, kept = errands.submit(partial(id, request)), weakref.ref(request)
+        del request
+        with pytest.raises(TooBusy):
+            errands.submit(lambda: None)
+        assert kept() is not None
+        assert waiting.cancel()
+        assert kept() is None
+        last = errands.submit(lambda: "done")
+        gate.set()
+        assert last.result(10) == "done"
+    finally:
+        gate.set()
+        errands.close()
 
 
 def test_errors_are_told_and_the_thread_works_on(jobs):

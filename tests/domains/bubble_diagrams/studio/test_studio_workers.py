@@ -113,7 +113,9 @@ def test_a_task_that_kills_its_process_twice_fails(workers, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_stopped_ends_its_process_at_once(workers, tmp_path):
+@pytest.mark.parametrize("patience", [0.0, 0.5])
+def test_what_is_stopped_ends_its_process(workers, tmp_path, patience, monkeypatch):
+    monkeypatch.setattr(workers, "_patience", patience)
     stop = threading.Event()
     thread, found = in_thread(workers, tmp_path, stop.is_set)
     (process,) = begun(tmp_path, 1)
@@ -122,6 +124,22 @@ def test_what_is_stopped_ends_its_process_at_once(workers, tmp_path):
     assert isinstance(found[0], Stopped)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+@pytest.mark.slow
+def test_a_process_outlives_a_short_task_that_nobody_wants(tmp_path):
+    workers, stop = Workers(1, patience=60), threading.Event()
+    try:
+        thread, found = in_thread(workers, tmp_path, stop.is_set)
+        (process,) = begun(tmp_path, 1)
+        stop.set()
+        time.sleep(1)  # some looks
+        (tmp_path / "go").touch()
+        thread.join(60)
+        assert found == [process]
+        assert workers.run(pid_after, str(tmp_path), never) == process
+    finally:
+        workers.close()
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ class Batcher:
         """Put a request into the queue. Raises ``TooBusy``."""
         future: Future[Answer] = Future()
         with self._changed:
+            self._waiting = deque(each for each in self._waiting if not each[1].cancelled())
             if self._closed or len(self._waiting) >= self._most_waiting:
                 raise TooBusy
             self._waiting.append((ask, future))
@@ -140,11 +141,18 @@ class Errands:
         self._free = threading.BoundedSemaphore(most_waiting)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Put a request into the queue. Raises ``TooBusy``."""
+        """Put a request into the queue, where a cancelled one keeps no place and nothing of its
+        work. Raises ``TooBusy``."""
         if not self._free.acquire(blocking=False):
             raise TooBusy
-        future = self._pool.submit(work)
-        future.add_done_callback(lambda _: self._free.release())
+        kept = [work]
+        future = self._pool.submit(lambda: kept.pop()())
+
+        def leave(_: Future[T]) -> None:
+            kept.clear()
+            self._free.release()
+
+        future.add_done_callback(leave)
         return future
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ def _run(options: argparse.Namespace) -> None:
     import uvicorn
 
     from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
-    from discrete_diffusion.domains.bubble_diagrams.studio.guards import JsonLines
+    from discrete_diffusion.domains.bubble_diagrams.studio.guards import JsonLines, PromptProtocol
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -88,10 +88,11 @@ def _run(options: argparse.Namespace) -> None:
         app,
         host=options.host,
         port=options.port,
+        http=PromptProtocol,
         log_config=None,
         access_log=False,
         limit_concurrency=_MOST_CONNECTIONS,
-        timeout_keep_alive=30,
+        timeout_keep_alive=30,  # PromptProtocol closes before
         timeout_graceful_shutdown=_STOP_SECONDS,
         server_header=False,
     )

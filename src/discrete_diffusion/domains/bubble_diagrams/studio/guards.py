@@ -13,8 +13,11 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from anyio import CancelScope
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,6 +29,9 @@ MOST_BYTES, MOST_OF_A_DRAWING = 256 * 1024, 4 * 1024 * 1024
 
 BODY_SECONDS = 10.0
 """In which it has to come."""
+
+IDLE_SECONDS = 10.0
+"""After which, or twice as many, a connection that brings no request is closed."""
 
 
 def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
@@ -133,7 +139,8 @@ class BearerAuth:
 
 
 class BodyLimit:
-    """Reads a body before anything else does, so that it is neither too large nor too slow."""
+    """Reads a body before anything else does, so that it is neither too large nor too slow. A
+    request is dropped if its body breaks off, or as soon as its client leaves."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -149,25 +156,65 @@ class BodyLimit:
             sentence = f"the body took longer than {BODY_SECONDS:g} s to arrive; send it at once"
             await refusal(408, sentence)(scope, receive, send)
             return
+        except ClientDisconnect:
+            return
         if body is None:
             sentence = f"the body is larger than {most // 1024} KiB; send a smaller one"
             await refusal(413, sentence, Connection="close")(scope, receive, send)
             return
         first = [{"type": "http.request", "body": body, "more_body": False}]
+        work, departure = CancelScope(), asyncio.ensure_future(_departure(receive))
+        departure.add_done_callback(lambda _: work.cancel())
 
         async def replayed() -> Message:
-            return first.pop() if first else await receive()
+            return first.pop() if first else await asyncio.shield(departure)
 
-        await self.app(scope, replayed, send)
+        try:
+            with work:
+                await self.app(scope, replayed, send)
+        finally:
+            departure.cancel()
+
+
+async def _departure(receive: Receive) -> Message:
+    """The message that the client has left, or has its whole answer."""
+    while (message := await receive())["type"] != "http.disconnect":
+        pass
+    return message
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """All of a body; None if it is too large."""
+    """All of a body; None if it is too large. Raises ``ClientDisconnect`` if it breaks off."""
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > most:
             return None
         if not message.get("more_body"):
             return bytes(body)
+
+
+class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """HTTP of a connection that is closed if it brings no whole header of a request for a while:
+    many that bring none would keep all others out."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._next_look = self.loop.call_later(IDLE_SECONDS, self._look, None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._next_look.cancel()
+        super().connection_lost(error)
+
+    def _look(self, last: object) -> None:
+        """Close the connection if it has been idle since the last look. ``last``: the request
+        whose answer was complete then."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self.cycle is last:
+            self.transport.close()
+        else:
+            seen = self.cycle if is_idle else self
+            self._next_look = self.loop.call_later(IDLE_SECONDS, self._look, seen)

@@ -37,6 +37,10 @@ class Cancelled(Exception):
     """A job was cancelled."""
 
 
+def _unwanted(report: Report) -> dict[str, Any]:
+    raise Cancelled
+
+
 @dataclass
 class _Job:
     client: str
@@ -50,8 +54,8 @@ class _Job:
     events: list[Event] = field(default_factory=list)
 
     def end(self, status: str, now: float) -> None:
-        """Leave out what was found on the way: the answer has the best of it."""
-        self.status, self.ended = status, now
+        """Leave out what was found on the way, whose best the answer has, and the request."""
+        self.status, self.ended, self.work = status, now, _unwanted
         kept = [(name, {} if name == "found" else data) for name, data in self.events]
         last: Event = ("error", {"error": self.error or CANCELLED})
         if status == "done":

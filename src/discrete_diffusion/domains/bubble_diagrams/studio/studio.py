@@ -17,7 +17,7 @@ from discrete_diffusion.domains.bubble_diagrams.studio.workers import Workers
 from discrete_diffusion.domains.bubble_diagrams.vocabulary import ROOM_TYPES
 from discrete_diffusion.runtime.version import __version__
 
-_STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3}
+_STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3, "patience": 5.0}
 """Limits of a task of processes that take what strangers send, as they send it."""
 
 _PLAN_SECONDS = 900.0

@@ -67,15 +67,23 @@ class Workers:
 
     ``nice``: by how much they stand back behind others, where the system knows it. ``seconds``:
     that a task may take once it has begun. ``most_bytes``: of memory that tasks may take, where the
-    system can say how much that is.
+    system can say how much that is. ``patience``: seconds that a task may take which nobody wants
+    any more; a process that takes the place of a stopped one needs some seconds to start.
     """
 
     def __init__(
-        self, num: int, *, nice: int = NICE, seconds: float = inf, most_bytes: int | None = None
+        self,
+        num: int,
+        *,
+        nice: int = NICE,
+        seconds: float = inf,
+        most_bytes: int | None = None,
+        patience: float = 0.0,
     ) -> None:
         if num < 1:
             raise ValueError(f"workers={num}: expected at least 1")
         self.num, self._nice, self._seconds, self._most_bytes = num, nice, seconds, most_bytes
+        self._patience = patience
         self._free: queue.LifoQueue[_Process | None] = queue.LifoQueue()
         for _ in range(num):
             self._free.put(None)
@@ -91,9 +99,9 @@ class Workers:
         """``function(argument)`` in one of the processes, as soon as one is free. If it is killed,
         another one begins anew, once.
 
-        Raises ``Stopped`` soon after ``stop()`` is true, and ``Late`` after the seconds of a task;
-        both end the process. ``ValueError`` as the function does, or for more memory than it may
-        take; ``RuntimeError`` for all else that goes wrong.
+        Raises ``Stopped`` soon after ``stop()`` is true and the patience is over, and ``Late``
+        after the seconds of a task; both end the process. ``ValueError`` as the function does, or
+        for more memory than it may take; ``RuntimeError`` for all else that goes wrong.
         """
         process = self._next(stop)
         try:
@@ -153,17 +161,19 @@ class Workers:
         self._busy.add(process)
         process.tasks += 1
         process.connection.send((function, argument))
-        kind, end = "", inf
+        kind, begun = "", inf
         while kind in ("", "begun"):
             while not process.connection.poll(_LOOK):
-                if stop() or self._closed.is_set():
+                now = time.monotonic()
+                impatient = not self._patience or now > begun + self._patience
+                if self._closed.is_set() or (impatient and stop()):
                     raise Stopped
-                if time.monotonic() > end:
+                if now > begun + self._seconds:
                     raise Late(
                         f"this took longer than {self._seconds:g} s and was given up; ask for less"
                     )
             kind, answer = process.connection.recv()
-            end = time.monotonic() + self._seconds
+            begun = time.monotonic()
         if kind == "done":
             return answer
         raise ValueError(answer) if kind == "wrong" else RuntimeError(answer)
