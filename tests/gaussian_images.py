@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.flow_matching import FlowMatching
 from gaussian_world import GaussianWorld
+from toy_world import DROPOUT
 
 
 class GaussianImages:
@@ -38,7 +39,7 @@ class GaussianImages:
 
 class ExactImages(nn.Module):
     """The backbone that knows the world. ``dtn``: the condition; ``keep`` False: without it, a
-    mean of 0 is used, which is what guidance is tested with."""
+    mean of 0 is used, which is what guidance is tested with. While training it has dropout."""
 
     encoder_reads_time = False
 
@@ -61,7 +62,8 @@ class ExactImages(nn.Module):
         self.times += t.unique().tolist()
         flat = x_t.flatten(1).double()
         found = self.images.expected(flat, mean, t.unsqueeze(1))
-        return found.reshape(x_t.shape).float()
+        found = found.reshape(x_t.shape).float()
+        return nn.functional.dropout(found, DROPOUT, self.training)
 
 
 def exact_flow(images: GaussianImages, **options) -> FlowMatching:

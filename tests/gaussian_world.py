@@ -15,6 +15,7 @@ from discrete_diffusion.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.forward_process import Absorbing, LinearGaussian
 from discrete_diffusion.layout import row_layout
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
+from toy_world import DROPOUT
 
 
 class GaussianWorld:
@@ -61,7 +62,7 @@ class GaussianWorld:
 
 
 class ExactRows(nn.Module):
-    """The backbone that knows the world: E[x0 | what is seen]."""
+    """The backbone that knows the world: E[x0 | what is seen]; while training it has dropout."""
 
     def __init__(self, world: GaussianWorld) -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class ExactRows(nn.Module):
             out[here] = out[here].masked_scatter(
                 rows[:, None].expand_as(out[here]), mean.reshape(len(mean), -1, y.shape[-1])
             )
-        return out.float()
+        return nn.functional.dropout(out.float(), DROPOUT, self.training)
 
 
 def exact_model(

@@ -35,17 +35,17 @@ from discrete_diffusion.forward_process import (
     Uniform,
 )
 from discrete_diffusion.noise_schedules import Learned, Schedule
-from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, chain, toy_layout
-
-DROPOUT = 0.1
-"""Share of numbers that networks of the tests leave out while they train."""
-
-
-def turned(logits: Tensor, sigma: Tensor, *, by: float = 4.0) -> Tensor:
-    """Logits Float[B, ..., 3, V] that turn with t: the corrupted share tilts them."""
-    share = -torch.expm1(-sigma.to(logits))
-    ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
-    return logits + by * (share - 0.4).view(-1, *[1] * (logits.ndim - 1)) * ramp.to(logits)
+from toy_world import (
+    DROPOUT,
+    FULL,
+    LENGTH,
+    PADDED,
+    VOCAB_SIZE,
+    ToyWorld,
+    chain,
+    toy_layout,
+    turned,
+)
 
 
 class ToyBackbone(nn.Module):

@@ -15,6 +15,7 @@ from discrete_diffusion.models.latent_space import (
     StopLatent,
 )
 from discrete_diffusion.types import Batch
+from toy_world import DROPOUT
 
 C, K, D, P, E, V = 12, 3, 8, 4, 16, 7
 EOS, PAD, SOURCE_PAD = 5, 6, 9
@@ -27,7 +28,7 @@ class Words(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table, self.dropout = nn.Embedding(SOURCE_PAD + 1, C), nn.Dropout(0.2)
+        self.table, self.dropout = nn.Embedding(SOURCE_PAD + 1, C), nn.Dropout(DROPOUT)
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
         return self.dropout(self.table(ids))
@@ -45,13 +46,14 @@ class SumSoFar:
 
 
 class Sums(nn.Module):
-    """A causal decoder: logits of the sum of all embeddings so far."""
+    """A causal decoder: logits of the sum of all embeddings so far, with dropout."""
 
     hidden_size, vocab_size = E, V
 
     def __init__(self) -> None:
         super().__init__()
         self.table, self.head = nn.Embedding(V, E), nn.Linear(E, V)
+        self.dropout = nn.Dropout(DROPOUT)
         self.cache = SumSoFar()
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -65,7 +67,7 @@ class Sums(nn.Module):
             sums = sums + (cache.sum[:, None] if isinstance(cache.sum, Tensor) else 0.0)
             cache.sum = sums[:, -1]
             cache.num_rows.append(len(sums))
-        return self.head(sums)[:, -num_logits:]
+        return self.dropout(self.head(sums))[:, -num_logits:]
 
     def new_cache(self) -> SumSoFar:
         self.cache = SumSoFar()

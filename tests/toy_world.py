@@ -197,11 +197,23 @@ class ToyWorld:
         return share / share.sum()
 
 
+DROPOUT = 0.1
+"""Share of numbers that networks of the tests leave out while they train."""
+
+
+def turned(logits: Tensor, sigma: Tensor, *, by: float = 4.0) -> Tensor:
+    """Logits Float[B, ..., 3, V] that turn with t: the corrupted share tilts them."""
+    share = -torch.expm1(-sigma.to(logits))
+    ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
+    return logits + by * (share - 0.4).view(-1, *[1] * (logits.ndim - 1)) * ramp.to(logits)
+
+
 class ExactBackbone(nn.Module):
     """The Bayes-optimal denoiser of an absorbing process: it needs no time.
 
     ``tilt`` bends its logits by a function of sigma (and position), which makes a denoiser that
-    is wrong in a time-dependent way; ``real`` is read off the PAD pattern.
+    is wrong in a time-dependent way; ``real`` is read off the PAD pattern. While training it has
+    dropout.
     """
 
     def __init__(self, process: ForwardProcess, tilt: float = 0.0) -> None:
@@ -216,10 +228,8 @@ class ExactBackbone(nn.Module):
         logits = self.table[(x_t * torch.tensor([36, 6, 1])).sum(-1)]
         if self.tilt:
             assert sigma is not None
-            share = -torch.expm1(-sigma.double())
-            ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
-            logits = logits + self.tilt * (share - 0.4)[:, None, None] * ramp
-        return logits
+            logits = turned(logits, sigma, by=self.tilt)
+        return nn.functional.dropout(logits, DROPOUT, self.training)
 
 
 def quadrature(nodes: int = 32) -> list[tuple[Tensor, float]]:

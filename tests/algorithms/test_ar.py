@@ -34,7 +34,7 @@ SMALL_DIT = ["algo=ar", "model=dit_tiny"]
 def exact_ar(schedule: str = "log_linear") -> AR:
     layout = toy_layout()
     process = Absorbing(layout, all_schedules(layout)[schedule])
-    return AR(ExactCausalBackbone(process), process)
+    return AR(ExactCausalBackbone(process), process).eval()
 
 
 def built(*overrides: str) -> AR:
@@ -72,7 +72,7 @@ def test_the_likelihood_is_exact(schedule, draw):
 
 def test_it_is_bd3lm_with_blocks_of_one():
     ar, world = exact_ar(), ToyWorld.make()
-    bd3lm = BD3LM(ExactBlockBackbone(ar.process), ar.process, block_size=1)
+    bd3lm = BD3LM(ExactBlockBackbone(ar.process), ar.process, block_size=1).eval()
     batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
     torch.testing.assert_close(
         ar.loss(batch, make_generator(0)).nelbo,

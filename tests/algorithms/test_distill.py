@@ -16,8 +16,9 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, draft, few_call, tokens
 from discrete_diffusion.types import Batch
-from toy_algorithms import DROPOUT, ZeroBackbone, turned
+from toy_algorithms import ZeroBackbone
 from toy_world import (
+    DROPOUT,
     FULL,
     LENGTH,
     MASK,
@@ -27,6 +28,7 @@ from toy_world import (
     ToyWorld,
     noise_floor,
     total_variation,
+    turned,
 )
 
 CODE = torch.tensor([VOCAB_SIZE**2, VOCAB_SIZE, 1])
@@ -218,7 +220,7 @@ def test_a_product_learns_nothing_from_the_steps_of_its_own_teacher():
     drawn others. Their mean is what it said before, if its predictions are those of one law."""
     world = ToyWorld.make()
     process = Absorbing(world.layout, LogLinear())
-    teacher = MDLM(ExactBackbone(process), process, time_conditioning=False)
+    teacher = MDLM(ExactBackbone(process), process, time_conditioning=False).eval()
 
     def says(x_t: list[int]) -> Tensor:
         state = torch.tensor([x_t])
@@ -238,7 +240,7 @@ def test_a_product_learns_nothing_from_the_steps_of_its_own_teacher():
 def test_one_token_a_call_of_the_exact_network_is_the_joint():
     world = ToyWorld.make()
     process = Absorbing(world.layout, LogLinear())
-    algorithm = Distill(ExactBackbone(process), process, calls=3, components=1)
+    algorithm = Distill(ExactBackbone(process), process, calls=3, components=1).eval()
     torch.testing.assert_close(law(algorithm, world), world.prob, atol=1e-6, rtol=0)
 
 

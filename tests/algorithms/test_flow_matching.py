@@ -13,6 +13,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import StraightPath
 from discrete_diffusion.types import Batch
 from gaussian_images import GaussianImages, exact_flow
+from toy_world import DROPOUT
 
 IMAGES = GaussianImages()
 
@@ -70,36 +71,45 @@ def test_the_loss_is_the_cut_off_error_of_the_velocity_or_of_the_image(t_draw, t
     assert sum(losses) / 8 == pytest.approx(float(expected), abs=float(5 * error) + 1e-3)
 
 
-class Zero(nn.Module):
-    """As a network with a zero-initialised output."""
+class Grey(nn.Module):
+    """Predicts 4 t for every pixel, with dropout."""
 
-    def forward(self, x_t, sigma=None, dtn=None):
-        return torch.zeros_like(x_t)
+    def forward(self, x_t, sigma, dtn=None):
+        t = -torch.expm1(-sigma).view(-1, 1, 1, 1)
+        return nn.functional.dropout(4 * t.expand_as(x_t), DROPOUT, self.training)
 
 
-def test_at_initialisation_the_loss_is_39_second_moments():
-    """E[1 / max(t, .05)^2] is 39 for uniform t; per batch the loss is mean(w x0^2)."""
-    x0 = torch.ones(20_000, 1, 2, 2)
+@pytest.mark.parametrize("training", [True, False])
+def test_the_loss_is_that_of_what_the_network_predicts_at_its_time(training):
+    """E[w (1 - 4 t d)^2] for uniform t, w = 1 / max(t, .05)^2, d of the dropout, E[d] = 1."""
+    torch.manual_seed(0)
+    batch = Batch(torch.ones(20_000, 1, 2, 2), torch.ones(20_000, 1, dtype=torch.bool))
+    model = FlowMatching(Grey(), channels=1).train(training)
+    of_w, of_wt, of_wt2 = 39, 1 / 2 - math.log(0.05), 1 - 0.05 * 2 / 3
+    second = 1 / (1 - DROPOUT) if training else 1  # E[d^2]
+    expected = of_w - 8 * of_wt + 16 * of_wt2 * second
+    loss = float(model.loss(batch, make_generator(0)).loss)
+    assert loss == pytest.approx(expected, rel=4e-3)
+    assert 16 * of_wt2 * DROPOUT > 10 * 4e-3 * expected  # dropout shows
+
+
+def test_the_bound_of_grey_images_is_its_integral_and_its_end():
+    """Antiderivatives of (1 - t) / t^3 times 1, t and t^2; s = .05 / .95 at the end."""
+    x0, x, c, s = torch.full((20_000, 1, 2, 2), 1.5), 1.5, 0.05, 0.05 / 0.95
     batch = Batch(x0, torch.ones(20_000, 1, dtype=torch.bool))
-    loss = FlowMatching(Zero(), channels=1).loss(batch, make_generator(0)).loss
-    assert float(loss) == pytest.approx(39.0, rel=2e-3)
-
-
-def test_at_initialisation_the_bound_is_its_integral_and_its_end():
-    """(1 - t) / t^3 has the antiderivative 1 / t - 1 / (2 t^2); s = .05 / .95 at the end."""
-    x0 = torch.full((20_000, 1, 2, 2), 1.5)
-    batch = Batch(x0, torch.ones(20_000, 1, dtype=torch.bool))
-    output = FlowMatching(Zero(), channels=1).loss(batch, make_generator(0), "importance")
-    squares, s = 4 * 1.5**2, 0.05 / 0.95
-    end = squares / (2 * s**2) + 4 / 2 * math.log(2 * math.pi * s**2)
-    integral = squares * ((1 - 1 / 2) - (1 / 0.05 - 1 / (2 * 0.05**2)))
+    model = FlowMatching(Grey(), channels=1).eval()
+    output = model.loss(batch, make_generator(0), "importance")
+    end = 4 * (x - 4 * c) ** 2 / (2 * s**2) + 4 / 2 * math.log(2 * math.pi * s**2)
+    of_1, of_t = (1 - 1 / 2) - (1 / c - 1 / (2 * c**2)), 1 / c - 1 + math.log(c)
+    of_t2 = -math.log(c) - (1 - c)
+    integral = 4 * (x**2 * of_1 - 8 * x * of_t + 16 * of_t2)
     assert float(output.nelbo.mean()) == pytest.approx(end + integral, rel=1e-4)
     assert float(output.loss) == pytest.approx((end + integral) / 4, rel=1e-4)
 
 
 def test_scaling_is_that_of_the_training_images():
     x0 = 3 + 2 * torch.randn(200, 1, 4, 4, generator=make_generator(0))
-    model = FlowMatching(Zero(), channels=1)
+    model = FlowMatching(Grey(), channels=1)
     model.fit(Batch(x0, torch.ones(200, 1, dtype=torch.bool)))
     scaled = model.scaling(x0)
     assert float(scaled.mean()) == pytest.approx(0.0, abs=1e-5)
@@ -125,4 +135,4 @@ def test_the_path_from_data_to_noise():
 )
 def test_options_that_there_are_not(options, says):
     with pytest.raises(ValueError, match=says):
-        FlowMatching(Zero(), channels=1, **options)
+        FlowMatching(Grey(), channels=1, **options)

@@ -18,6 +18,7 @@ from discrete_diffusion.models.get_region import GetRegion
 from discrete_diffusion.noise_schedules import Cosine, Learned, LogLinear
 from discrete_diffusion.types import Batch
 from gaussian_world import ExactRows, GaussianWorld, exact_model
+from toy_world import DROPOUT
 
 WORLD = GaussianWorld(num_rows=4, num_features=2)
 
@@ -120,7 +121,9 @@ def process(num_rows: int) -> Absorbing:
 
 
 def network(num_features: int = 3, **options: object) -> GetRegion:
-    return GetRegion(num_features=num_features, d_model=8, n_layers=1, n_heads=2, **options)
+    return GetRegion(
+        num_features=num_features, d_model=8, n_layers=1, n_heads=2, dropout=DROPOUT, **options
+    )
 
 
 def random_network(num_features: int = 3) -> GetRegion:
@@ -149,21 +152,26 @@ def test_at_initialisation_the_loss_is_the_masked_second_moment(objective):
     assert loss == pytest.approx(expected.item(), abs=1e-6)
 
 
-class Constant(nn.Module):
-    """Says the same whatever it sees."""
+class Share(nn.Module):
+    """Predicts the share of rows that are masked, which is its time, and reads no row; with
+    dropout."""
 
-    def forward(self, x_t, sigma=None, real=None, masked=None, noisy=None):
-        return torch.full_like(x_t, 0.5)
+    def forward(self, x_t, sigma, real=None, masked=None, noisy=None):
+        share = -torch.expm1(-sigma)[:, None, None].expand_as(x_t)
+        return nn.functional.dropout(share, DROPOUT, self.training)
 
 
 def test_only_masked_rows_are_targets():
     batch = random_batch()
-    model = MaskedFeatures(Constant(), process(6), num_features=3, normalise="none")
+    model = MaskedFeatures(Share(), process(6), num_features=3, normalise="none").eval()
     masked, _ = model.sample_rows(batch.real, make_generator(0))
 
     def loss(x0):
         return float(model.loss(Batch(x0, batch.real), make_generator(0)).loss)
 
+    share = masked.sum(dim=1) / batch.real.sum(dim=1)
+    errors = batch.x0 - share.clamp(max=1 - 1e-4)[:, None, None]
+    assert loss(batch.x0) == pytest.approx(float(errors[masked].square().mean()), rel=1e-4)
     elsewhere = torch.where(masked.unsqueeze(-1), batch.x0, batch.x0 + 7)
     assert loss(elsewhere) == loss(batch.x0)
     assert loss(torch.where(masked.unsqueeze(-1), batch.x0 + 7, batch.x0)) > loss(batch.x0)

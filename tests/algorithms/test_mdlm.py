@@ -50,7 +50,7 @@ def absorbing(name: str) -> Absorbing:
 
 def exact_mdlm(name: str, tilt: float = 0.0, **options) -> MDLM:
     process = absorbing(name)
-    return MDLM(ExactBackbone(process, tilt), process, **options)
+    return MDLM(ExactBackbone(process, tilt), process, **options).eval()
 
 
 def integrate(world: ToyWorld, process, integrand) -> float:

@@ -64,7 +64,8 @@ def make_meld(
     with torch.no_grad():
         process.schedule.theta.copy_(torch.tensor(THETAS[theta][: process.schedule.theta.numel()]))
         built = BACKBONES[backbone](process)
-    return MELD(built, process, time_conditioning=backbone == "forgetful in time", **options)
+    timed = backbone == "forgetful in time"
+    return MELD(built, process, time_conditioning=timed, **options).eval()
 
 
 def expected_nelbo(algorithm: MELD, world: ToyWorld, *, masks: bool = True) -> Tensor:

@@ -14,8 +14,18 @@ from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear, PerGroup
 from discrete_diffusion.types import Batch
-from toy_algorithms import DROPOUT, turned
-from toy_world import FULL, LEGAL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
+from toy_world import (
+    DROPOUT,
+    FULL,
+    LEGAL,
+    LENGTH,
+    MASK,
+    PAD,
+    PADDED,
+    VOCAB_SIZE,
+    toy_layout,
+    turned,
+)
 
 BETA = 0.5
 

@@ -52,7 +52,7 @@ def blocks(name):
         return bd3lm(tilt=3.0)
     algorithm = bd3lm()
     algorithm.backbone.whole = OrderDependent(algorithm.process)
-    return algorithm
+    return algorithm.eval()
 
 
 @cache
@@ -126,7 +126,7 @@ def student(components):
     backbone = (ExactBackbone if components == 1 else Components)(process, tilt=3.0)
     algorithm = Distill(backbone, process, calls=2, components=components)
     algorithm.plan.copy_(PLAN)
-    return algorithm
+    return algorithm.eval()
 
 
 @cache

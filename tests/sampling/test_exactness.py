@@ -39,7 +39,7 @@ REAL = pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 def tilted(schedule: str) -> MDLM:
     """With a denoiser that is wrong, and differently so at every t."""
     process = absorbing(schedule)
-    return MDLM(ExactBackbone(process, tilt=3.0), process)
+    return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
 
 
 def limit_of(algorithm: MDLM) -> torch.Tensor:

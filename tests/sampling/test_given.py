@@ -61,7 +61,7 @@ class ExactBehindGiven(nn.Module):
 def built(kind: type[TokenAlgorithm], backbone: type[nn.Module]) -> TokenAlgorithm:
     layout = TokenLayout(WORLD.layout.support, mask_id=MASK, pad_id=PAD, num_given=1)
     process = Absorbing(layout, LogLinear())
-    return kind(backbone(process), process)
+    return kind(backbone(process), process).eval()
 
 
 def conditional(first: int) -> torch.Tensor:

@@ -44,9 +44,9 @@ def network(name):
     """Wrong in a way that depends on t, or on what is visible; or exact."""
     process = absorbing("per_group" if name == "per group" else "cosine")
     if name in ("told", "per group"):
-        return MDLM(ExactBackbone(process, tilt=3.0), process)
+        return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
     backbone = OrderDependent(process) if name == "untold" else ExactBackbone(process)
-    return MDLM(backbone, process, time_conditioning=False)
+    return MDLM(backbone, process, time_conditioning=False).eval()
 
 
 def everything(*worlds):

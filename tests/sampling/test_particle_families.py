@@ -50,7 +50,7 @@ class FirstTwoEqual(Constraint):
 
 def told(tilt=3.0):
     process = absorbing("log_linear")
-    return MDLM(ExactBackbone(process, tilt=tilt), process)
+    return MDLM(ExactBackbone(process, tilt=tilt), process).eval()
 
 
 def test_resampled_particles_keep_their_size_and_their_times():

@@ -29,7 +29,7 @@ SCHEDULES = all_schedules(toy_layout())
 
 def mdlm(schedule: str = "log_linear", tilt: float = 0.0) -> MDLM:
     process = Absorbing(toy_layout(), SCHEDULES[schedule])
-    return MDLM(ExactBackbone(process, tilt), process)
+    return MDLM(ExactBackbone(process, tilt), process).eval()
 
 
 def subsets(real):

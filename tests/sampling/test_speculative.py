@@ -55,7 +55,7 @@ def wrong(schedule: str = "log_linear") -> MDLM:
 def tilted(schedule: str = "cosine") -> MDLM:
     """With a D that is wrong, and differently so at every t."""
     process = absorbing(schedule)
-    return MDLM(ExactBackbone(process, tilt=3.0), process)
+    return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
 
 
 def one_by_one(algorithm: TokenAlgorithm, world: ToyWorld) -> Tensor:

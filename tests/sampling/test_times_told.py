@@ -28,7 +28,7 @@ CLAMP = torch.tensor([[-1, -1, -1], [1, -1, -1], [-1, 2, -1], [2, 3, -1]]).repea
 def told(schedule: str = "per_group") -> MDLM:
     """A network that is wrong, and differently so at every t."""
     process = absorbing(schedule)
-    return MDLM(ExactBackbone(process, tilt=3.0), process)
+    return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
 
 
 def time_of_share(call: Call, blocks: Tensor = EVERYWHERE) -> Tensor:

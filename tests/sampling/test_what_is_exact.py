@@ -68,8 +68,8 @@ class OrderDependent(ExactBackbone):
 def network(name):
     process = absorbing("log_linear")
     if name == "told":
-        return MDLM(ExactBackbone(process, tilt=3.0), process)
-    return MDLM(OrderDependent(process), process, time_conditioning=False)
+        return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
+    return MDLM(OrderDependent(process), process, time_conditioning=False).eval()
 
 
 @cache

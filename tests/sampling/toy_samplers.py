@@ -44,12 +44,12 @@ def bd3lm(schedule: str = "log_linear", blocks: str = "groups", tilt: float = 0.
         process,
         block_lengths=BLOCKS[blocks],
         time_conditioning=tilt != 0,
-    )
+    ).eval()
 
 
 def ar(schedule: str = "cosine") -> AR:
     process = absorbing(schedule)
-    return AR(ExactCausalBackbone(process), process)
+    return AR(ExactCausalBackbone(process), process).eval()
 
 
 _TABLES: dict[tuple[str, str], dict[float, Tensor]] = {}
