@@ -105,7 +105,7 @@ def test_any_value_of_any_key_is_refused_by_name_or_read(state):
     check_header(state[INFO_KEY], algorithm_weights(state["state_dict"]), FILE)
     refused, everything = refusals(state[INFO_KEY], places(state[INFO_KEY])), {*ODD}
     assert refused["vocabulary"] == refused["machine"] == everything - {"keys", "nested keys"}
-    assert refused["size_counts"] == everything - {"list"}
+    assert refused["size_counts"] == everything
     assert refused["step"] == everything
     assert refused["config.sampling"] == everything
     assert refused["config.plugins"] == everything - {"null", "text", "empty", "a path", "list"}
@@ -164,3 +164,102 @@ def test_a_file_without_its_digest_is_refused(state, tmp_path, kind, digest):
     torch.save(given, path) if kind == "ckpt" else write_weights_file(path, given)
     with pytest.raises(ValueError, match=rf"model\.{kind} is .*digest"):
         load(path)
+
+
+HUGE = {
+    "config.model.d_model": 2**40,
+    "config.model.n_layers": 2**17,
+    "config.data.n_max": 2**30,
+    "config.model.head_widths": [64, 2**17],
+    "vocabulary.n_max": 2**30,
+}
+
+
+@pytest.mark.parametrize("place", HUGE)
+def test_sizes_for_which_the_file_has_no_weights_are_refused_by_key(state, place):
+    info = with_digest(changed(state[INFO_KEY], place, HUGE[place]))
+    with pytest.raises(
+        ValueError, match=rf"model\.ckpt: {place.removeprefix('config.')} is .*65536"
+    ):
+        check_header(info, {}, FILE)
+
+
+@pytest.mark.parametrize(
+    "place", ["config.data.plan_seed", "config.data.num_plans", "config.model.parameters", "step"]
+)
+def test_whole_numbers_that_are_no_sizes_may_be_large(state, place):
+    check_header(with_digest(changed(state[INFO_KEY], place, 2**40)), {}, FILE)
+
+
+def test_a_network_of_many_weights_may_have_large_sizes(state):
+    info, weights = state[INFO_KEY], {"weight": torch.zeros(2**17)}
+    info = with_new_digest(changed(info, "config.model.d_model", 2**17), weights)
+    check_header(info, weights, FILE)
+
+
+SEVERAL = ["text"] * 10
+for _ in range(9):
+    SEVERAL = [SEVERAL] * 10
+
+
+@pytest.mark.parametrize("place", ["machine", "vocabulary", "config.model"])
+def test_few_lists_that_stand_for_billions_of_values_are_not_written_out(state, place):
+    info = {**changed(state[INFO_KEY], place, {"more": SEVERAL}), "digest": "any"}
+    with pytest.raises(ValueError, match=rf"model\.ckpt: {place.split('.')[0]} holds more values"):
+        check_header(info, {}, FILE)
+
+
+def read_back(state: dict[str, Any], path: Path) -> None:
+    """Load a checkpoint whose author knew the digest."""
+    info = with_new_digest(state[INFO_KEY], algorithm_weights(state["state_dict"]))
+    torch.save({**state, INFO_KEY: info}, path)
+    read_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [("model.n_layers", 2**15), ("model.mlp_ratio", 2.0**20), ("model.d_model", 2**14)],
+)
+def test_a_network_that_is_larger_than_its_weights_is_not_built(state, place, value, tmp_path):
+    made = {**state, INFO_KEY: changed(state[INFO_KEY], f"config.{place}", value)}
+    with pytest.raises(
+        ValueError, match=rf"model\.ckpt .*larger than its weights.*{place}={value}"
+    ):
+        read_back(made, tmp_path / "model.ckpt")
+
+
+@pytest.mark.parametrize("counts", [[0] * 9 + [1], [2, 1], [0] * 100 + [1]])
+def test_counts_of_sizes_that_no_graph_has(state, counts, tmp_path):
+    made = {**state, INFO_KEY: {**state[INFO_KEY], "size_counts": counts}}
+    with pytest.raises(ValueError, match=r"model\.ckpt: size_counts .*expected 1 to 8"):
+        read_back(made, tmp_path / "model.ckpt")
+
+
+ODD_WEIGHTS = {
+    "sparse": lambda value: value.to_sparse(),
+    "without numbers": lambda value: value.to("meta"),
+    "one number for all": lambda value: value[:1, :1].expand(10**6, 10**6),
+    "conjugate": lambda value: value.to(torch.complex64).conj(),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_WEIGHTS)
+@pytest.mark.parametrize("part", ["state_dict", "current_model_state"])
+def test_weights_that_are_not_there_number_by_number(state, kind, part, tmp_path):
+    name = next(key for key, value in state[part].items() if value.dim() == 2)
+    odd = ODD_WEIGHTS[kind](state[part][name])
+    torch.save({**state, part: {**state[part], name: odd}}, tmp_path / "model.ckpt")
+    with pytest.raises(ValueError, match=rf"model\.ckpt: {part} holds .* without its numbers"):
+        read_checkpoint(tmp_path / "model.ckpt")
+
+
+def test_names_of_weights_that_are_no_texts(state, tmp_path):
+    weights = {**state["state_dict"], 7: torch.zeros(2)}
+    torch.save({**state, "state_dict": weights}, tmp_path / "model.ckpt")
+    read_checkpoint(tmp_path / "model.ckpt")
+
+
+def test_a_graph_of_more_nodes_than_memory_has_pairs_for(state, tmp_path):
+    info = changed(changed(state[INFO_KEY], "config.data.n_max", 5000), "vocabulary.n_max", 5000)
+    with pytest.raises(ValueError, match=r"model\.ckpt: .*n_max=5000: expected at most 4,096"):
+        read_back({**state, INFO_KEY: info}, tmp_path / "model.ckpt")

@@ -374,3 +374,48 @@ def test_the_trace_is_one_variable_away(monkeypatch):
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     with pytest.raises(ValueError, match="top_p=2"):
         main(["sample", "sampling.top_p=2"])
+
+
+NO_MEMORY = {
+    "torch": RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried "
+        "to allocate 4398046511104 bytes. Error code 12 (Cannot allocate memory)"
+    ),
+    "torch on Windows": RuntimeError("DefaultCPUAllocator: not enough memory: you tried"),
+    "a GPU": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    "Python": MemoryError(),
+    "the system": OSError(12, "Cannot allocate memory"),
+}
+
+
+@pytest.mark.parametrize("source", NO_MEMORY)
+def test_a_lack_of_memory_ends_with_a_remedy(failure, monkeypatch, source):
+    monkeypatch.setattr("discrete_diffusion.cli.sample.run", raising(NO_MEMORY[source]))
+    error = failure("sample", "num_samples=2")
+    assert ("the GPU" in error) == (source == "a GPU")
+    assert all(word in error for word in ("out of memory", "batch_size", "num_samples", "model"))
+
+
+def test_other_errors_of_torch_keep_their_trace(monkeypatch, capsys):
+    reason = "mat1 and mat2 shapes cannot be multiplied"
+    monkeypatch.setattr("discrete_diffusion.cli.sample.run", raising(RuntimeError(reason)))
+    with pytest.raises(SystemExit):  # of Hydra, which prints it
+        main(["sample", "num_samples=2"])
+    error = capsys.readouterr().err
+    assert reason in error
+    assert "discrete-diffusion: " not in error
+
+
+def test_a_sentence_holds_nothing_that_a_terminal_obeys(failure, monkeypatch):
+    odd = ValueError("a.ckpt is of \x1b[31mred")
+    monkeypatch.setattr("discrete_diffusion.cli.sample.run", raising(odd))
+    assert r"of \x1b[31mred" in failure("sample", "num_samples=2")
+
+
+def raising(error: Exception):
+    """Stand-in for the body of a command."""
+
+    def run(config):
+        raise error
+
+    return run

@@ -19,6 +19,8 @@ from discrete_diffusion.checkpoints import (
     read_checkpoint,
     read_training_file,
 )
+from discrete_diffusion.checkpoints.files import algorithm_weights
+from discrete_diffusion.checkpoints.header import with_new_digest
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.earlier_runs import machine_changes
 from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
@@ -56,6 +58,57 @@ def other_run(finished) -> None:
         machine=info["machine"] | {"threads": 99, "processes": 4},
     )
     torch.save(state, "other.ckpt")
+
+
+def replaced(state: dict, *keys, value) -> None:
+    for key in keys[:-1]:
+        state = state[key]
+    state[keys[-1]] = value
+
+
+STREAM = ("loops", "fit_loop", "state_dict", "combined_loader")
+MOMENTS = ("optimizer_states", 0, "state", 0, "exp_avg")
+BROKEN_STATES = {
+    "moments of another shape": ((*MOMENTS,), torch.zeros(3)),
+    "moments that are one number": ((*MOMENTS,), torch.zeros(1, 1).expand(15, 64)),
+    "moments that are a text": ((*MOMENTS,), "text"),
+    "parameters": (("optimizer_states", 0, "param_groups", 0, "params"), [0]),
+    "optimisers": (("optimizer_states",), 3),
+    "schedules": (("lr_schedulers",), [{"a": 1}]),
+    "weights": (("current_model_state",), [1]),
+    "callbacks": (("callbacks",), 3),
+    "a callback": (("callbacks", "SkippedSteps"), {"a": 1}),
+    "the number of an average": (("callbacks", "EMA", "latest_update_step"), [1]),
+    "the best step": (("callbacks", "RunCheckpoints", "best_step"), "text"),
+    "the best score": (("callbacks", "RunCheckpoints", "best_score"), [1]),
+    "the average": (("averaging_state",), {"n_averaged": "text"}),
+    "the step": (("global_step",), "text"),
+    "loops": (("loops",), {}),
+    "batches": (STREAM, [{"batches": "text"}]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BROKEN_STATES)
+def test_a_broken_training_state_is_refused_by_its_file(finished, kind, failure):
+    state = read_training_file(finished / "checkpoints" / "last.ckpt")
+    keys, value = BROKEN_STATES[kind]
+    replaced(state, *keys, value=value)
+    torch.save(state, "broken.ckpt")
+    longer = "trainer.max_steps=6"  # the last of several words counts
+    assert "broken.ckpt" in failure("train", *SHORT[:-3], longer, *SHORT[-2:], "resume=broken.ckpt")
+
+
+@pytest.mark.slow
+def test_an_unknown_part_of_the_run_is_refused_by_its_file(finished, failure):
+    state = read_training_file(finished / "checkpoints" / "last.ckpt")
+    state["discrete_diffusion"]["config"]["algo"]["backbone"] = "unheard-of"
+    info = with_new_digest(state["discrete_diffusion"], algorithm_weights(state["state_dict"]))
+    torch.save({**state, "discrete_diffusion": info}, "broken.ckpt")
+    for words in (("sample", "checkpoint=broken.ckpt"), ("train", "resume=broken.ckpt")):
+        error = failure(*words)
+        assert "broken.ckpt" in error
+        assert "unheard-of" in error
 
 
 def numbers(folder) -> dict:

@@ -20,6 +20,7 @@ Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, ca
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.checkpoints.files import (
@@ -70,6 +72,9 @@ SENSELESS = (
     *(RuntimeError, MemoryError),
 )
 """Errors that Python, torch and the config library raise for values that fit no model."""
+
+_SCRATCH_TENSORS, _SCRATCH = 1_000, 2**28
+"""Tensors, and numbers, that are made besides the weights while a network is built, at most."""
 
 
 def checkpoint_info(
@@ -217,6 +222,26 @@ class Checkpoint:
     ema: bool = True
 
 
+class _Bounded(TorchDispatchMode):
+    """Refuses to make many more tensors and numbers than ``weights`` have, before memory is taken
+    for them."""
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.tensors = _SCRATCH_TENSORS + 16 * len(weights)
+        self.numbers = _SCRATCH + 8 * sum(value.numel() for value in weights.values())
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if args and isinstance(args[0], list | tuple):  # sizes of a new tensor
+            self.tensors -= 1
+            self.numbers -= math.prod(size for size in args[0] if isinstance(size, int))
+            if min(self.tensors, self.numbers) < 0:
+                raise MemoryError("its config asks for a network that is larger than its weights")
+        return func(*args, **(kwargs or {}))
+
+
 def read_checkpoint(
     path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu"
 ) -> Checkpoint:
@@ -233,12 +258,13 @@ def read_checkpoint(
     info = found.info
     try:
         config = OmegaConf.create(info["config"])
-        with torch.random.fork_rng(devices=[]):  # its first weights are random, and replaced below
+        # its first weights are random, and replaced below
+        with torch.random.fork_rng(devices=[]), _Bounded(found.weights):
             algorithm = build_algorithm(config)
     except SENSELESS as error:
         raise ValueError(
             f"the model of {path} ({found.versions()}) cannot be rebuilt: "
-            f"{_reason(error)}{modules_note(info)}"
+            f"{reason_of(error)}{modules_note(info)}"
             f"{'' if type(error) is ValueError else _settings_note(info)}"
         ) from error
     found.load_into(algorithm, ema=ema)
@@ -265,9 +291,15 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
         reason = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
         raise ValueError(f"{path} {reason}") from error
     try:
-        ours = domain.vocabulary(data)
+        ours, graph = domain.vocabulary(data), domain.graph(data)
     except SENSELESS as error:
-        raise ValueError(f"{path}: its config.data makes no sense: {_reason(error)}") from error
+        raise ValueError(f"{path}: its config.data makes no sense: {reason_of(error)}") from error
+    sizes = [size for size, count in enumerate(info["size_counts"]) if count]
+    if graph is not None and not 1 <= min(sizes) <= max(sizes) <= graph.n_max:
+        raise ValueError(
+            f"{path}: size_counts has samples of {min(sizes)} to {max(sizes)} nodes; expected 1 to "
+            f"{graph.n_max}, as data.n_max says"
+        )
     for key in ours:
         if written.get(key) == ours[key]:
             continue
@@ -277,9 +309,9 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """First line of a message; the kind of an error that has none."""
-    text = str(error).partition("\n")[0] or type(error).__name__
+    text = str(error).replace(":\n\t", ": ").partition("\n")[0] or type(error).__name__
     return f"there is no {text}" if type(error) is KeyError else text
 
 

@@ -79,9 +79,9 @@ def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
     """The algorithm's own tensors of a Lightning ``state_dict``, by their name in it; none of
     anything else."""
     return {
-        name.removeprefix(_WEIGHTS_PREFIX): value
+        str(name).removeprefix(_WEIGHTS_PREFIX): value
         for name, value in (state_dict.items() if isinstance(state_dict, Mapping) else ())
-        if name.startswith(_WEIGHTS_PREFIX) and isinstance(value, Tensor)
+        if isinstance(value, Tensor) and str(name).startswith(_WEIGHTS_PREFIX)
     }
 
 
@@ -118,6 +118,13 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
     if not isinstance(state, dict):
         raise ValueError(f"{path} is not a checkpoint: it holds a {type(state).__name__}")
+    size = path.stat().st_size
+    for part in ("state_dict", "current_model_state"):
+        for name, value in algorithm_weights(state.get(part)).items():
+            # a sparse, negated or repeated one has no bytes of its own for each of its numbers
+            held = value.layout is torch.strided and value.device.type == "cpu"
+            if not held or value.is_conj() or value.is_neg() or value.nbytes > size:
+                raise ValueError(f"{path}: {part} holds {name} without its numbers, one by one")
     return state
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,21 @@ _NAMES = {"algo": ("name", "backbone"), "sampling": ("name",), "data": ("domain"
 
 _LARGEST = 2**53
 """Bound of whole numbers: a model, its data and its run have none above."""
+
+_LARGEST_SIZE = 2**16
+"""Bound of sizes, such as widths, lengths and numbers of ids, of a network of fewer weights."""
+
+_MOST_VALUES = 2**18
+"""Bound of keys and values in a config; it is eightfold for the other parts of an info."""
+
+_LONGEST = 2**28
+"""Bound of the characters of a part of an info."""
+
+_NO_SIZE = {
+    *("seed", "parameters", "counted", "plans", "samples", "windows", "words", "span", "split"),
+    *("batch", "theta", "period", "reward"),
+}
+"""Words in the keys of whole numbers that no tensor is as large as."""
 
 
 def _is_count(value: Any) -> bool:
@@ -58,8 +74,8 @@ _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "vocabulary": (lambda value: isinstance(value, Mapping), "keys, such as n_max"),
     "size_counts": (
-        lambda value: _is_list_of(int, value) and all(map(_is_count, value)),
-        "a list of whole numbers, at least 0",
+        lambda value: _is_list_of(int, value) and all(map(_is_count, value)) and any(value),
+        "a list of whole numbers, at least 0, not all of them 0",
     ),
     "data_fingerprint": (lambda value: value is None or isinstance(value, str), "a text or null"),
     "step": (_is_count, "a whole number, at least 0"),
@@ -92,7 +108,7 @@ def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> d
 
 def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     """``check_schema``, and raise ``ValueError`` for a digest that is not that of the info and of
-    the ``weights``."""
+    the ``weights``, and for sizes that no network of these ``weights`` has."""
     _check_format(info, path)
     _check_plain(info, path)
     if not is_a(str, info.get("digest")):
@@ -102,6 +118,7 @@ def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     if info["digest"] != with_new_digest(info, weights)["digest"]:
         raise ValueError(f"{path} is a damaged checkpoint: its contents do not match its digest")
     check_schema(info, path)
+    _check_sizes(info, weights, path)
 
 
 def check_schema(info: Any, path: Path) -> None:
@@ -136,18 +153,48 @@ def _check_plain(info: dict[str, Any], path: Path) -> None:
     """Raise ``ValueError`` for what JSON has no form for, such as a tensor or a list in itself, and
     for what the config library would replace."""
     for key, value in info.items():
-        try:
-            text = json.dumps(value, sort_keys=True)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(
-                f"{path}: {key} holds more than keys, lists, numbers and texts: {error}"
-            ) from error
+        text = _as_json(key, value, path)
         _, live, rest = text.partition("${")
         if key == "config" and (live or '"???"' in text):
             raise ValueError(
                 f"{path} is refused: its config holds {live + rest[:40] or '???'!r}, which would "
                 "read values of this machine; a checkpoint of discrete_diffusion holds plain "
                 "values alone"
+            )
+
+
+def _as_json(key: str, value: Any, path: Path) -> str:
+    """JSON of a value of the info. It is counted while it is written: in a pickle a few lists that
+    hold one another several times stand for any number of values."""
+    most = _MOST_VALUES if key == "config" else 8 * _MOST_VALUES
+    pieces, length = [], 0
+    try:
+        for piece in json.JSONEncoder(sort_keys=True).iterencode(value):
+            pieces.append(piece)
+            length += len(piece)
+            if len(pieces) > most or length > _LONGEST:
+                break
+        else:
+            return "".join(pieces)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: {key} holds more than keys, lists, numbers and texts: {error}"
+        ) from error
+    raise ValueError(f"{path}: {key} holds more values, or longer ones, than any checkpoint does")
+
+
+def _check_sizes(info: Mapping[str, Any], weights: Mapping[str, Tensor], path: Path) -> None:
+    """Raise ``ValueError`` for a whole number that may be a size and is larger than all weights
+    together: its network would take all memory before it is found not to fit."""
+    most = max(_LARGEST_SIZE, sum(value.numel() for value in weights.values()))
+    parts = {group: info["config"][group] for group in _PARTS}
+    for key, value in leaves({**parts, "vocabulary": info["vocabulary"]}):
+        numbers = value if isinstance(value, list | tuple) else [value]
+        large = any(is_a(int, number) and abs(number) > most for number in numbers)
+        if large and _NO_SIZE.isdisjoint(re.split(r"[._]", key)):
+            raise ValueError(
+                f"{path}: {key} is {_shown(value)}; expected at most {most}, as the file has no "
+                "weights for more"
             )
 
 

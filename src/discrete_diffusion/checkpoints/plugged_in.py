@@ -50,8 +50,8 @@ def modules_of(info: Mapping[str, Any]) -> list[str]:
 
 
 def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS) -> str | None:
-    """The first of the parts of these ``nouns`` in a checkpoint's info that others have and nobody
-    has registered here, and what to do about it; None if there is none.
+    """The first of the parts of these ``nouns`` in a checkpoint's info that nobody has registered
+    here, those that others have first, and what to do about it; None if there is none.
 
     A part of theirs that has the name of one of ours is missing too.
     """
@@ -76,6 +76,12 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
             )
         own = [each for each in not_imported(info) if each.split(".")[0] == module.split(".")[0]]
         return f"needs its {noun} '{name}', {_how_to_trust(own or [module])}"
+    for noun, (name, find) in finders.items():
+        try:
+            if noun in nouns:
+                find(name)
+        except ValueError as error:
+            return f"cannot be rebuilt: {error}{modules_note(info)}"
     return None
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.checkpoints.contents import read_contents
+from discrete_diffusion.checkpoints.contents import SENSELESS, read_contents, reason_of
 from discrete_diffusion.checkpoints.files import LAST
 from discrete_diffusion.config.options import leaves
+from discrete_diffusion.config.values import is_number
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -45,6 +46,13 @@ _UNSET = {
 
 _BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
 """Keys of which 1 is one batch and 1.0 is all of them."""
+
+_NUMBERS = {
+    "EMA": ("latest_update_step",),
+    "SkippedSteps": ("total",),
+    "RunCheckpoints": ("best_score", "best_step"),
+}
+"""What callbacks keep that is a number, or null."""
 
 _MAX_NAMED = 6
 _ABSENT = "absent"
@@ -107,13 +115,20 @@ def check_resumable(
     found.load_into(algorithm)
     if not {"global_step", "loops", "optimizer_states"} <= set(state):
         raise ValueError(f"{path} holds no training state; resume from a run's last.ckpt")
-    loop = state["loops"].get("fit_loop", {}).get("state_dict", {})
-    stream = (loop.get("combined_loader") or [None])[0]  # as Lightning keeps it
-    saved = state.get("callbacks", {}).get("RunCheckpoints", {})
-    due = bool(saved.get("validation_due", False))
-    return ResumePoint(
-        found.path, int(state["global_step"]), info["config"], info["machine"], stream, due
-    )
+    try:
+        loop = state["loops"].get("fit_loop", {}).get("state_dict", {})
+        stream = (loop.get("combined_loader") or [None])[0]  # as Lightning keeps it
+        callbacks = state.get("callbacks", {})
+        saved = callbacks.get("RunCheckpoints", {})
+        for name, keys in _NUMBERS.items():
+            for key in keys:
+                value = (callbacks.get(name) or {}).get(key)
+                if value is not None and not is_number(value):
+                    raise TypeError(f"{name}.{key} is a {type(value).__name__}, no number")
+        due, step = bool(saved.get("validation_due", False)), int(state["global_step"])
+    except SENSELESS as error:
+        raise ValueError(f"{path} holds a broken training state: {reason_of(error)}") from error
+    return ResumePoint(found.path, step, info["config"], info["machine"], stream, due)
 
 
 def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Hydra's complaints as one sentence with the closest name."""
+"""Errors that a user can mend as one sentence: Hydra's with the closest name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hydra.errors import ConfigCompositionException, MissingConfigException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
-from discrete_diffusion.cli.own_files import check_own_files, place_of_choice
+from discrete_diffusion.cli.own_files import check_own_files, explained, place_of_choice
 from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config.files import RENAMED, sampler_settings
@@ -21,6 +23,35 @@ _LAUNCHER_PACKAGES = {
     "submitit_local": "hydra-submitit-launcher",
     "submitit_slurm": "hydra-submitit-launcher",
 }
+
+_OF_USERS = (
+    *(ValueError, TypeError, OSError),
+    *(HydraException, OmegaConfBaseException, MarkedYAMLError),
+)
+"""Errors that a user can mend, besides a lack of memory."""
+
+
+def sentence(error: Exception) -> str | None:
+    """The sentence of an error that a user can mend, without characters that a terminal obeys;
+    None for any other."""
+    if _lacks_memory(error):
+        where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "this machine"
+        return f"{where} is out of memory; take a smaller batch_size, num_samples or model"
+    if not isinstance(error, _OF_USERS):
+        return None
+    text = str(error)
+    if mark := getattr(error, "problem_mark", None):  # of a YAML file
+        text = f"{mark.name}, {explained(error)}"
+    elif (key := getattr(error, "full_key", None)) and "not in struct" in text:
+        text = f"the config has no {key}, which is needed; set {key}=..., or compose a YAML with it"
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """True for the errors of Python, the system and torch, which has no type for a CPU's."""
+    words = ("allocate memory", "not enough memory", "out of memory")
+    of_torch = isinstance(error, RuntimeError | OSError) and any(w in str(error) for w in words)
+    return of_torch or isinstance(error, MemoryError)
 
 
 def explain(

@@ -298,36 +298,16 @@ def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = No
         if rank() == 0:
             print("discrete-diffusion: stopped", file=sys.stderr)
         raise SystemExit(130) from None
-    except _user_errors() as error:
-        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+    except Exception as error:
+        from discrete_diffusion.cli.errors import sentence  # slow
+
+        text = sentence(error)
+        if os.environ.get("HYDRA_FULL_ERROR") == "1" or text is None:
             raise
         where = ""
         if (number := rank()) > 0:
             time.sleep(_PATIENCE)
             where = f"process {number}: "
         where += "" if job is None else f"job {job}: "
-        print(f"discrete-diffusion: {where}{_sentence(error)}", file=sys.stderr)
+        print(f"discrete-diffusion: {where}{text}", file=sys.stderr)
         raise SystemExit(1) from None
-
-
-def _user_errors() -> tuple[type[Exception], ...]:
-    """Called after an error only, as it imports Hydra."""
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import MarkedYAMLError
-
-    of_files = (HydraException, OmegaConfBaseException, MarkedYAMLError)
-    known: tuple[type[Exception], ...] = (ValueError, TypeError, OSError, *of_files)
-    return known if "torch" not in sys.modules else (*known, sys.modules["torch"].OutOfMemoryError)
-
-
-def _sentence(error: Exception) -> str:
-    if type(error).__name__ == "OutOfMemoryError":
-        return "the GPU is out of memory; take a smaller batch_size or a smaller model"
-    if mark := getattr(error, "problem_mark", None):  # of a YAML file
-        from discrete_diffusion.cli.own_files import explained
-
-        return f"{mark.name}, {explained(error)}"
-    if (key := getattr(error, "full_key", None)) and "not in struct" in str(error):
-        return f"the config has no {key}, which is needed; set {key}=..., or compose a YAML with it"
-    return str(error)

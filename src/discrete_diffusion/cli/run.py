@@ -15,7 +15,12 @@ from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.building.rewards import reward_of
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints.contents import checkpoint_info, read_contents
+from discrete_diffusion.checkpoints.contents import (
+    SENSELESS,
+    checkpoint_info,
+    read_contents,
+    reason_of,
+)
 from discrete_diffusion.cli.measurements import Work, batches_of_epoch, sizes_of, with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
@@ -130,13 +135,19 @@ class Run:
         """Train, from where ``resumed`` says."""
         ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
         train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
-        if resumed is not None and resumed.stream is not None:
-            train.load_state_dict(resumed.stream)  # Lightning forgets it after a whole epoch
         val = self.validated(trainer.limit_val_batches, **ranks)
         if trainer.limit_val_batches:
             trainer.limit_val_batches = 1.0  # of these
         path = None if resumed is None else str(resumed.path)
-        trainer.fit(self.module, train, val, ckpt_path=path, weights_only=True)
+        try:
+            if resumed is not None and resumed.stream is not None:
+                train.load_state_dict(resumed.stream)  # Lightning forgets it after a whole epoch
+            trainer.fit(self.module, train, val, ckpt_path=path, weights_only=True)
+        except SENSELESS as error:
+            of_file = resumed is not None and trainer.global_step <= resumed.step + 1
+            if not of_file or trainer.world_size > 1 or "memory" in repr(error).lower():
+                raise
+            raise ValueError(f"the run of {path} cannot go on: {reason_of(error)}") from error
 
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
         """The model of ``best.ckpt``: its bound on the validation split, and fresh samples.

@@ -21,6 +21,9 @@ from discrete_diffusion.layout.room_tables import (
 )
 from discrete_diffusion.layout.token_layout import TokenLayout
 
+MOST_NODES = 4096
+"""8 million pairs: a batch of one such graph takes gigabytes."""
+
 
 @dataclass(frozen=True)
 class VocabConfig:
@@ -38,8 +41,8 @@ class VocabConfig:
             default ``9 - r`` for the room relations and the identity (undirected) otherwise.
 
     Raises:
-        ValueError: ``n_max`` is below 1, a table of types is empty, or ``edge_inverse`` is no
-            involution.
+        ValueError: ``n_max`` is below 1 or above 4,096, a table of types is empty, or
+            ``edge_inverse`` is no involution.
     """
 
     n_max: int = 8
@@ -50,6 +53,10 @@ class VocabConfig:
     def __post_init__(self) -> None:
         if self.n_max < 1:
             raise ValueError(f"n_max={self.n_max}: a graph needs at least one node slot")
+        if self.n_max > MOST_NODES:
+            raise ValueError(
+                f"n_max={self.n_max}: expected at most {MOST_NODES:,}, as each pair is a token"
+            )
         if not self.node_types or not self.edge_types:
             raise ValueError("node_types and edge_types must each name at least one type")
         inverse = tuple(range(len(self.edge_types)))

@@ -106,6 +106,22 @@ def _states(trainer: Trainer) -> dict[str, Any]:
     }
 
 
+def _check_moments(trainer: Trainer) -> None:
+    """``ValueError`` for what a file gave a fused optimiser that has not the shape of its
+    parameter: the step, which does not look, would write beyond it."""
+    for optimizer in trainer.optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"] if group.get("fused") else ():
+                for name, value in optimizer.state.get(parameter, {}).items():
+                    shape = () if name == "step" else parameter.shape
+                    dense = isinstance(value, Tensor) and value.layout is torch.strided
+                    strides = (parameter.stride(), torch.empty(shape, device="meta").stride())
+                    if not dense or value.shape != shape or value.stride() not in strides:
+                        raise ValueError(
+                            f"optimizer_states holds {name} in another shape than {tuple(shape)}"
+                        )
+
+
 class RunCheckpoints(Checkpoint):
     """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``val/nelbo``) in a folder.
 
@@ -170,6 +186,7 @@ class RunCheckpoints(Checkpoint):
             trainer.fit_loop.epoch_loop.max_steps -= 1
             self._reopened = False
         if self.holds_run:
+            _check_moments(trainer)
             self._saved_step = trainer.global_step
         self.signals.install()
         self.signals.finish_step = True

@@ -17,6 +17,7 @@ from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.files.node_links import is_node_link, plain_record
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.layout.vocab_config import MOST_NODES
 
 Pair = tuple[int, int]
 
@@ -30,9 +31,6 @@ SPLIT_NAMES = {**{name: name for name in (*SPLITS, ALL)}, "valid": "val", "valid
 """The split by its name in a file."""
 
 _KEYS = ("n", "edges", "node_types")
-
-_MOST_NODES = 4096
-"""8 million pairs: a batch of one such graph takes gigabytes."""
 
 
 class GraphError(ValueError):
@@ -95,9 +93,9 @@ def parse_size(record: Any) -> int:
         raise GraphError(
             f"n: expected the number of nodes, at least 1, got {reprlib.repr(num_nodes)}"
         )
-    if num_nodes > _MOST_NODES:
+    if num_nodes > MOST_NODES:
         raise GraphError(
-            f"n: {num_nodes:,} nodes, more than {_MOST_NODES:,}: a token for each pair of them is "
+            f"n: {num_nodes:,} nodes, more than {MOST_NODES:,}: a token for each pair of them is "
             "more than memory holds"
         )
     return int(num_nodes)
