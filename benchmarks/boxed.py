@@ -3,7 +3,7 @@
     python benchmarks/boxed.py [--run RUN] [--threads 1] [--keep FOLDER]
 
 RUN is a run of the recipe below; without it, the recipe is trained first, half an hour. The weights
-go into ``src/discrete_diffusion/box/plans-small`` in bfloat16, with a card. Writes
+go into ``src/floor_plans/box/plans-small`` in bfloat16, with a card. Writes
 ``benchmarks/results/boxed.json`` and its section of the docs.
 """
 
@@ -20,7 +20,7 @@ from record import ROOT, Page, Record, Sections, publish
 from runs import evaluate, kept_run, table
 
 NAME = "plans-small"
-BOX = ROOT / "src" / "discrete_diffusion" / "box" / NAME
+BOX = ROOT / "src" / "floor_plans" / "box" / NAME
 RECIPE = ("experiment=bubble_mdlm", "data.livable=true", "trainer.precision=bf16-mixed")
 RECIPE += ("threads=1", "seed=0")
 LIMITS = (

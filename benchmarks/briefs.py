@@ -30,10 +30,10 @@ from PIL import Image
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.sample import run
-from discrete_diffusion.domains.bubble_diagrams import read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.briefs.reading import read_brief
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
 from discrete_diffusion.hub.published import published
+from floor_plans import read_diagrams
+from floor_plans.briefs.reading import read_brief
+from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from record import DOCS, ROOT, Page, Record, Sections, earlier, markdown_table, publish
 from runs import evaluate
 

@@ -26,26 +26,19 @@ from discrete_diffusion.cli.computing import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request
 from discrete_diffusion.data.cache import CACHE_VARIABLE
 from discrete_diffusion.domains import domain_of
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, decode
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import coverage_metrics
-from discrete_diffusion.domains.bubble_diagrams.metrics.distances import (
-    relation_distance,
-    total_variation,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.rejection import (
-    EFFORT,
-    DrawnDiagram,
-    keep_buildable,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.domains.bubble_diagrams.plans.ways import Way
-from discrete_diffusion.domains.bubble_diagrams.real_data import real_data_for_model
-from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE
 from discrete_diffusion.domains.request_checks import evaluate_request_of
 from discrete_diffusion.evaluation.token_samples import sample_fresh
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.runtime.shards import Shard
+from floor_plans import BubbleDiagram, decode
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagrams import coverage_metrics
+from floor_plans.diagrams.metrics.distances import relation_distance, total_variation
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.learning.real_data import real_data_for_model
+from floor_plans.learning.ways import Way
+from floor_plans.plans.rejection import EFFORT, DrawnDiagram, keep_buildable
+from floor_plans.plans.verdict import have_plans
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 
 REFERENCE, FLOOR_DRAWS = 1000, 20

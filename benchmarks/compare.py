@@ -38,12 +38,7 @@ from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.cli.compare.results import plot_comparison
 from discrete_diffusion.domains import build_data, complete_data, get_domain
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
-from discrete_diffusion.evaluation.comparison import (
-    Baseline,
-    ComparedModel,
-    Comparison,
-    Estimate,
-)
+from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison, Estimate
 from discrete_diffusion.evaluation.comparison_table import comparison_table
 from record import Figures, Page, Record, Sections, publish
 

@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from discrete_diffusion.domains.bubble_diagrams import read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
+from floor_plans import read_diagrams
+from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from record import DOCS, publish
 
 PICTURE = DOCS / "images" / "samples.png"

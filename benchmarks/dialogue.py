@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
+from continuous_states.dialogue.summarising import Summaries, summarise_held_out
+from continuous_states.dialogue.summary_scores import score_summarising, source_gap
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.domains import build_data
-from discrete_diffusion.domains.dialogue.summarising import Summaries, summarise_held_out
-from discrete_diffusion.domains.dialogue.summary_scores import score_summarising, source_gap
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.model import Model
 from record import Page, Record, Sections, markdown_table, percent, publish

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from discrete_diffusion.cli import main as command
-from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
+from floor_plans import generate_plans, write_diagrams
 
 SHORT = (
     *("threads=1", "trainer.max_steps=3", "trainer.val_check_interval=2"),

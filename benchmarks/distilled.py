@@ -25,14 +25,14 @@ from scipy.stats import binomtest
 
 from buildable import buildable
 from discrete_diffusion.data import SplitBatches
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
-from discrete_diffusion.domains.bubble_diagrams.tokens import decode
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.floors import metric_floors
 from discrete_diffusion.evaluation.intervals import confidence_interval
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.layout import VocabConfig
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagrams import bubble_metrics
+from floor_plans.diagrams.tokens import decode
 from record import Figures, Page, Record, Sections, markdown_table, publish
 from runs import facts as cost
 from runs import kept_run

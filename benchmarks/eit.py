@@ -23,12 +23,12 @@ import torch
 from omegaconf import OmegaConf
 
 from clock import Stopwatch
+from continuous_states.eit.image_report import ImageReport
+from continuous_states.eit.reconstructing import reconstruct_held_out
+from continuous_states.eit.simulator import SimulationSettings, simulate_phantoms
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.eit.image_report import ImageReport
-from discrete_diffusion.domains.eit.reconstructing import reconstruct_held_out
-from discrete_diffusion.domains.eit.simulator import SimulationSettings, simulate_phantoms
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.model import Model
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, bubble_metrics
-from discrete_diffusion.domains.bubble_diagrams.rooms import ROOM_TYPES
 from discrete_diffusion.evaluation.floors import metric_floors
+from floor_plans import BubbleDiagram, generate_plans, read_diagrams
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
+from floor_plans.diagrams.rooms import ROOM_TYPES
 from record import Page, Record, Sections, markdown_table, publish
 
 SIZE, LARGE = 489, 2000

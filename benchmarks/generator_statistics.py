@@ -26,28 +26,16 @@ import numpy as np
 import torch
 
 from discrete_diffusion.data.canonical import canonical_orders
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, encode, read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.geometry import relations_from_boxes
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import (
-    bubble_metrics,
-    coverage_metrics,
-)
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.pictures.diagram_pictures import plot_grid
-from discrete_diffusion.domains.bubble_diagrams.procedural.generator import (
-    PlanArrays,
-    generate_plans,
-    sample_plans,
-)
-from discrete_diffusion.domains.bubble_diagrams.procedural.livable import METRE
-from discrete_diffusion.domains.bubble_diagrams.procedural.programme import N_MAX, PAD
-from discrete_diffusion.domains.bubble_diagrams.rooms import (
-    INSIDE,
-    NO_EDGE,
-    ROOM_TYPES,
-    SURROUNDING,
-)
+from floor_plans import BubbleDiagram, encode, read_diagrams
+from floor_plans.diagrams.geometry import relations_from_boxes
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagrams import bubble_metrics, coverage_metrics
+from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
+from floor_plans.diagrams.procedural.generator import PlanArrays, generate_plans, sample_plans
+from floor_plans.diagrams.procedural.livable import METRE
+from floor_plans.diagrams.procedural.programme import N_MAX, PAD
+from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, ROOM_TYPES, SURROUNDING
 from record import Page, Record, Sections, markdown_table, publish, typed
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])

@@ -23,8 +23,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
     add_legend,
@@ -32,6 +30,8 @@ from discrete_diffusion.viz.chart_style import (
     save,
     style_axes,
 )
+from floor_plans import BubbleDiagram, read_diagrams
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from record import Figures, Page, Record, Sections, markdown_table, publish
 from runs import NETWORKS, by_size_table, evaluate_run, kept_run, table, validations
 from runs import facts as cost

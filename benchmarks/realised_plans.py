@@ -30,20 +30,20 @@ from random import Random
 from typing import Any
 
 from discrete_diffusion import load
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, generate_plans, read_diagrams
-from discrete_diffusion.domains.bubble_diagrams.plans.floor_plan import FloorPlan, floor_plans
-from discrete_diffusion.domains.bubble_diagrams.plans.outline import FREE, Outline
-from discrete_diffusion.domains.bubble_diagrams.plans.realising import Job, Realised, realise
-from discrete_diffusion.domains.bubble_diagrams.plans.requests import PlanRequest
-from discrete_diffusion.domains.bubble_diagrams.plans.room_model import Demands
-from discrete_diffusion.domains.bubble_diagrams.plans.room_sizes import RoomAreas
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.envelope import filled
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.finding import rooms_of
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.judging import ALL, judge, shares
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.registry import RULES
-from discrete_diffusion.domains.bubble_diagrams.plans.rules.rule_file import RuleSet, read_rules
-from discrete_diffusion.domains.bubble_diagrams.plans.shapes import OUTER_WALL
-from discrete_diffusion.domains.bubble_diagrams.plans.windows import find_windows
+from floor_plans import BubbleDiagram, generate_plans, read_diagrams
+from floor_plans.plans.floor_plan import FloorPlan, floor_plans
+from floor_plans.plans.outline import FREE, Outline
+from floor_plans.rules.envelope import filled
+from floor_plans.rules.finding import rooms_of
+from floor_plans.rules.judging import ALL, judge, shares
+from floor_plans.rules.registry import RULES
+from floor_plans.rules.rule_file import RuleSet, read_rules
+from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_sizes import RoomAreas
+from floor_plans.solver.shapes import OUTER_WALL
+from floor_plans.solver.windows import find_windows
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 
 SEED = 0

@@ -22,14 +22,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from continuous_states.regions.dataset import RegionDataset
+from continuous_states.regions.filling import Filling
+from continuous_states.regions.row_report import RowReport
+from continuous_states.sampling.row_ancestral import RowAncestral
 from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.regions.dataset import RegionDataset
-from discrete_diffusion.domains.regions.filling import Filling
-from discrete_diffusion.domains.regions.row_report import RowReport
-from discrete_diffusion.sampling import RowAncestral
 from discrete_diffusion.sampling.model import Model
 from record import Page, Record, Sections, earlier, markdown_table, publish, write_result
 from runs import facts, kept_run

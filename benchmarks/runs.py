@@ -19,8 +19,8 @@ from discrete_diffusion.cli.devices import computes_on_gpu
 from discrete_diffusion.cli.evaluate import run as run_evaluate
 from discrete_diffusion.cli.output_folder import reserve_run_folder
 from discrete_diffusion.cli.train import TrainRequest, run_training
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS
 from discrete_diffusion.runtime import progress
+from floor_plans.diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS
 from record import markdown_table
 
 NETWORKS = ("bd-denoiser-pair", "bd-denoiser")

@@ -24,12 +24,12 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.data import TokenDataset, sample_sizes
 from discrete_diffusion.domains import build_data, domain_of
-from discrete_diffusion.domains.bubble_diagrams import decode
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagrams import bubble_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.model import Model as SampledModel
+from floor_plans import decode
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagrams import bubble_metrics
 from speculative import counted
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256

@@ -5,9 +5,9 @@
 
 The world, its four processes and the Bayes-optimal denoiser are those of the tests
 (``tests/toy_world.py``): 3 positions, 24 sequences. What a sampler on a grid draws is enumerated,
-state by state (``tests/sampling/laws.py``, to which tests hold its samples); the others are drawn
-from. Of ``particles`` it is the distance of few of them from the exact conditional, under the
-constraints and look-aheads of ``tests/sampling/toy_constraints.py``. Writes
+state by state (``laws.py``, to which tests hold its samples); the others are drawn from. Of
+``particles`` it is the distance of few of them from the exact conditional, under the constraints
+and look-aheads of ``toy_constraints.py``, both of ``tests/discrete_diffusion/sampling``. Writes
 ``benchmarks/results/sampler_distances.json`` or ``particle_errors.json``, its text in the docs, and
 the figure of particles.
 """
@@ -29,12 +29,12 @@ from discrete_diffusion.viz import chart_style
 from record import Figures, Page, Record, Sections, markdown_table, publish
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "sampling")]
+sys.path[:0] = [str(TESTS), str(TESTS / "discrete_diffusion" / "sampling")]
 
 from laws import grid, grid_law  # noqa: E402
+
 from toy_constraints import Toy, conditional  # noqa: E402
 from toy_samplers import draw_from, exact  # noqa: E402
-
 from toy_world import FULL, ToyWorld, total_variation  # noqa: E402
 
 PROCESSES = {"absorbing": "mdlm", "uniform": "udlm", "marginal": "marginal", "hybrid": "gidd"}

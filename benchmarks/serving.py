@@ -28,7 +28,7 @@ from typing import Any
 
 import httpx
 
-from discrete_diffusion.domains.bubble_diagrams import generate_plans
+from floor_plans import generate_plans
 from record import Page, Record, markdown_table, publish
 
 ALONE = 15

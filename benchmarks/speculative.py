@@ -24,11 +24,11 @@ from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.data import sample_sizes
-from discrete_diffusion.domains.bubble_diagrams import decode
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.types import SampleOutput
+from floor_plans import decode
+from floor_plans.diagrams.metrics.structure import structure_metrics
 from record import Page, Record, Sections, markdown_table, percent, publish
 from runs import kept_run
 

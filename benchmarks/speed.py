@@ -47,12 +47,7 @@ from speed_account import Instructions, account, account_of, account_table
 from speed_cost import cost_table, networks, networks_table
 from speed_sampling import sampling, sampling_table, students, students_table
 from speed_text import text, text_table
-from speed_training import (
-    memory_table,
-    peak_memory,
-    throughput,
-    training_table,
-)
+from speed_training import memory_table, peak_memory, throughput, training_table
 from speed_variants import VARIANTS, Plans, curves, curves_table, usable
 
 WRITERS = {

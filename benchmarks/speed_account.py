@@ -17,14 +17,7 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from clock import (
-    product_rate,
-    products,
-    share_of_products,
-    share_text,
-    synchronise,
-    timed,
-)
+from clock import product_rate, products, share_of_products, share_text, synchronise, timed
 from discrete_diffusion.runtime.precision import multiplies_bfloat16
 from record import markdown_table
 from speed_cost import WORKS, model_of

@@ -36,13 +36,13 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains import build_data, domain_of
-from discrete_diffusion.domains.bubble_diagrams import decode
-from discrete_diffusion.domains.bubble_diagrams.metrics.diagram_set import DiagramSet
-from discrete_diffusion.domains.bubble_diagrams.metrics.distances import relation_distance
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.model import Model as SampledModel
+from floor_plans import decode
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.distances import relation_distance
+from floor_plans.diagrams.metrics.structure import structure_metrics
 from record import markdown_table
 from sampler_cells import FLAT, Model
 from speed_baseline import DenseDenoiser, dense_ancestral

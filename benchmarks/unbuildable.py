@@ -19,11 +19,11 @@ from typing import Any
 import torch
 
 from discrete_diffusion import load
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram
-from discrete_diffusion.domains.bubble_diagrams.metrics.structure import structure_metrics
-from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
-from discrete_diffusion.domains.bubble_diagrams.plans.verdict import have_plans
-from discrete_diffusion.domains.bubble_diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans import BubbleDiagram
+from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans.plans.contradiction import contradiction
+from floor_plans.plans.verdict import have_plans
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 from verdicts import COARSE
 

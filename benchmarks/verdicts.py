@@ -21,14 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.domains.bubble_diagrams import (
-    BubbleDiagram,
-    generate_plans,
-    read_diagrams,
-)
-from discrete_diffusion.domains.bubble_diagrams.plans.box_rule import BoxRule
-from discrete_diffusion.domains.bubble_diagrams.plans.contradiction import contradiction
-from discrete_diffusion.domains.bubble_diagrams.plans.verdict import EFFORT, LEVELS, find_boxes
+from floor_plans import BubbleDiagram, generate_plans, read_diagrams
+from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans.contradiction import contradiction
+from floor_plans.plans.verdict import EFFORT, LEVELS, find_boxes
 from record import Page, Record, Sections, markdown_table, percent, publish, typed
 
 COARSE = BoxRule(grid=96, threshold=2, min_side=3, max_aspect=8)

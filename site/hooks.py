@@ -25,43 +25,46 @@ ROOT_PAGES = {
 
 REFERENCE = {
     "Load, sample, share": (
-        "api.loading.load",
-        "api.loading.SampleFunction",
-        "api.loading.evaluate",
-        "api.likelihood.log_prob",
-        "runs.train",
-        "runs.compare",
-        "checkpoints.sharing.save_pretrained",
-        "checkpoints.sharing.push_to_hub",
+        "discrete_diffusion.api.loading.load",
+        "discrete_diffusion.api.loading.SampleFunction",
+        "discrete_diffusion.api.loading.evaluate",
+        "discrete_diffusion.api.likelihood.log_prob",
+        "discrete_diffusion.runs.train",
+        "discrete_diffusion.runs.compare",
+        "discrete_diffusion.checkpoints.sharing.save_pretrained",
+        "discrete_diffusion.checkpoints.sharing.push_to_hub",
     ),
     "Plug in": (
-        "models.registry.register_backbone",
-        "models.registry.build_backbone",
-        "algorithms.register_algorithm",
-        "sampling.register_sampler",
-        "noise_schedules.register_noise_schedule",
-        "domains.register_domain",
+        "discrete_diffusion.models.registry.register_backbone",
+        "discrete_diffusion.models.registry.build_backbone",
+        "discrete_diffusion.algorithms.register_algorithm",
+        "discrete_diffusion.sampling.register_sampler",
+        "discrete_diffusion.noise_schedules.register_noise_schedule",
+        "discrete_diffusion.domains.register_domain",
     ),
     "Contracts": (
-        "algorithms.base.Algorithm",
-        "algorithms.token_algorithm.TokenAlgorithm",
-        "algorithms.token_algorithm.Shaping",
-        "sampling.tokens.TokenSampler",
-        "forward_process.base.ForwardProcess",
-        "noise_schedules.base.Schedule",
-        "domains.domain.Domain",
-        "layout.TokenLayout",
-        "layout.VocabConfig",
-        "types",
+        "discrete_diffusion.algorithms.base.Algorithm",
+        "discrete_diffusion.algorithms.token_algorithm.TokenAlgorithm",
+        "discrete_diffusion.algorithms.token_algorithm.Shaping",
+        "discrete_diffusion.sampling.tokens.TokenSampler",
+        "discrete_diffusion.forward_process.base.ForwardProcess",
+        "discrete_diffusion.noise_schedules.base.Schedule",
+        "discrete_diffusion.domains.domain.Domain",
+        "discrete_diffusion.layout.TokenLayout",
+        "discrete_diffusion.layout.VocabConfig",
+        "discrete_diffusion.types",
     ),
-    "MDLM and its sampler": ("algorithms.mdlm.MDLM", "sampling.first_hitting.FirstHitting"),
+    "MDLM and its sampler": (
+        "discrete_diffusion.algorithms.mdlm.MDLM",
+        "discrete_diffusion.sampling.first_hitting.FirstHitting",
+    ),
     "The flagship": (
-        "models.bd_denoiser_pair.BDDenoiserPair",
-        "models.bd_denoiser.BDDenoiser",
-        "domains.bubble_diagrams.BubbleDiagram",
-        "domains.bubble_diagrams.Diagrams",
-        "domains.bubble_diagrams.PlanRequest",
-        "domains.bubble_diagrams.briefs.Brief",
+        "discrete_diffusion.models.bd_denoiser_pair.BDDenoiserPair",
+        "discrete_diffusion.models.bd_denoiser.BDDenoiser",
+        "floor_plans.BubbleDiagram",
+        "floor_plans.Diagrams",
+        "floor_plans.PlanRequest",
+        "floor_plans.briefs.Brief",
     ),
 }
 
@@ -111,5 +114,5 @@ def _as_of_docs(page: str) -> str:
 def _reference() -> str:
     parts = ["# Python"]
     for title, names in REFERENCE.items():
-        parts += [f"## {title}", *(f"::: discrete_diffusion.{name}" for name in names)]
+        parts += [f"## {title}", *(f"::: {name}" for name in names)]
     return "\n\n".join(parts) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import importlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -21,24 +21,19 @@ from hydra.core.config_store import ConfigStore
 from hypothesis import settings
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from discrete_diffusion import (
-    algorithms,
-    domains,
-    forward_process,
-    noise_schedules,
-    sampling,
-)
+from backbone_fixtures import make_config, randomise  # noqa: F401
+from discrete_diffusion import algorithms, domains, forward_process, noise_schedules, sampling
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.parts import PART_GROUPS
+from discrete_diffusion.cli.parts import PART_GROUPS, registry_of
 from discrete_diffusion.config import plugins
-from discrete_diffusion.domains.bubble_diagrams.pictures import diagram_pictures
 from discrete_diffusion.models import registry
 from discrete_diffusion.viz import chart_style
 from fake_packages import forget_imports
 from kept_configs import keep_configs
 
 torch.set_num_threads(1)
-diagram_pictures.MAX_DRAWN = 1  # diagrams that each command draws: a picture of 36 takes a second
+if importlib.util.find_spec("floor_plans"):  # diagrams that each command draws: 36 take a second
+    importlib.import_module("floor_plans.diagrams.pictures.diagram_pictures").MAX_DRAWN = 1
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell's job starts us
 
 settings.register_profile(
@@ -46,6 +41,10 @@ settings.register_profile(
 )
 settings.load_profile("project")
 keep_configs()
+for group in PART_GROUPS:  # what installed packages bring is there before any test
+    registry_of(group).names()
+registry.available_backbones()
+domains.available_domains()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -68,9 +67,7 @@ REAL_DATA_VARIABLE = "DISCRETE_DIFFUSION_TEST_DATA"
 def _coarse_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What commands draw is written as ever, but coarse and without room made for its labels, which
     is half the time of a command. Tests of pictures, and runs that tests share, draw in full."""
-    if any(
-        word in request.node.nodeid for word in ("tests/cli/", "/end_to_end/", "command", "brief")
-    ):
+    if any(word in request.node.nodeid for word in ("/cli/", "/end_to_end/", "command", "brief")):
         monkeypatch.setattr(chart_style, "DPI", 30)
         monkeypatch.setattr(ConstrainedLayoutEngine, "execute", lambda self, figure: None)
 
@@ -99,7 +96,7 @@ def reference_folder() -> Path:
 @pytest.fixture(scope="session")
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a small model of diagrams that was never trained, for tests that read it."""
-    from checkpoints.made_checkpoints import training_state
+    from made_checkpoints import training_state
 
     path = tmp_path_factory.mktemp("untrained") / "model.ckpt"
     config = compose("train", ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"])

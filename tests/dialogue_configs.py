@@ -6,14 +6,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli import config_dir
+from continuous_states.dialogue.dataset import PairDataset
+from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.dialogue.dataset import PairDataset
 
 
 def dialogue_config(name: str = "dialogue", **changes: Any) -> DictConfig:
     """``data=NAME`` with 40 pairs; not completed."""
-    config = OmegaConf.load(config_dir() / "data" / f"{name}.yaml")
+    config = OmegaConf.load(shipped_files("data")[name])
     small = {"num_samples": 40, "split": [0.8, 0.1, 0.1]}
     return OmegaConf.create({"data": OmegaConf.merge(config, small, changes)})
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +38,26 @@ class FullDisk:
             self.patch.undo()
         resource.setrlimit(resource.RLIMIT_FSIZE, self.former)
         sys.dont_write_bytecode = self.bytecode
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Files below a folder by name."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def check_old_or_new(path: Path, write: Callable[[Path], object], *, late: bool) -> None:
+    """A writer whose disk is full leaves the old file, or none; ``late``: told when all is
+    written."""
+    write(path)
+    before = content(path.parent)
+    size = None if late else len(before[path.name]) // 2
+    with FullDisk(size), pytest.raises(OSError, match=re.escape(str(path.parent))):
+        write(path)
+    assert content(path.parent) == before
+    path.unlink()
+    with FullDisk(size), pytest.raises(OSError, match=r"\S"):
+        write(path)
+    assert not path.exists()
+    write(path)
+    assert path.exists()

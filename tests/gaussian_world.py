@@ -11,8 +11,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.masked_features import MaskedFeatures
-from discrete_diffusion.forward_process import Absorbing, LinearGaussian
+from continuous_states.algorithms.gaussian import LinearGaussian
+from continuous_states.algorithms.masked_features import MaskedFeatures
+from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import row_layout
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
 from toy_world import DROPOUT

@@ -28,7 +28,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from discrete_diffusion.cli.parts import PART_GROUPS
 from discrete_diffusion.config import plugins
-from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.files import CONFIG_GROUP, config_dir
 from discrete_diffusion.models import registry
 
 _load_anew = ConfigRepository.load_config
@@ -49,6 +49,7 @@ def _is_ours(repository: Any) -> bool:
     return [source.path for source in repository.get_sources()] == [
         "hydra.conf",
         str(config_dir()),
+        *plugins.packages_of(CONFIG_GROUP),
         "",
     ]
 

@@ -5,13 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from discrete_diffusion.domains.dialogue.grammar import WORDS
-
-SPOKEN = ["<pad>", "<eos>", "<unk>", "<start>", *WORDS, *(word.capitalize() for word in WORDS[:45])]
-SAID = [*WORDS, *(word.capitalize() for word in WORDS[:45]), "<unk>", "<eos>", "<start>", "<pad>"]
-SAID.remove("?")
-"""Two vocabularies of the grammar with other sizes, and other ids for every word."""
-
 
 def save_tokenizer(
     folder: Path,

@@ -18,7 +18,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from discrete_diffusion.domains.bubble_diagrams.studio.app import create_app
+from floor_plans.studio.app import create_app
 
 FOCUS = Path(__file__).with_name("studio_focus.js")
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -114,7 +114,7 @@ class Page:
     def wait(self, condition: Any, seconds: float = 60) -> Any:
         return WebDriverWait(self.driver, seconds).until(lambda _: condition())
 
-    def wait_for_work(self, seconds: float = 400) -> None:
+    def wait_for_work(self, seconds: float = 800) -> None:
         """Until nothing can be cancelled any more."""
         self.wait(lambda: not self.find("cancel").is_displayed(), seconds)
 

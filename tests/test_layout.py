@@ -7,12 +7,8 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.domains.bubble_diagrams.rooms import (
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-)
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout, VocabConfig
+from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 
 VOCAB = RPLAN_VOCAB_CONFIG
 

@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, PartialDiagram, read_diagrams
+from floor_plans import BubbleDiagram, PartialDiagram, read_diagrams
 from guide_code import blocks
 
 PARTIAL = {"rooms": ["LivingRoom", None, "Bathroom"], "relations": [[1, 0, "left-of"]]}

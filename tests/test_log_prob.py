@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from continuous_states.eit.domain import EIT
 from discrete_diffusion import load
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
-from discrete_diffusion.domains.bubble_diagrams import encode
-from discrete_diffusion.domains.eit.domain import EIT
 from discrete_diffusion.domains.graphs.domain import Graphs
 from discrete_diffusion.domains.molecules.domain import Molecules
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode
@@ -16,6 +15,7 @@ from discrete_diffusion.domains.text.domain import Text
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.sampling.likelihood import order_log_probs
 from discrete_diffusion.types import Batch
+from floor_plans import encode
 
 
 @pytest.fixture(scope="module")

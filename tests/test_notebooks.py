@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from discrete_diffusion.domains.bubble_diagrams import BubbleDiagram, Diagrams
+from floor_plans import BubbleDiagram, Diagrams
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -13,17 +13,11 @@ from discrete_diffusion import evaluate, load, train
 from discrete_diffusion.api.loading import SampleFunction
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.request_options import sample_request
-from discrete_diffusion.domains.bubble_diagrams import (
-    Diagrams,
-    PlanRequest,
-    generate_plans,
-    realise_diagrams,
-    write_diagrams,
-)
-from discrete_diffusion.domains.bubble_diagrams.briefs import brief_of
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runs import override_words
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from floor_plans import Diagrams, PlanRequest, generate_plans, realise_diagrams, write_diagrams
+from floor_plans.briefs import brief_of
 
 PARTIAL = {"rooms": ["LivingRoom", None], "relations": []}
 FEW = {"num": 6, "seeds": 1, "held_out": 8, "bound_draws": 1, "time_bins": 2, "floor_draws": 2}

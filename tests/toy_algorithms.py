@@ -35,17 +35,7 @@ from discrete_diffusion.forward_process import (
     Uniform,
 )
 from discrete_diffusion.noise_schedules import Learned, Schedule
-from toy_world import (
-    DROPOUT,
-    FULL,
-    LENGTH,
-    PADDED,
-    VOCAB_SIZE,
-    ToyWorld,
-    chain,
-    toy_layout,
-    turned,
-)
+from toy_world import DROPOUT, FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, chain, toy_layout, turned
 
 
 class ToyBackbone(nn.Module):

@@ -6,8 +6,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq
-from discrete_diffusion.models.latent_space import (
+from continuous_states.algorithms.latent_seq2seq import LatentSeq2Seq
+from continuous_states.networks.latent_space import (
     LatentEncoder,
     LatentSpaceModel,
     MiddleTransformer,

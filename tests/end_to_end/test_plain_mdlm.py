@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.bubble_diagrams import decode, generate_plans
-from discrete_diffusion.domains.bubble_diagrams.tokens import encode
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
+from floor_plans import decode, generate_plans
+from floor_plans.diagrams.tokens import encode
 
 VOCAB_SIZE, MASK_ID = 28, 13
 

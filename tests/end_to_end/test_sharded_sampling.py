@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.bubble_diagrams import generate_plans, write_diagrams
+from floor_plans import generate_plans, write_diagrams
 
 TINY = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "debug=default", "logger=none"]
 

@@ -12,8 +12,8 @@ import torch
 
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.bubble_diagrams.report import DiagramReport
 from discrete_diffusion.training import DiffusionModule
+from floor_plans.learning.report import DiagramReport
 from interrupting import stopped
 
 pytestmark = pytest.mark.slow

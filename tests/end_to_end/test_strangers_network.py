@@ -13,8 +13,8 @@ from torch import nn
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains import build_layout
-from discrete_diffusion.domains.bubble_diagrams import read_diagrams
 from discrete_diffusion.models.registry import register_backbone
+from floor_plans import read_diagrams
 
 
 class SigmaMap(nn.Module):

@@ -17,8 +17,8 @@ import discrete_diffusion
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
 from discrete_diffusion.cli.override_words import paths_as_typed
-from discrete_diffusion.domains.bubble_diagrams import read_partials
-from discrete_diffusion.domains.bubble_diagrams.commands.data_commands import COMMANDS
+from floor_plans import read_partials
+from floor_plans.commands.data_commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -29,11 +29,11 @@ def _reference() -> list[str]:
 def _found(name: str) -> tuple[ModuleType, Any]:
     """The module that a name of the page is imported from, and what it names."""
     try:
-        module = import_module(f"discrete_diffusion.{name}")
+        module = import_module(name)
         return module, module
     except ModuleNotFoundError:
         where, _, last = name.rpartition(".")
-        module = import_module(f"discrete_diffusion.{where}")
+        module = import_module(where)
         return module, getattr(module, last)
 
 

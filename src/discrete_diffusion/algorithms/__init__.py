@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.continuous_time import MatrixDiffusion as MatrixDiffusion
     from discrete_diffusion.algorithms.d3pm import D3PM as D3PM
     from discrete_diffusion.algorithms.distill import Distill as Distill
-    from discrete_diffusion.algorithms.flow_matching import FlowMatching as FlowMatching
     from discrete_diffusion.algorithms.gidd import GIDD as GIDD
-    from discrete_diffusion.algorithms.latent_seq2seq import LatentSeq2Seq as LatentSeq2Seq
-    from discrete_diffusion.algorithms.masked_features import MaskedFeatures as MaskedFeatures
     from discrete_diffusion.algorithms.mdlm import MDLM as MDLM
     from discrete_diffusion.algorithms.meld import MELD as MELD
-    from discrete_diffusion.algorithms.regression import Regression as Regression
     from discrete_diffusion.algorithms.sedd import SEDD as SEDD
     from discrete_diffusion.algorithms.token_algorithm import Shaping as Shaping
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm as TokenAlgorithm
@@ -62,15 +58,6 @@ _BUILT_IN = {
     "meld": _lazy("meld:MELD", "absorbing", learns_schedule=True),
     "distill": _lazy("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
     "reward": _lazy("reward:RewardTuning", "absorbing", has_teacher=True, has_reward=True),
-    "masked-features": _lazy(
-        "masked_features:MaskedFeatures",
-        "absorbing",
-        state="features",
-        samplers=("row-ancestral",),
-    ),
-    "flow-matching": _lazy("flow_matching:FlowMatching", state="field", samplers=("ode",)),
-    "regression": _lazy("regression:Regression", state="field", samplers=("direct",)),
-    "latent-seq2seq": _lazy("latent_seq2seq:LatentSeq2Seq", state="latent", samplers=("generate",)),
 }
 
 _BASES = (

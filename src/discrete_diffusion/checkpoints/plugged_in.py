@@ -14,14 +14,12 @@ from typing import Any
 
 from discrete_diffusion.algorithms import ALGORITHMS
 from discrete_diffusion.config.files import as_list
+from discrete_diffusion.config.plugins import own_packages
 from discrete_diffusion.domains import get_domain
 from discrete_diffusion.forward_process import PROCESSES
 from discrete_diffusion.models.registry import backbone_builder
 from discrete_diffusion.noise_schedules import SCHEDULES
 from discrete_diffusion.sampling import SAMPLERS
-
-_OURS = __name__.partition(".")[0]
-
 
 _OF_MODELS = ("domain", "backbone", "algorithm", "noise schedule", "forward process")
 """The nouns of what a model consists of; another sampler can be named."""
@@ -34,7 +32,7 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
     for noun, name, find in _parts(config):
         module = _module_of(find(name))
         top = module.partition(".")[0]
-        if top != _OURS:
+        if top not in own_packages():
             part = {"noun": noun, "name": name, "module": module}
             packages = packages_distributions().get(top, [])
             found.append({**part, "package": packages[0]} if packages else part)
@@ -62,7 +60,7 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
         if noun not in nouns or used != name or find is None:
             continue
         try:
-            if _module_of(find(name)).partition(".")[0] != _OURS:
+            if _module_of(find(name)).partition(".")[0] not in own_packages():
                 continue
         except ValueError:
             pass
@@ -115,7 +113,7 @@ def _shown(name: Any) -> str:
 
 
 def _module_of(builder: Any) -> str:
-    return str(getattr(builder, "__module__", _OURS))  # a partial function has none
+    return str(getattr(builder, "__module__", __name__))  # a partial function has none
 
 
 def _is_installed(package: str) -> bool:

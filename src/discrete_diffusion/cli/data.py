@@ -178,12 +178,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 def _cache(options: argparse.Namespace) -> None:
     """Show the generated data that is kept on disk, or delete it."""
-    from discrete_diffusion.data.cache import (
-        CACHE_VARIABLE,
-        cache_dir,
-        cached_files,
-        clear_cache,
-    )
+    from discrete_diffusion.data.cache import CACHE_VARIABLE, cache_dir, cached_files, clear_cache
 
     sizes = {file: file.stat().st_size / 1e6 for file in cached_files()}
     print(f"{cache_dir()} (set {CACHE_VARIABLE} to move it)")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config.files import check_exists, config_dir, plain
+from discrete_diffusion.config.files import check_exists, plain, shipped_files
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.config.options import leaves
 
@@ -121,12 +121,12 @@ def choices_of_run(
     left = () if typed.get("algo", was["algo"]["name"]) == was["algo"]["name"] else _WITH_ALGORITHM
     found = {group: (was.get(group) or {}).get("name") for group in _CHOSEN}
     of_optim = (was.get("optim") or {}).get("_target_")
-    files = {name: config_dir() / "optim" / f"{name}.yaml" for name in names("optim")}
+    files = shipped_files("optim")
     found["optim"] = next(
         (
             name
             for name, file in files.items()
-            if file.is_file() and OmegaConf.select(OmegaConf.load(file), "_target_") == of_optim
+            if OmegaConf.select(OmegaConf.load(file), "_target_") == of_optim
         ),
         None,
     )

@@ -17,6 +17,7 @@ from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config.files import RENAMED, sampler_settings
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.domains import missing_package
 
 _LAUNCHER_PACKAGES = {
     "joblib": "hydra-joblib-launcher",
@@ -68,6 +69,7 @@ def explain(
         )
         if found := {*all_choices(group, user_config_dir, overrides), *(error.options or ())}:
             sentence = unknown_name(f"{group} choice", name, found)
+            sentence += missing_package(name) if group == "data" else ""
             return f"{place}{sentence}{elsewhere(group, name, overrides)}"
         return f"{place}there is no config {missing}"
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):

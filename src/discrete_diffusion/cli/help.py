@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.cli.compose import compose_plainly, group_overrides
 from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.cli.request_options import COMMANDS
-from discrete_diffusion.config.files import config_dir, plain
+from discrete_diffusion.config.files import config_dir, config_dirs, plain
 from discrete_diffusion.domains.request_checks import options_by_title
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _comments_of_choice(
     whole config."""
     from omegaconf import OmegaConf
 
-    folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
+    folders = [*config_dirs(), *([Path(user_config_dir)] if user_config_dir else [])]
     found: dict[str, str] = {}
     for path in (folder / group / f"{choice}.yaml" for folder in folders):
         if path.is_file():

@@ -13,7 +13,8 @@ from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
 from discrete_diffusion.cli.parts import registry_of
 from discrete_diffusion.cli.presets import model_presets
 from discrete_diffusion.cli.search_path import choices
-from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.config.plugins import own_packages
 from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.forward_process import PROCESSES
 from discrete_diffusion.models.registry import (
@@ -88,9 +89,8 @@ def _data(state: str) -> Table:
 
 def _data_description(name: str, domain: Domain) -> str:
     """The first comment of its YAML; of a plug-in the first line of its domain's docstring."""
-    path = config_dir() / "data" / f"{name}.yaml"
-    if path.is_file():
-        return _first_sentence(path.read_text())
+    if type(domain).__module__.partition(".")[0] in own_packages():
+        return _first_sentence(shipped_files("data")[name].read_text())
     return (inspect.getdoc(type(domain)) or "").partition("\n")[0].removesuffix(".")
 
 
@@ -212,10 +212,10 @@ def sampled_by(name: str) -> list[str]:
 def _description(group: str, name: str) -> str:
     """The comment on the name in the YAML of a part; of a plug-in the first line of its docstring,
     less the name in front of a colon."""
-    path = config_dir() / group / f"{name}.yaml"
-    if path.is_file():
-        found = re.search(r"^name: \S+ +# (.*)$", path.read_text(), flags=re.MULTILINE)
-        return found[1] if found else ""
+    path = shipped_files(group).get(name)
+    yaml = "" if path is None else path.read_text()
+    if found := re.search(r"^name: \S+ +# (.*)$", yaml, flags=re.MULTILINE):
+        return found[1]
     part = registry_of(group).find(name)
     first = (inspect.getdoc(part) or "").partition("\n")[0]
     if first.startswith(f"{getattr(part, '__name__', name)}("):  # a dataclass without a docstring

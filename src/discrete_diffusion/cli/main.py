@@ -33,47 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HELP = """\
-discrete-diffusion: train and sample discrete diffusion models.
-
-  discrete-diffusion train   [key=value ...]   train a model; no arguments: the defaults
-  discrete-diffusion sample  checkpoint=RUN    draw samples from a run folder, or a .ckpt file;
-                                               without checkpoint from the model in the box
-  discrete-diffusion sample  checkpoint=RUN given=FILE   complete diagrams, fill rows, summarise
-  discrete-diffusion evaluate checkpoint=RUN | samples=FILE   measure samples and model
-  discrete-diffusion compare algos=[mdlm,udlm] seeds=[0,1]   train and measure them side by side
-  discrete-diffusion export  checkpoint=RUN format=onnx | mdlm   the network, for other code
-  discrete-diffusion data    describe | check | convert | tokenize | ...   plans, text, the cache
-  discrete-diffusion plans   realise FILE out=DIR   floor plans in metres from diagrams
-  discrete-diffusion plans   make out=DIR [brief=FILE]   sample, realise, keep the best
-  discrete-diffusion brief   check FILE        what a brief asks of floor plans, if it can be met
-  discrete-diffusion studio  [checkpoint=RUN]  a local page: draw, complete, realise
-  discrete-diffusion new     NAME              a package of your own, with a backbone and its tests
-  discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
-
-Train the bubble-diagram denoiser with MDLM on the embedded floor plans, then sample it:
-
-  discrete-diffusion train hydra.run.dir=runs/first trainer.max_steps=3000
-  discrete-diffusion sample checkpoint=runs/first num_samples=64 out=samples
-
-Every setting is a config value; key=value on the command line overrides it:
-
-  algo.backbone=dit        another backbone        model=bd_base          a larger preset
-  noise=cosine             another schedule        sampling=ancestral     another sampler
-  optim=muon               another optimiser       logger=[csv,wandb]     several loggers
-  data=plans data.path=plans.jsonl                 your own plans
-  data=text data.path=file.txt algo.backbone=dit   text, by characters, bytes or a tokenizer
-  data=tokens data.path=corpus algo.backbone=dit   text of any size, of data tokenize
-  algo=masked-features     rows of numbers: regions of a genome, hidden and predicted
-  init.checkpoint=RUN      weights to start from; init.parts=[encoder] takes parts of them
-  trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
-  plugins=[my_module]      your own modules, imported first, with backbones, algorithms, ...
-
-  discrete-diffusion train --help              every group and key of a command, and the defaults
-  discrete-diffusion train --cfg job           the composed config, without running it
-  HYDRA_FULL_ERROR=1                           before a command: the whole trace of an error
-"""
-
 COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare", "export")}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
 
@@ -106,7 +65,9 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     """``of_this_program``: whether they are the arguments of this process."""
     command = arguments[0] if arguments else "--help"
     if command in ("--help", "-h", "help"):
-        print(HELP, end="")
+        from discrete_diffusion.cli.general_help import general_help
+
+        print(general_help(), end="")
     elif command == "--version":
         from discrete_diffusion.runtime.version import __version__
 

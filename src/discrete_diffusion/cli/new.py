@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from discrete_diffusion.cli.output_folder import claimed_file
-from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.models.registry import available_backbones
 from discrete_diffusion.runtime.atomic_files import atomic_folder, write_text
 
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> None:
         raise ValueError(f"new {name}: {folder.absolute()} exists; choose another name")
     if find_spec(name) is not None:
         raise ValueError(f"new {name}: a package of that name is installed; choose another name")
-    if name in available_backbones() or (config_dir() / "model" / f"{name}.yaml").exists():
+    if name in available_backbones() or name in shipped_files("model"):
         raise ValueError(
             f"new {name}: a backbone or a model= of that name is there; choose another name"
         )

@@ -9,7 +9,7 @@ from typing import Any
 from discrete_diffusion.cli.override_words import written
 from discrete_diffusion.cli.parts import experiment_values
 from discrete_diffusion.cli.search_path import config_repository
-from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.options import leaves
 
 DEFAULT = "mdlm"
@@ -61,8 +61,8 @@ def _is_whole(name: str) -> bool:
     defaults."""
     from omegaconf import OmegaConf
 
-    path = config_dir() / "algo" / f"{name}.yaml"
-    if not path.is_file():
+    path = shipped_files("algo").get(name)
+    if path is None:
         return False
     keys: Any = OmegaConf.load(path)
     return "defaults" in keys or keys.get("name") == name

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from discrete_diffusion.cli.search_path import named_folders
-from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.files import config_dir, config_dirs
 from discrete_diffusion.config.naming import unknown_name
 
 _MEANINGS = {
@@ -99,7 +99,7 @@ def check_own_files(
     files, waiting, seen = list[ConfigFile](), _chosen(overrides), set[tuple[str, str]]()
     while waiting:
         group, name = waiting.pop()
-        places = [Path(folder) / group / f"{name}.yaml" for folder in (*own, config_dir())]
+        places = [Path(folder) / group / f"{name}.yaml" for folder in (*own, *config_dirs())]
         path = next((path for path in places if path.is_file()), None)
         if path is None or (group, name) in seen:
             continue

@@ -60,7 +60,7 @@ def check_inputs(config: DictConfig, command: str) -> None:
         check_exists(key, file)
     for file in as_list(config.get("samples")):
         check_exists("samples", file)
-    for key, path in config.data.items():
+    for key, path in (config.get("data") or {}).items():
         if str(key).endswith("path"):
             check_exists(f"data.{key!s}", path)
 

@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Any
 
 from discrete_diffusion.cli.override_words import quoted
-from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.files import config_dir, config_dirs
 from discrete_diffusion.models.registry import default_models
 
 _HYDRA = RLock()
@@ -56,8 +56,9 @@ def own_hydra(
 def _check_names(folder: Path) -> None:
     """``ValueError`` for a config of a user's that has the name of one of ours, which Hydra finds
     first, and says something else."""
-    for ours in sorted(config_dir().rglob("*.yaml")):
-        own = folder / ours.relative_to(config_dir())
+    files = ((each, ours) for each in config_dirs() for ours in sorted(each.rglob("*.yaml")))
+    for place, ours in files:
+        own = folder / ours.relative_to(place)
         if own.is_file() and own.read_bytes() != ours.read_bytes():
             raise ValueError(
                 f"{own}: the package has a config of that name, which is read in its place; give "

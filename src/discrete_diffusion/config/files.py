@@ -6,14 +6,36 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from discrete_diffusion.config.plugins import packages_of
+
+CONFIG_GROUP = "discrete_diffusion.configs"
+"""Entry points of packages that bring YAML files of their own; each names the package of them."""
 
 
 def config_dir() -> Path:
     """The folder of the configs: in the installed package, or at the top of a checkout."""
     packaged = Path(__file__).parents[1] / "configs"
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "configs"
+
+
+def config_dirs() -> list[Path]:
+    """Folders of all shipped configs: ours, then those of installed packages."""
+    specs = map(find_spec, packages_of(CONFIG_GROUP))
+    return [
+        config_dir(),
+        *(Path(place) for s in specs if s for place in s.submodule_search_locations or ()),
+    ]
+
+
+def shipped_files(group: str) -> dict[str, Path]:
+    """Shipped YAML files of a group, by name; ours come before those of other packages."""
+    folders = reversed(config_dirs())
+    found = {path.stem: path for each in folders for path in (each / group).glob("*.yaml")}
+    return dict(sorted(found.items()))
 
 
 def plain(config: Any, *, resolve: bool = True) -> dict[str, Any]:
@@ -73,8 +95,8 @@ def shipped_presets() -> dict[str, ModelPreset]:
     """Our model presets by name; ``cli/search_path.py`` has the user's too."""
     from omegaconf import OmegaConf
 
-    files = sorted((config_dir() / "model").glob("*.yaml"))
-    return {path.stem: ModelPreset.of(path.stem, plain(OmegaConf.load(path))) for path in files}
+    files = shipped_files("model").items()
+    return {name: ModelPreset.of(name, plain(OmegaConf.load(path))) for name, path in files}
 
 
 def presets_of(backbone: str) -> list[str]:
@@ -85,9 +107,11 @@ def presets_of(backbone: str) -> list[str]:
 
 def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dict[str, Any]]:
     """Samplers by name, each with its settings and defaults of ``sampling/``, a user's own too."""
-    folders = [config_dir(), *([Path(user_config_dir)] if user_config_dir else [])]
+    own = (
+        [] if user_config_dir is None else sorted(Path(user_config_dir, "sampling").glob("*.yaml"))
+    )
     settings = {}
-    for path in sorted(path for folder in folders for path in (folder / "sampling").glob("*.yaml")):
+    for path in (*shipped_files("sampling").values(), *own):
         found = deepcopy(_read(path, path.stat().st_mtime_ns))
         settings[str(found.pop("name", path.stem))] = found
     return settings
@@ -96,12 +120,12 @@ def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dic
 def shipped_config(group: str, name: str) -> dict[str, Any]:
     """A shipped config of a group, interpolations as they are, without what it chooses elsewhere;
     no keys if none has the name."""
-    for path in (config_dir() / group).glob("*.yaml"):
-        if path.stem == name:
-            found = deepcopy(_read(path, path.stat().st_mtime_ns, resolve=False))
-            found.pop("defaults", None)
-            return found
-    return {}
+    path = shipped_files(group).get(name)
+    if path is None:
+        return {}
+    found = deepcopy(_read(path, path.stat().st_mtime_ns, resolve=False))
+    found.pop("defaults", None)
+    return found
 
 
 @lru_cache
@@ -119,6 +143,6 @@ RENAMED = {"default_steps": "steps"}
 def renamed_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """The ``sampling`` part of an earlier config with the settings called as they are now; of a
     sampler that is not ours as it is."""
-    if not (config_dir() / "sampling" / f"{sampling.get('name')}.yaml").is_file():
+    if sampling.get("name") not in shipped_files("sampling"):
         return dict(sampling)
     return {RENAMED.get(key, key): value for key, value in sampling.items()}

@@ -10,8 +10,9 @@ import sys
 import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
@@ -46,6 +47,13 @@ class LazyEntry:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         return self.load()(*args, **keywords)
+
+
+class Later(ModuleType):
+    """A module that is imported when a name of it is first needed."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
 
 
 @dataclass(frozen=True)
@@ -167,17 +175,37 @@ def _look_in_this_folder() -> None:
         sys.path.insert(0, os.getcwd())
 
 
+@cache
+def own_packages() -> frozenset[str]:
+    """Top-level names of the packages that this distribution consists of."""
+    ours = __name__.partition(".")[0]
+    try:
+        entries = distribution("discrete-diffusion").entry_points
+    except PackageNotFoundError:  # run from its sources
+        return frozenset({ours})
+    return frozenset({ours, *(entry.module.partition(".")[0] for entry in entries)})
+
+
+def packages_of(group: str) -> list[str]:
+    """Packages, or modules, that the entry points of a ``group`` name; none is imported."""
+    return [entry_point.module for entry_point in entry_points(group=group)]
+
+
 def load_plugins(
-    group: str, noun: str, register: Callable[[str, Any], None] = lambda name, loaded: None
+    group: str,
+    noun: str,
+    register: Callable[[str, Any], None] = lambda name, loaded: None,
+    *,
+    only: str | None = None,
 ) -> None:
-    """Import the entry points of a ``group`` that were not imported yet.
+    """Import the entry points of a ``group`` that were not imported yet, or ``only`` one of them.
 
     A module registers what it has on import; anything else is given to ``register`` with the name
     of the entry point. A broken one is logged by name, as a ``noun``, and disturbs nobody else.
     """
     for entry_point in entry_points(group=group):
         key = (group, entry_point.name, entry_point.value)
-        if key in _LOADED:
+        if key in _LOADED or only not in (None, entry_point.name):
             continue
         _LOADED.add(key)
         try:
@@ -207,7 +235,8 @@ def place_of(error: BaseException) -> str:
     if none is on the way."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
-    passed = ("<", str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent))
+    ours = (str(Path(__file__).parents[2] / name) for name in own_packages())
+    passed = ("<", *ours, str(Path(importlib.__file__).parent))
     places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     places = [place for place in places if not place[0].startswith(passed)]
     own = [place for place in places if not place[0].startswith((*sysconfig.get_paths().values(),))]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from importlib import import_module
-from pkgutil import iter_modules
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discrete_diffusion.config.naming import unknown_name
@@ -29,8 +29,19 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "discrete_diffusion.domains"
 
-_BUILT_IN = tuple(module.name for module in iter_modules(__path__) if module.ispkg)
+_BUILT_IN = ("graphs", "molecules", "text")
 """Folders here; the module ``domain`` of each registers its class."""
+
+DEFAULT = "bubble_diagrams"
+"""Kind of data that ``train`` takes where none is chosen."""
+
+_BROUGHT_BY = {
+    **dict.fromkeys(("bubble_diagrams", "cubigraph", "plans"), "floor_plans"),
+    **dict.fromkeys(
+        ("dialogue", "dialogue-tokens", "eit", "eit-levels", "regions"), "continuous_states"
+    ),
+}
+"""Packages of this distribution that may be missing, by kinds of data and data sets."""
 
 _DOMAINS: dict[str, Domain] = {}
 
@@ -70,10 +81,29 @@ def get_domain(name: str) -> Domain:
     if name in _BUILT_IN and name not in _DOMAINS:
         import_module(f"{__name__}.{name}.domain")
     if name not in _DOMAINS:
+        load_plugins(ENTRY_POINT_GROUP, "domain", only=name)
+    if name not in _DOMAINS:
         load_plugins(ENTRY_POINT_GROUP, "domain")
     if name not in _DOMAINS:
-        raise ValueError(unknown_name("domain", name, available_domains()))
+        raise ValueError(unknown_name("domain", name, available_domains()) + missing_package(name))
     return _DOMAINS[name]
+
+
+def missing_package(name: str) -> str:
+    """Name the package that brings a kind of data or a data set, and how to install it.
+
+    Args:
+        name: an unknown ``data.domain`` or choice of ``data=``.
+
+    Returns:
+        The end of a sentence; empty for a name that no package of ours has.
+    """
+    package = _BROUGHT_BY.get(name)
+    if package is None:
+        return ""
+    if find_spec(package) is None:
+        return f"; the package {package} brings '{name}' and is not installed"
+    return f"; {package} brings '{name}' but was added after this install: repeat the pip install"
 
 
 def available_domains() -> list[str]:
@@ -169,6 +199,6 @@ def build_data(config: DictConfig) -> Dataset:
 
 @register_kinds
 def _file_kinds() -> Iterator[FileKind]:
-    """Kinds of files that kinds of data know, of ours and of those that were imported."""
-    for name in sorted({*_BUILT_IN, *_DOMAINS}):
+    """Kinds of files that kinds of data know."""
+    for name in available_domains():
         yield from get_domain(name).file_kinds

@@ -36,8 +36,7 @@ class Domain(ABC):
         title: its samples in a word, in the plural.
         data_sets: by ``data.name``, the state of their samples, one of ``registry.STATES``; two of
             different states hold the same samples and have the same keys.
-        data_files: keys of ``data`` that name a file or folder to read, or null; one that is
-            missing is refused at once.
+        data_files: keys of ``data`` that name a file or folder to read, or null.
         data_sets_of_files: by ``data.name`` of a data set that reads no files, the one that reads
             such samples from files.
         fixed_keys: keys of ``data`` that a trained model has fixed, such as the sizes of its
@@ -52,11 +51,10 @@ class Domain(ABC):
         graph_features: what networks of its graphs read of what is revealed already, where
             ``model.features`` is null.
         group_titles: names of the groups of tokens in pictures.
-        sample_files: files that ``sample`` may write into ``out`` beside ``metrics.json`` and the
-            picture; nothing of that is replaced without ``overwrite``.
-        streamed_file: the file of lines, one of ``sample_files``, to which samples are written as
-            they are finished; None if there is none.
+        sample_files: files that ``sample`` may write beside ``metrics.json`` and the picture.
+        streamed_file: the one of ``sample_files`` to which samples are written one by one, or None.
         file_kinds: kinds of files that only it reads, see ``runtime.file_kinds``.
+        command_help, setting_help: lines of ``--help`` on commands and settings of its own.
         token_steps: sampling steps where its samples are ids in one of two states and no number is
             given; None for the sampler's own.
     """
@@ -78,6 +76,8 @@ class Domain(ABC):
     sample_files: ClassVar[tuple[str, ...]] = ()
     streamed_file: ClassVar[str | None] = None
     file_kinds: ClassVar[tuple[FileKind, ...]] = ()
+    command_help: ClassVar[tuple[str, ...]] = ()
+    setting_help: ClassVar[tuple[str, ...]] = ()
     token_steps: ClassVar[int | None] = None
 
     def options(self, command: str) -> dict[str, Option]:

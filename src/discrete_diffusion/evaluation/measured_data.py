@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.config.files import config_dir
+from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.evaluation.held_out import (
@@ -189,7 +189,7 @@ def _of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
     name = domain.data_sets_of_files.get(str(was.get("name")))
     if name is None:
         return was.copy()
-    found = OmegaConf.load(config_dir() / "data" / f"{name}.yaml")
+    found = OmegaConf.load(shipped_files("data")[name])
     assert OmegaConf.is_dict(found)
     found.update({key: was[key] for key in found if key in was and key != "name"})
     return found  # type: ignore[return-value]
@@ -208,8 +208,8 @@ def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> Non
                 f"{given}: the model was trained with data.{key}={data[key]} and takes no other; "
                 "leave it out, or train a model with it"
             )
-    default = config_dir() / "data" / f"{data.name}.yaml"
-    if default.is_file():
+    default = shipped_files("data").get(str(data.name))
+    if default is not None:
         config, defaults = ({"data": part} for part in (changes, OmegaConf.load(default)))
         check_kinds(OmegaConf.create(config), OmegaConf.create(defaults))
 

@@ -28,12 +28,7 @@ from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_d
 from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
 from discrete_diffusion.evaluation.pictures import plot_model
 from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.table import (
-    TableRow,
-    TableSection,
-    model_notes,
-    model_sections,
-)
+from discrete_diffusion.evaluation.table import TableRow, TableSection, model_notes, model_sections
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

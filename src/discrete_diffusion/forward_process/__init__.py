@@ -1,6 +1,4 @@
-"""Forward processes. Those of tokens (``ForwardProcess``) go by name: each has a class, a YAML in
-``configs/forward_process``, a line below. Those of real numbers (``LinearGaussian``,
-``StraightPath``) belong to the algorithms that use them.
+"""Forward processes by name. Each has a class, a YAML in ``configs/forward_process``, a line below.
 
 Two ways to add one from outside (``docs/add_a_part.md``):
 
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.forward_process.absorbing import Absorbing as Absorbing
     from discrete_diffusion.forward_process.base import ForwardProcess as ForwardProcess
     from discrete_diffusion.forward_process.checking import check_process as check_process
-    from discrete_diffusion.forward_process.gaussian import LinearGaussian as LinearGaussian
-    from discrete_diffusion.forward_process.gaussian import StraightPath as StraightPath
     from discrete_diffusion.forward_process.hybrid import Hybrid as Hybrid
     from discrete_diffusion.forward_process.interpolating import (
         InterpolatingProcess as InterpolatingProcess,
@@ -47,7 +43,6 @@ _BUILT_IN = {
 _OTHERS = (
     *(_lazy("base:ForwardProcess"), _lazy("interpolating:InterpolatingProcess")),
     _lazy("checking:check_process"),
-    *(_lazy("gaussian:LinearGaussian"), _lazy("gaussian:StraightPath")),
 )
 
 _PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess] | LazyEntry] = {**_BUILT_IN}

@@ -1,4 +1,4 @@
-"""Models by name: those in the box, which come with this package, and those of the Hub.
+"""Models by name: those in the box, which come with installed packages, and those of the Hub.
 
 The Hub is Hugging Face's. Both are folders of ``config.json``, ``model.safetensors`` and a model
 card, ``README.md``, as ``save_pretrained`` writes them. The weights file holds all that is read;
@@ -10,34 +10,46 @@ from __future__ import annotations
 import json
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.plugins import packages_of
 from discrete_diffusion.hub.original import original_checkpoint
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.extras import install_command
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 
-_BOX = Path(__file__).resolve().parents[1] / "box"
+MODEL_GROUP = "discrete_diffusion.published"
+"""Entry points of packages that bring models; each names the folder of them, as a package."""
+
 _ON_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _ENDINGS = (".ckpt", ".safetensors")
 
 
-def in_the_box() -> list[str]:
-    """Names of the models that come with this package."""
-    return sorted(folder.parent.name for folder in _BOX.glob(f"*/{WEIGHTS}"))
+def in_the_box() -> dict[str, Path]:
+    """Folders of the models that come with installed packages, by name."""
+    specs = map(find_spec, packages_of(MODEL_GROUP))
+    places = {place for spec in specs if spec for place in spec.submodule_search_locations or ()}
+    found = {
+        path.parent.name: path.parent for each in places for path in Path(each).glob(f"*/{WEIGHTS}")
+    }
+    return dict(sorted(found.items()))
 
 
 def boxed_model() -> str:
-    """Name of the model that is taken where no checkpoint is given."""
-    return in_the_box()[0]
+    """Name of the model that is taken where no checkpoint is given; ``ValueError`` if there is
+    none."""
+    if not (names := in_the_box()):
+        raise ValueError("no installed package brings a model; give checkpoint=RUN")
+    return min(names)
 
 
 def boxed_domain() -> str:
     """Kind of data of ``boxed_model``, which is taken where none is given."""
-    contents = json.loads((_BOX / boxed_model() / CONFIG).read_text(encoding="utf-8"))
+    contents = json.loads((in_the_box()[boxed_model()] / CONFIG).read_text(encoding="utf-8"))
     return str(contents["config"]["data"]["domain"])
 
 
@@ -72,7 +84,7 @@ def published(name: str | Path) -> Path:
     """
     path, name = Path(name), str(name)
     if is_published(path):
-        return _BOX / name if name in in_the_box() else _downloaded(name)
+        return in_the_box().get(name) or _downloaded(name)
     if _is_word(path) and not path.exists():
         raise FileNotFoundError(_missing(path))
     return path

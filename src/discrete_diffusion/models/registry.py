@@ -334,27 +334,3 @@ _ours(
     default_model="dit_small",
 )
 _ours("my-transformer", default_model="my_transformer_small")
-_ours(
-    "get-region",
-    state="features",
-    conditions=("masked", "noisy", "real"),
-    default_model="get_region_tiny",
-)
-_ours(
-    "dtn-unet",
-    state="field",
-    conditions=("dtn", "keep", "encoded"),
-    default_model="dtn_unet_tiny",
-)
-_ours(
-    "dtn-regressor",
-    state="field",
-    conditions=("dtn",),
-    default_model="dtn_regressor_tiny",
-)
-_ours(
-    "film-unet-tokens",
-    conditions=("dtn", "keep", "encoded"),
-    default_model="film_unet_tiny",
-)
-_ours("latent-space-model", state="latent", default_model="latent_tiny")

@@ -26,15 +26,11 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.draft import Draft as Draft
     from discrete_diffusion.sampling.drawing import sample_in_batches as sample_in_batches
     from discrete_diffusion.sampling.few_call import FewCall as FewCall
-    from discrete_diffusion.sampling.fields import Direct as Direct
-    from discrete_diffusion.sampling.fields import Ode as Ode
     from discrete_diffusion.sampling.first_hitting import FirstHitting as FirstHitting
-    from discrete_diffusion.sampling.generate import Generate as Generate
     from discrete_diffusion.sampling.model import Model as Model
     from discrete_diffusion.sampling.model import rows_at_once as rows_at_once
     from discrete_diffusion.sampling.narrowing import Narrowing as Narrowing
     from discrete_diffusion.sampling.remdm import ReMDM as ReMDM
-    from discrete_diffusion.sampling.row_ancestral import RowAncestral as RowAncestral
     from discrete_diffusion.sampling.speculative import Speculative as Speculative
     from discrete_diffusion.sampling.tokens import TokenSampler as TokenSampler
     from discrete_diffusion.sampling.unmasking import Confidence as Confidence
@@ -64,13 +60,7 @@ _BUILT_IN = {
     "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
     "remdm": _lazy("remdm:ReMDM", absorbing_only=True),
     "renoise": _lazy("ancestral:Renoise"),
-    "row-ancestral": _lazy(
-        "row_ancestral:RowAncestral", state="features", algorithms=("masked-features",)
-    ),
     "speculative": _lazy("speculative:Speculative", absorbing_only=True),
-    "ode": _lazy("fields:Ode", state="field", algorithms=("flow-matching",)),
-    "direct": _lazy("fields:Direct", state="field", algorithms=("regression",)),
-    "generate": _lazy("generate:Generate", state="latent", algorithms=("latent-seq2seq",)),
 }
 _OTHERS = (
     *(_lazy("base:Sampler"), _lazy("tokens:TokenSampler")),

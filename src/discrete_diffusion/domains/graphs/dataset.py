@@ -10,11 +10,7 @@ from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs, encode_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.symmetries import (
-    breadth_first_order,
-    canonical_key,
-    label,
-)
+from discrete_diffusion.domains.graphs.symmetries import breadth_first_order, canonical_key, label
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
 

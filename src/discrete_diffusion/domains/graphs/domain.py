@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.plugins import Later
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.graphs.commands import COMMANDS
@@ -27,12 +28,23 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
+    from discrete_diffusion.data import graph_tokens
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
+    from discrete_diffusion.domains.graphs import build, evaluation, libraries, report, sampling
+    from discrete_diffusion.domains.graphs.metrics import validity
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
+else:
+    build = Later("discrete_diffusion.domains.graphs.build")
+    evaluation = Later("discrete_diffusion.domains.graphs.evaluation")
+    graph_tokens = Later("discrete_diffusion.data.graph_tokens")
+    libraries = Later("discrete_diffusion.domains.graphs.libraries")
+    report = Later("discrete_diffusion.domains.graphs.report")
+    sampling = Later("discrete_diffusion.domains.graphs.sampling")
+    validity = Later("discrete_diffusion.domains.graphs.metrics.validity")
 
 _STRUCTURE = Option(
     "structure",
@@ -129,15 +141,11 @@ class Graphs(Domain):
 
     def complete(self, data: DictConfig) -> None:
         """``n_max`` follows from the graphs, unless it is set."""
-        from discrete_diffusion.domains.graphs.work import KINDS, check_installed
-
-        check_installed()
+        libraries.check_installed()
         if data.kind is not None:
-            check_name("data.kind", str(data.kind), KINDS)
+            check_name("data.kind", str(data.kind), validity.KINDS)
         if data.n_max is None:
-            from discrete_diffusion.domains.graphs.work import largest_graph
-
-            data.n_max = largest_graph(data)
+            data.n_max = build.largest_graph(data)
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its graphs."""
@@ -151,57 +159,37 @@ class Graphs(Domain):
         return GraphTypes.of(data).vocabulary(data["n_max"])
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.graphs.work import build_dataset
-
-        return build_dataset(data, self.graph(data))
+        return build.build_dataset(data, self.graph(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.graphs.work import build_test_graphs
-
-        return build_test_graphs(data, self.graph(data))
+        return build.build_test_graphs(data, self.graph(data))
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        from discrete_diffusion.domains.graphs.work import encode_graphs
-
-        return encode_graphs(samples, self.graph(data)).x0
+        return graph_tokens.encode_graphs(samples, self.graph(data)).x0
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        from discrete_diffusion.domains.graphs.work import decode_graphs
-
-        return decode_graphs(tokens, self.graph(data))
+        return graph_tokens.decode_graphs(tokens, self.graph(data))
 
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
     ) -> Mapping[str, SampleScore]:
-        from discrete_diffusion.domains.graphs.work import graph_rewards
-
-        return graph_rewards(data.get("kind"))
+        return validity.graph_rewards(data.get("kind"))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.graphs.work import GraphReport
-
-        return GraphReport(data, split)
+        return report.GraphReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        from discrete_diffusion.domains.graphs.work import complete_graphs, sample_graphs
-
-        drawn_by = sample_graphs if request.given is None else complete_graphs
+        drawn_by = sampling.sample_graphs if request.given is None else sampling.complete_graphs
         return drawn_by(request, trained, self.graph(trained.data_config))
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.graphs.work import evaluate_model
-
-        return evaluate_model(request, trained, self.graph(trained.data_config))
+        return evaluation.evaluate_model(request, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        from discrete_diffusion.domains.graphs.work import evaluate_files
-
-        return evaluate_files(request)
+        return evaluation.evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.graphs.work import GraphCells
-
-        return GraphCells()
+        return report.GraphCells()
 
     def commands(self) -> Mapping[str, SubCommand]:
         return COMMANDS

@@ -31,16 +31,8 @@ from discrete_diffusion.evaluation.held_out import sampling_seeds
 from discrete_diffusion.evaluation.measured_data import MeasuredData
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation, scalars_first
-from discrete_diffusion.evaluation.sample_sets import (
-    SampleSets,
-    facts_of_files,
-    sample_and_measure,
-)
-from discrete_diffusion.evaluation.structure import (
-    Structure,
-    structure_notes,
-    structure_sections,
-)
+from discrete_diffusion.evaluation.sample_sets import SampleSets, facts_of_files, sample_and_measure
+from discrete_diffusion.evaluation.structure import Structure, structure_notes, structure_sections
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
 

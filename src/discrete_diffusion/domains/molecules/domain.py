@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.plugins import Later
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.molecules.commands import COMMANDS
@@ -25,11 +26,28 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.domains import cell_measurement
     from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
+    from discrete_diffusion.domains.molecules import (
+        build,
+        evaluation,
+        molecule,
+        report,
+        rewards,
+        sampling,
+    )
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
+else:
+    build = Later("discrete_diffusion.domains.molecules.build")
+    cell_measurement = Later("discrete_diffusion.domains.cell_measurement")
+    evaluation = Later("discrete_diffusion.domains.molecules.evaluation")
+    molecule = Later("discrete_diffusion.domains.molecules.molecule")
+    report = Later("discrete_diffusion.domains.molecules.report")
+    rewards = Later("discrete_diffusion.domains.molecules.rewards")
+    sampling = Later("discrete_diffusion.domains.molecules.sampling")
 
 _STRUCTURE = Option(
     "structure",
@@ -110,9 +128,7 @@ class Molecules(Domain):
     quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.molecules.work import complete_molecules
-
-        complete_molecules(data)
+        build.complete_molecules(data)
 
     def graph(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its molecules."""
@@ -127,52 +143,34 @@ class Molecules(Domain):
         return VocabConfig(n_max=data["n_max"], node_types=tuple(data["atoms"]), edge_types=BONDS)
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.molecules.work import build_molecules
-
-        return build_molecules(data, self.graph(data))
+        return build.build_molecules(data, self.graph(data))
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        from discrete_diffusion.domains.molecules.work import encode
-
-        return encode(samples, self.graph(data)).x0
+        return molecule.encode(samples, self.graph(data)).x0
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        from discrete_diffusion.domains.molecules.work import decode
-
-        return decode(tokens, self.graph(data))
+        return molecule.decode(tokens, self.graph(data))
 
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
     ) -> Mapping[str, SampleScore]:
-        from discrete_diffusion.domains.molecules.work import molecule_rewards
-
-        return molecule_rewards()
+        return rewards.molecule_rewards()
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.molecules.work import MoleculeReport
-
-        return MoleculeReport(data, split)
+        return report.MoleculeReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        from discrete_diffusion.domains.molecules.work import complete_file, sample_molecules
-
-        drawn_by = sample_molecules if request.given is None else complete_file
+        drawn_by = sampling.sample_molecules if request.given is None else sampling.complete_file
         return drawn_by(request, trained, self.graph(trained.data_config))
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.molecules.work import evaluate_model
-
-        return evaluate_model(request, trained, self.graph(trained.data_config))
+        return evaluation.evaluate_model(request, trained, self.graph(trained.data_config))
 
     def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        from discrete_diffusion.domains.molecules.work import evaluate_files
-
-        return evaluate_files(request)
+        return evaluation.evaluate_files(request)
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.molecules.work import MoleculeReport, TokenCells
-
-        return TokenCells(MoleculeReport)
+        return cell_measurement.TokenCells(report.MoleculeReport)
 
     def commands(self) -> Mapping[str, SubCommand]:
         return COMMANDS

@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.domains.molecules.metrics.validity import judge
-from discrete_diffusion.domains.molecules.molecule import (
-    NOTHING,
-    Molecule,
-    check_installed,
-    decode,
-)
+from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, check_installed, decode
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.sample_files import read_samples
@@ -25,22 +20,12 @@ from discrete_diffusion.domains.molecules.scores import (
 )
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.molecules.writing import write_molecules
-from discrete_diffusion.evaluation.held_out import (
-    some_held_out,
-)
+from discrete_diffusion.evaluation.held_out import some_held_out
 from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.sample_sets import (
-    SampleSets,
-    facts_of_files,
-    sample_and_measure,
-)
-from discrete_diffusion.evaluation.structure import (
-    Structure,
-    structure_notes,
-    structure_sections,
-)
+from discrete_diffusion.evaluation.sample_sets import SampleSets, facts_of_files, sample_and_measure
+from discrete_diffusion.evaluation.structure import Structure, structure_notes, structure_sections
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.runtime import progress
 

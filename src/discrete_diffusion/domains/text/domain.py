@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config.plugins import Later
 from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import (
@@ -25,9 +26,15 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
     from discrete_diffusion.domains.sub_command import SubCommand
+    from discrete_diffusion.domains.text import build, evaluation, report, sampling
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+else:
+    build = Later("discrete_diffusion.domains.text.build")
+    evaluation = Later("discrete_diffusion.domains.text.evaluation")
+    report = Later("discrete_diffusion.domains.text.report")
+    sampling = Later("discrete_diffusion.domains.text.sampling")
 
 
 _JUDGE = "a checkpoint of algo=ar, or hf:FOLDER of transformers, whose perplexity of the samples "
@@ -65,6 +72,10 @@ class Text(Domain):
     """Windows of a text, one after the other."""
 
     name, title = "text", "text"
+    setting_help = (
+        "data=text data.path=file.txt algo.backbone=dit   text by characters, bytes or a tokenizer",
+        "data=tokens data.path=corpus algo.backbone=dit   text of any size, of data tokenize",
+    )
     data_sets = {"text": "tokens", "tokens": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     file_kinds = TEXT_KINDS
@@ -79,45 +90,29 @@ class Text(Domain):
     )
 
     def complete(self, data: DictConfig) -> None:
-        from discrete_diffusion.domains.text.work import complete_text
-
-        complete_text(data)
+        build.complete_text(data)
 
     def build(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.text.work import build_text
-
-        return build_text(data)
+        return build.build_text(data)
 
     def test_data(self, data: DictConfig) -> Dataset:
-        from discrete_diffusion.domains.text.work import build_test_text
-
-        return build_test_text(data)
+        return build.build_test_text(data)
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        from discrete_diffusion.domains.text.work import encode_texts
-
-        return encode_texts(data, samples)
+        return sampling.encode_texts(data, samples)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        from discrete_diffusion.domains.text.work import TextReport
-
-        return TextReport(data, split)
+        return report.TextReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        from discrete_diffusion.domains.text.work import complete_texts, sample_texts
-
         has_text = request.given is not None or request.prompt is not None
-        return (complete_texts if has_text else sample_texts)(request, trained)
+        return (sampling.complete_texts if has_text else sampling.sample_texts)(request, trained)
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        from discrete_diffusion.domains.text.work import evaluate_text
-
-        return evaluate_text(request, trained)
+        return evaluation.evaluate_text(request, trained)
 
     def commands(self) -> Mapping[str, SubCommand]:
         return {"tokenize": TOKENIZE}
 
     def cell_measurement(self) -> CellMeasurement:
-        from discrete_diffusion.domains.text.work import TextCells, TextReport
-
-        return TextCells(TextReport)
+        return report.TextCells(report.TextReport)

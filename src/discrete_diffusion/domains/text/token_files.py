@@ -12,12 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.domains.text.token_formats import (
-    ENDINGS,
-    EXPECTED,
-    TokenFile,
-    open_tokens,
-)
+from discrete_diffusion.domains.text.token_formats import ENDINGS, EXPECTED, TokenFile, open_tokens
 
 META, TOKENIZER = "meta.json", "tokenizer.json"
 """Files of a folder that ``data tokenize`` has written."""

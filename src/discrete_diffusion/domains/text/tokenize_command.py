@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> None:
     Documents are followed by the tokenizer's end of text. The folder also has meta.json and the
     tokenizer. A command that was interrupted goes on when it is given again.
     """
-    from discrete_diffusion.domains.text.work import tokenize
+    from discrete_diffusion.domains.text.tokenizing import tokenize
 
     tokenize(options)
 

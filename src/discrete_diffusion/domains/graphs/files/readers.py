@@ -23,10 +23,7 @@ from discrete_diffusion.domains.graphs.file_kinds import (
 )
 from discrete_diffusion.domains.graphs.files.edge_lists import edge_list_records
 from discrete_diffusion.domains.graphs.files.linked_formats import parse_graph6, parse_graphml
-from discrete_diffusion.domains.graphs.files.matrices import (
-    array_records,
-    digress_records,
-)
+from discrete_diffusion.domains.graphs.files.matrices import array_records, digress_records
 from discrete_diffusion.domains.graphs.files.node_links import is_node_link
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.files.records import (

@@ -1,0 +1,1 @@
+"""Algorithms on rows of numbers, fields and latents."""

@@ -1,0 +1,202 @@
+"""From text to text through latent vectors, trained at once or part by part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from einops import reduce
+from torch import Tensor
+
+from continuous_states.networks.latent_space import LatentSpaceModel
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import is_number
+from discrete_diffusion.types import Batch, LossOutput
+
+TRAINED_PARTS: dict[str, tuple[str, ...]] = {
+    "joint": (
+        *("encoder", "compression", "middle", "adapter", "prefix_norm"),
+        *("stop_latent", "decoder"),
+    ),
+    "autoencode": ("middle", "stop_latent"),
+    "middle": ("middle", "stop_latent"),
+    "adapter": ("compression", "adapter", "prefix_norm", "stop_latent"),
+}
+"""By stage, the parts of the backbone that are trained; the others are as they came."""
+_WITHOUT_TEXT = ("autoencode", "middle")
+_RECONSTRUCTION = "reconstruction"
+
+
+def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
+    """Contrastive loss: each sample of b Float[B, K, D] against the others, given that of a, and
+    back.
+
+        s_ij = cos(mean_k a_ik, mean_k b_jk) / temperature
+        InfoNCE = mean over i of -log softmax_j(s_ij) at j = i, and of -log softmax_i(s_ij) likewise
+
+    (arXiv 1807.03748, in both directions). Latents that are the same for all samples have log B.
+    """
+    means = [F.normalize(reduce(x.float(), "b k d -> b d", "mean"), dim=-1) for x in (a, b)]
+    similar = means[0] @ means[1].T / temperature
+    own = torch.arange(len(a), device=a.device)
+    return (F.cross_entropy(similar, own) + F.cross_entropy(similar.T, own)) / 2
+
+
+class LatentSeq2Seq(Algorithm):
+    """A target text from latent vectors of its source text; there is no noise.
+
+    Latents z of the source and u of its target, both by encoder and compression, and
+    y = middle(z). CE(x) = -log p(target | x) of adapter and decoder, the mean over the tokens of
+    all targets, EOS included. sg: no gradient.
+
+        stage=joint:       CE(y) + latent_weight * D(y, u)
+        stage=autoencode:  D(y, sg(z))
+        stage=middle:      D(y, sg(u))
+        stage=adapter:     CE(u), or CE(y) with ``adapter_uses_middle``
+
+        D(a, b) = mean of (a - sg(b))^2 + infonce_weight * InfoNCE(a, b)
+
+    The gradient of the squared error would make all latents one; that of InfoNCE keeps them apart.
+    Everywhere the stop latent is one sample more, as z and as u, and as the x of the text that is
+    EOS and nothing else. The parts of ``TRAINED_PARTS`` are trained, the others get no gradient and
+    stay in eval mode.
+
+    ``joint`` is for parts with random weights: D shows an encoder which words matter. For a trained
+    encoder and a trained decoder the others follow each other: ``autoencode``, ``adapter``,
+    ``middle``, and ``adapter`` again with ``adapter_uses_middle``.
+
+    Deviation: in the public code of these stages the compression keeps its random weights; here
+    ``adapter`` trains it.
+
+    The NELBO is exact: -log p(target | x), of ``adapter`` on u a ``reconstruction`` of the
+    target from itself. ``autoencode`` and ``middle`` have no text, and -log N(target; y, I) of the
+    K D numbers of a sample instead, like ``Regression``.
+
+    Conditions of a batch: ``source`` Int[B, S], source texts, and ``encoded_target`` Int[B, S], the
+    targets in the ids of sources, both with ``source_pad_id`` behind.
+
+    Raises ``ValueError`` for another stage, a weight below 0, or an option that is of another one.
+    """
+
+    name = "latent-seq2seq"
+    state = "latent"
+    samplers = ("generate",)
+    calls_parts = True
+    evaluation_draw = "exact"
+    backbone: LatentSpaceModel
+
+    def __init__(
+        self,
+        backbone: LatentSpaceModel,
+        *,
+        eos_id: int,
+        pad_id: int,
+        source_pad_id: int,
+        stage: str = "joint",
+        latent_weight: float = 1.0,
+        infonce_weight: float = 0.1,
+        adapter_uses_middle: bool = False,
+    ) -> None:
+        super().__init__(backbone, time_conditioning=False)
+        check_name("algo.stage", stage, TRAINED_PARTS)
+        for key, value in (("latent_weight", latent_weight), ("infonce_weight", infonce_weight)):
+            if not (is_number(value) and 0 <= value < math.inf):
+                raise ValueError(f"algo.{key}={value}: expected a number, at least 0")
+        if adapter_uses_middle and stage != "adapter":
+            raise ValueError(
+                "algo.adapter_uses_middle=true is an option of algo.stage=adapter, and the stage "
+                f"is {stage}, which has the middle anyway; leave it out"
+            )
+        if latent_weight != 1 and stage != "joint":
+            raise ValueError(
+                f"algo.latent_weight={latent_weight} is an option of algo.stage=joint, and the "
+                f"stage is {stage}, which has one loss; leave it out"
+            )
+        self.eos_id, self.pad_id, self.source_pad_id = eos_id, pad_id, source_pad_id
+        self.stage, self.adapter_uses_middle = stage, adapter_uses_middle
+        self.latent_weight, self.infonce_weight = float(latent_weight), float(infonce_weight)
+        self.bound = "gaussian" if stage in _WITHOUT_TEXT else None
+        if stage == "adapter" and not adapter_uses_middle:
+            self.bound = _RECONSTRUCTION
+        for name, part in backbone.named_children():
+            part.requires_grad_(name in TRAINED_PARTS[stage])
+
+    def train(self, mode: bool = True) -> LatentSeq2Seq:
+        """Parts that the stage does not train stay in eval mode."""
+        super().train(mode)
+        for name, part in self.backbone.named_children():
+            part.train(mode and name in TRAINED_PARTS[self.stage])
+        return self
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        """Loss of a batch; no random number is taken."""
+        check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
+        if self.bound == _RECONSTRUCTION:
+            return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
+        z = self.backbone.with_stop(self.encode(batch.conditions["source"]))
+        y = self.backbone.middle(z)
+        if self.stage in _WITHOUT_TEXT:
+            target = z if self.stage == "autoencode" else self._target(batch)
+            return self._latent_loss(y, target.detach())
+        output = self._token_loss(y[:-1], batch)
+        if self.stage == "adapter" or self.latent_weight == 0:
+            return output
+        loss = output.loss + self.latent_weight * self._distance(y, self._target(batch))
+        return LossOutput(loss, output.nelbo, output.num_real)
+
+    def prepared(self, batch: Batch) -> Batch:
+        """Batch without columns that hold padding alone."""
+        texts = {name: self._trimmed(texts) for name, texts in batch.conditions.items()}
+        longest = _longest(batch.real)
+        x0, real = batch.x0[:, :longest], batch.real[:, :longest]
+        return replace(batch, x0=x0, real=real, conditions=texts)
+
+    def encode(self, texts: Tensor) -> Tensor:
+        """Int[B, S] in the ids of sources, PAD behind -> their latents Float[B, K, D]."""
+        return self.backbone.encode(texts, texts != self.source_pad_id)
+
+    def target_latents(self, source: Tensor) -> Tensor:
+        """Sources Int[B, S] -> y Float[B, K, D], what their targets are decoded from."""
+        return self.backbone.middle(self.encode(self._trimmed(source)))
+
+    def _trimmed(self, texts: Tensor) -> Tensor:
+        """Int[B, S] -> Int[B, S'], without columns of padding alone."""
+        return texts[:, : _longest(texts != self.source_pad_id)]
+
+    def _target(self, batch: Batch) -> Tensor:
+        """Float[B + 1, K, D]: the latents of the targets, and the stop latent."""
+        return self.backbone.with_stop(self.encode(batch.conditions["encoded_target"]))
+
+    def _distance(self, y: Tensor, target: Tensor) -> Tensor:
+        squares = F.mse_loss(y.float(), target.detach().float())
+        return squares + self.infonce_weight * info_nce(y, target)
+
+    def _latent_loss(self, y: Tensor, target: Tensor) -> LossOutput:
+        """y, target: Float[B + 1, K, D], the last one the stop latent's."""
+        numbers = target[0].numel()
+        squares = (y - target)[:-1].detach().float().square().flatten(1).sum(dim=1)  # (B,)
+        nelbo = squares / 2 + numbers / 2 * math.log(2 * math.pi)
+        num_real = torch.full_like(squares, numbers, dtype=torch.long)
+        return LossOutput(self._distance(y, target), nelbo, num_real)
+
+    def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
+        """Loss of the targets given latents Float[B, K, D]."""
+        ids, real = batch.x0, batch.real
+        end = torch.full_like(ids[:1], self.pad_id)
+        end[:, 0] = self.eos_id
+        target, there = torch.cat([ids, end]), torch.cat([real, torch.zeros_like(real[:1])])
+        there[-1, 0] = True
+        prefix = self.backbone.prefix(self.backbone.with_stop(latents))
+        logits = self.backbone.token_logits(prefix, target).float()
+        costs = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+        costs = costs.view_as(target).masked_fill(~there, 0.0)
+        nelbo = costs[:-1].detach().sum(dim=1)
+        return LossOutput(costs.sum() / there.sum(), nelbo, real.sum(dim=1))
+
+
+def _longest(real: Tensor) -> int:
+    """Number of columns of Bool[B, L], True in front, that hold anything; at least 1."""
+    return max(int(real.sum(dim=1).max()), 1)

@@ -1,0 +1,242 @@
+"""Masked features: absorbing diffusion on rows of numbers (as GET hides regions)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from continuous_states.algorithms.gaussian import LinearGaussian
+from continuous_states.algorithms.scaling import RowScaling
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
+from discrete_diffusion.categorical import sent, uniform_draws
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.types import Batch, Conditions, LossOutput
+
+OBJECTIVES = ("mask", "ddpm")
+WEIGHTINGS = ("mean", "elbo")
+TIME_SOURCES = ("mask_rate", "random")
+
+
+class MaskedFeatures(Algorithm):
+    """Whole rows are hidden, the network predicts them from the others (MAE, arXiv 2111.06377; GET,
+    Nature 2025, doi 10.1038/s41586-024-08391-z).
+
+    ``objective=mask`` is MDLM with a Gaussian in the place of the categorical: the process masks
+    every row with probability 1 - alpha(t), and a row x is N(xhat(x_t), I) given the others.
+
+        NELBO = E_t E_xt  sum over masked n of  w(t) (|x_n - xhat_n|^2 / 2 + M/2 log 2 pi)
+        loss  = mean over masked rows and features of  (x - xhat)^2            weighting=mean
+
+    with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network's
+    time is that at which the expected share of masked rows is the actual one (``t_source=
+    mask_rate``), in training and in sampling.
+
+    ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the others stay
+    clean; the network, given k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
+    the masked rows given the others, with the posterior's variance (arXiv 2107.00630, eq. 14).
+    Steps are sampled uniformly for the loss, by importance for the bound.
+
+    Rows are scaled as ``normalise`` says (``RowScaling``), and both bounds are about scaled rows.
+
+    ``mask_rate``: None samples masks in the way ``draw`` (one of ``MASK_DRAWS``); a number masks
+    every row with that probability, at least one row of a sample.
+    ``t_source``: ``random`` gives the network a time sampled independently of the mask in training;
+    evaluation and sampling, where no time is sampled, use that of the share all the same.
+
+    Deviation: GETRegionDiffusion samples t independently of the mask, so that it carries nothing
+    (``t_source=random``); its loss divides by all rows, masked or not, so that it falls with the
+    mask rate.
+    """
+
+    name = "masked-features"
+    state = "features"
+    processes = ("absorbing",)
+    samplers = ("row-ancestral",)
+    process: Absorbing
+    evaluation_draw = "forced_mask"
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        process: ForwardProcess,
+        *,
+        num_features: int,
+        objective: str = "mask",
+        normalise: str = "zscore",
+        weighting: str = "mean",
+        t_source: str = "mask_rate",
+        mask_rate: float | None = None,
+        time_conditioning: bool = True,
+        draw: str = "forced_mask",
+        num_timesteps: int = 1000,
+        beta_start: float = 1e-4,
+        beta_end: float = 0.02,
+    ) -> None:
+        super().__init__(backbone, time_conditioning=time_conditioning)
+        self.check_process(process)
+        assert isinstance(process, Absorbing)
+        for kind, chosen, known in (
+            ("algo.objective", objective, OBJECTIVES),
+            ("algo.weighting", weighting, WEIGHTINGS),
+            ("algo.t_source", t_source, TIME_SOURCES),
+            ("algo.draw", draw, MASK_DRAWS),
+        ):
+            check_name(kind, chosen, known)
+        if mask_rate is not None and not 0 < mask_rate <= 1:
+            raise ValueError(f"algo.mask_rate={mask_rate}: expected a number in (0, 1], or null")
+        if objective == "ddpm" and t_source == "random":
+            raise ValueError(
+                "algo.t_source=random is for algo.objective=mask: with ddpm the network is given "
+                "the step of the noise; leave it out"
+            )
+        self.provided_conditions = ("masked" if objective == "mask" else "noisy", "real")
+        self._check_backbone()
+        if mask_rate is not None and weighting == "elbo" and objective == "mask":
+            raise ValueError(
+                "algo.weighting=elbo is a mean over all mask rates, and algo.mask_rate="
+                f"{mask_rate} is one of them; leave one of the two out"
+            )
+        self.process = process
+        self.gaussian = LinearGaussian(
+            num_timesteps=num_timesteps, beta_start=beta_start, beta_end=beta_end
+        )
+        self.scaling = RowScaling(normalise, num_features)
+        self.objective, self.weighting, self.t_source = objective, weighting, t_source
+        self.mask_rate, self.draw = mask_rate, draw
+        self.bound = "gaussian" if objective == "mask" else "gaussian_given_observed"
+
+    def fit(self, train: Batch) -> None:
+        super().fit(train)
+        self.scaling.fit(train.x0, train.real)
+
+    def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        x0 = self.scaling(batch.x0)  # (B, N, M)
+        masked, weight = self.sample_rows(batch.real, generator, draw)
+        if self.objective == "mask":
+            xhat = self._of_hidden(x0, masked, batch, generator)
+            constant = weight.sum(dim=1) * (x0.shape[-1] / 2 * math.log(2 * math.pi))
+        else:
+            for_bound = draw is not None or self.weighting == "elbo"
+            xhat, weight, constant = self._of_noised(x0, masked, batch, generator, for_bound)
+        squares = (x0 - xhat).square().sum(dim=-1) * masked  # (B, N)
+        nelbo = (weight * squares).sum(dim=1) / 2 + constant
+        num_rows, num_features = batch.real.shape[1], x0.shape[-1]
+        if self.weighting == "elbo":
+            loss = nelbo.mean() / (num_rows * num_features)
+        else:
+            loss = squares.sum() / (masked.sum().clamp(min=1) * num_features)
+        rows = batch.real if self.objective == "mask" else masked
+        return LossOutput(loss.float(), nelbo.detach().float(), rows.sum(dim=1))
+
+    @torch.no_grad()
+    def predict(
+        self, rows: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
+    ) -> Tensor:
+        """E[masked rows | the others] in raw units, Float32[B, N, M], by one network call.
+
+        ``rows`` Float[B, N, M], raw, of which those ``masked`` Bool[B, N] are not read; the others,
+        and those that are not ``real``, are returned bit for bit. Without a gradient. With
+        ``objective=ddpm`` the network is shown noise of value 0 at the last step.
+        """
+        masked = masked & real
+        scaled = self.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
+        if self.objective == "mask":
+            xhat = self.denoise_masked(scaled, masked, real, conditions)
+        else:
+            last = torch.full((len(rows),), self.gaussian.num_timesteps - 1, device=rows.device)
+            xhat = self.denoise_noised(scaled, masked, last, real, conditions)
+        return torch.where(masked.unsqueeze(-1), self.scaling.inverse(xhat), rows.float())
+
+    def denoise_masked(
+        self, x: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
+    ) -> Tensor:
+        """xhat Float32[B, N, M] of scaled rows x, those ``masked`` Bool[B, N] hidden."""
+        sigma = self.process.sigma(self.process.time_of_masked(masked, real), real)
+        return self._predict_rows(x, sigma, real, {**(conditions or {}), "masked": masked})
+
+    def denoise_noised(
+        self,
+        x: Tensor,
+        masked: Tensor,
+        k: Tensor,
+        real: Tensor,
+        conditions: Conditions | None = None,
+    ) -> Tensor:
+        """xhat Float32[B, N, M] of scaled rows x, those ``masked`` noised at step k Int[B]."""
+        sigma = self.gaussian.sigma(k)
+        return self._predict_rows(x, sigma, real, {**(conditions or {}), "noisy": masked})
+
+    def sample_rows(
+        self, real: Tensor, generator: torch.Generator, draw: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N].
+
+        ``draw``: one of ``MASK_DRAWS``; None is what training takes. With a ``mask_rate`` no
+        weights make it a bound, and they are NaN.
+        """
+        if draw is None and self.mask_rate is not None:
+            u = uniform_draws(tuple(real.shape), generator, real.device).masked_fill(~real, 2.0)
+            masked = (u < self.mask_rate) | (u == u.amin(dim=1, keepdim=True))
+            return masked & real, torch.full_like(u, math.nan)
+        layout = self.process.layout
+        rows = Batch(torch.zeros_like(real, dtype=torch.long), real)
+        drawn = sample_masks(draw or self.draw, self.process, rows, generator)
+        return (drawn.xt == layout.mask_id) & real, drawn.weight
+
+    def _of_hidden(
+        self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator
+    ) -> Tensor:
+        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] hidden."""
+        if self.t_source == "random" and self.training:
+            sigma = self.gaussian.sigma(self.gaussian.sample_steps(len(x0), generator, x0.device))
+            return self._predict_rows(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
+        return self.denoise_masked(x0, masked, batch.real, batch.conditions)
+
+    def _of_noised(
+        self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator, for_bound: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] noised, and the
+        NELBO ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``: its weight Float64[B, N] and
+        constant Float64[B]."""
+        gaussian, num_features = self.gaussian, x0.shape[-1]
+        if for_bound:
+            k, times = gaussian.sample_important_steps(len(x0), generator, x0.device)
+        else:
+            k = gaussian.sample_steps(len(x0), generator, x0.device)
+            times = torch.full_like(k, gaussian.num_timesteps, dtype=torch.float64)
+        noise = torch.randn(x0.shape, generator=generator, device=generator.device)
+        noise = sent(noise, x0.device)
+        xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
+        xhat = self.denoise_noised(xt, masked, k, batch.real, batch.conditions)
+        # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence.
+        spread = num_features / 2 * math.log(2 * math.pi * gaussian.beta_start)
+        constant = times * (k == 0) * masked.sum(dim=1) * spread + self._prior_kl(x0, masked)
+        return xhat, rearrange(times * gaussian.precision[k], "b -> b 1") * masked, constant
+
+    def _prior_kl(self, x0: Tensor, masked: Tensor) -> Tensor:
+        """KL(q(x_{T-1} | x0) || N(0, I)) of the masked rows, Float64[B]."""
+        kept = self.gaussian.kept[-1]
+        squares = (x0.double().square().sum(dim=-1) * masked).sum(dim=1)
+        numbers = masked.sum(dim=1) * x0.shape[-1]
+        return (kept * squares - numbers * (kept + torch.log1p(-kept))) / 2
+
+    def _predict_rows(
+        self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Conditions
+    ) -> Tensor:
+        sigma = sigma if self.time_conditioning else None
+        return self.apply_backbone(xt, sigma, {**conditions, "real": real})
+
+    def _check_backbone(self) -> None:
+        """``ValueError`` if ``forward`` does not take which rows are hidden or noised."""
+        if missing := [name for name in self.provided_conditions if not self.takes(name)]:
+            raise ValueError(
+                f"{type(self.backbone).__name__}.forward has no argument "
+                f"{' and no '.join(missing)}; a backbone of features takes x_t, sigma, masked or "
+                "noisy (Bool[B, N]), and real"
+            )

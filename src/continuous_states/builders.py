@@ -1,0 +1,149 @@
+"""Builders of the networks: from a config to constructor arguments.
+
+Classes are imported when a builder is called, so that a misspelt name is refused before torch is
+loaded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.building.backbones import backbone_name, lacks, model_options, section
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.domains import build_layout
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import nn
+
+    from continuous_states.networks.dtn_encoder import DtNEncoder
+    from continuous_states.networks.dtn_unet import DtNUNet
+
+
+def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
+    from continuous_states.networks import GetRegion
+
+    options = model_options(config, GetRegion, "num_features")
+    return GetRegion(num_features=num_features, **options)
+
+
+def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
+    return _build_dtn_unet(config, in_channels=channels, out_channels=channels)
+
+
+def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
+    from continuous_states.networks import FilmUNetTokens
+
+    data = section(config, "data")
+    _check_boundary(config)
+    layout = build_layout(data)
+    if layout.pad_id is not None:
+        raise ValueError(
+            "backbone 'film-unet-tokens' reads images, every pixel of which is real, but the data "
+            f"has pad_id={layout.pad_id}; set data.pad_id=null, or algo.backbone=dit"
+        )
+    size, length = data.get("size") or math.isqrt(layout.length), layout.length
+    if size * size != length:
+        raise ValueError(
+            f"backbone 'film-unet-tokens' reads square images, but data.length={length} is not "
+            f"{size} x {size} pixels; set data.size to the side of the image"
+        )
+    model = section(config, "model")
+    width = model.get("embedding_dim") or model.get("channels")
+    network = _build_dtn_unet(config, in_channels=width, out_channels=vocab_size)
+    return FilmUNetTokens(network=network, height=size, width=size)
+
+
+def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) -> DtNUNet:
+    from continuous_states.networks import DtNUNet, FiLMUNet
+
+    model, data = section(config, "model"), section(config, "data")
+    unet = model_options(config, FiLMUNet, "in_channels", "out_channels", "token_dim")
+    timed = section(config, "algo").get("time_conditioning", True)
+    timed = timed and model.get("encoder_time", True)
+    encoder = _build_dtn_encoder(config, time_conditioning=timed)
+    network = DtNUNet(
+        unet=FiLMUNet(
+            in_channels=in_channels,
+            out_channels=out_channels,
+            token_dim=encoder.d_model if model.get("cross_attention", False) else None,
+            **unet,
+        ),
+        encoder=encoder,
+    )
+    if data.get("field_size") is not None:
+        network.unet.check_size(data["field_size"], data["field_size"])
+    return network
+
+
+def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
+    from continuous_states.networks import DtNRegressor
+
+    options = model_options(config, DtNRegressor, "encoder", "shape")
+    encoder = _build_dtn_encoder(config, time_conditioning=False)
+    size = section(config, "data").get("field_size")
+    return DtNRegressor(encoder=encoder, shape=(channels, size, size), **options)
+
+
+def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEncoder:
+    from continuous_states.networks import DtNEncoder
+
+    options = model_options(config, DtNEncoder, "num_boundary", "time_conditioning", "pos")
+    num = _check_boundary(config)
+    return DtNEncoder(num_boundary=num, time_conditioning=time_conditioning, **options)
+
+
+def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
+    from continuous_states import networks
+
+    latent_space, text_models = networks.latent_space, networks.text_models
+
+    model = section(config, "model")
+    num_source_ids = section(config, "data").get("source_vocab_size") or vocab_size
+    build = text_models.build_text_encoder
+    encoder = build(**_part_options(model, "encoder", build, vocab_size=num_source_ids))
+    build_decoder = text_models.build_text_decoder
+    decoder = build_decoder(**_part_options(model, "decoder", build_decoder, vocab_size=vocab_size))
+    for key in (sizes := ("latent_dim", "latent_seq_len")):
+        if model.get(key) is None:
+            raise lacks(config, key)
+    read = model_options(config, latent_space.LatentEncoder, "hidden_dim")
+    write = model_options(config, latent_space.PrefixAdapter, "decoder_dim")
+    stop = {key: model[key] for key in sizes}
+    stop = _part_options(model, "stop_latent", latent_space.StopLatent, **stop)
+    return latent_space.LatentSpaceModel(
+        encoder=encoder,
+        decoder=decoder,
+        compression=latent_space.LatentEncoder(hidden_dim=encoder.hidden_size, **read),
+        middle=latent_space.MiddleTransformer(
+            **model_options(config, latent_space.MiddleTransformer)
+        ),
+        adapter=latent_space.PrefixAdapter(decoder_dim=decoder.hidden_size, **write),
+        stop_latent=latent_space.StopLatent(**stop),
+    )
+
+
+def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any) -> dict[str, Any]:
+    """Constructor arguments from ``model.<part>``, and those ``given`` where it has none."""
+    options = {**given, **section(model, part)}
+    check_options(f"model.{part}", f"model.{part}", build, options)
+    for key, value in options.items():
+        from_0 = key in ("seed", "num_unfrozen_layers")
+        if isinstance(value, int) and not isinstance(value, bool) and not from_0:
+            check_whole_number(f"model.{part}.{key}", value, least=1)
+    return options
+
+
+def _check_boundary(config: DictConfig) -> int:
+    """``data.num_boundary``, which a backbone that reads maps needs."""
+    num, backbone = section(config, "data").get("num_boundary"), backbone_name(config)
+    if num is None:
+        choice = "eit-levels" if backbone == "film-unet-tokens" else "eit"
+        raise ValueError(
+            f"backbone {backbone!r} reads Dirichlet-to-Neumann maps and needs data.num_boundary, "
+            f"their number of boundary nodes; choose data={choice}"
+        )
+    return int(num)

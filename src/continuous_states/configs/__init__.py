@@ -1,0 +1,1 @@
+"""The configs of this package, on Hydra's search path."""

@@ -1,0 +1,242 @@
+"""Summaries of dialogues, through latent vectors or as ids: bounds, and what is written of
+held-out dialogues."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from continuous_states.dialogue.dataset import PairDataset
+from continuous_states.dialogue.metrics import SummaryScores, score_summaries
+from continuous_states.dialogue.summarising import SUMMARIES, read_summaries
+from continuous_states.dialogue.summary_report import SummaryReport
+from continuous_states.dialogue.summary_scores import source_gap, summary_baselines
+from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.domains.cell_measurement import (
+    CellMeasurement,
+    data_and_sampling,
+    sample_files,
+)
+from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
+from discrete_diffusion.evaluation.evaluation_protocol import (
+    EvaluationProtocol,
+    HeldOutBounds,
+    held_out_rows,
+)
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.sampling.model import Model
+
+_BOUND = (36,)
+"""Keeps this noise apart from that of other comparisons, and of training."""
+
+_BASELINES = {"most_frequent": "most frequent summary", "another": "another pair's summary"}
+_DRAWN_WITH = ("temperature", "top_k", "top_p")
+"""Options of samplers that summaries differ by."""
+
+_SHOWN = 5
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    num = comparison.reference("rouge_l").values["rouge_l"].shape[1]
+    return [
+        f"A summary is sampled for each of the first {counted(num, 'dialogue')} of the "
+        f"{comparison.split} split, and of the dialogue of another pair; ROUGE-L is F1 of the "
+        "longest common subsequence of words with the reference."
+    ]
+
+
+class DialogueCells(CellMeasurement):
+    """The bound on -log p(summary | dialogue), and ROUGE-L of a summary of each dialogue."""
+
+    measures = {
+        "nelbo": BOUND,
+        "rouge_l": Measure("ROUGE-L", lambda comparison: "ROUGE-L", _notes, up=True),
+    }
+    columns = (
+        Column("exact match", "exact_match", 1, True, share=True, counted="num_summaries"),
+        Column("slots right", "slot_accuracy", 1, True, share=True, counted="num_summaries"),
+        Column("ROUGE-L with dialogues of others", "shuffled_rouge_l", 3, up=None),
+        Column("rise with dialogues of others, nats", "nelbo_source_gap", 2, up=True),
+    )
+    axes = (Column("ROUGE-L", "rouge_l", 3, up=True),)
+
+    def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
+        if algorithm.bound is None:  # else it is of something else than what the data holds
+            return None
+        stage = getattr(algorithm, "stage", None)
+        trained = algorithm.name if stage is None else f"algo.stage={stage}"
+        return (
+            f"{trained} has no bound on -log p(summary | dialogue), by which models of dialogues "
+            "are compared" + ("" if stage is None else "; leave algo.stage at joint")
+        )
+
+    def check_same(self, one: PairDataset, other: PairDataset) -> None:
+        """``ValueError`` unless both hold the same pairs in the same splits, and summaries are the
+        same ids, without which their probabilities are not of the same event."""
+        both = f"{one.summary()}; {other.summary()}"
+        for name in SPLITS:
+            if one.pairs[name] != other.pairs[name]:
+                raise ValueError(
+                    f"the {name} split differs: {both}; expected the same dialogues and summaries"
+                )
+            if not torch.equal(_until_eos(one, name), _until_eos(other, name)):
+                raise ValueError(
+                    f"summaries of the {name} split are not the same ids in both: {both}; their "
+                    "probabilities do not compare. Leave data.target_tokenizer and data.words out"
+                )
+
+    def measure(
+        self, model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
+    ) -> dict[str, Any]:
+        bounds, rise = held_out_summary_bounds(model, data, protocol)
+        found = {**bounds.as_dict(), "metrics": rise}
+        if protocol.num_samples:
+            drawn = score_summaries_of(model, data, protocol, folder)
+            found |= {**drawn, "metrics": rise | drawn["metrics"]}
+        return found
+
+    def baselines(self, data: PairDataset, num: int) -> tuple[Baseline, ...]:
+        """The most frequent training summary, and the reference of another pair."""
+        pairs = data.pairs[held_out_split(data)][:num]
+        texts = [pair.dialogue for pair in pairs], [pair.summary for pair in pairs]
+        return tuple(
+            Baseline(_BASELINES[name], {"rouge_l": scores.rouge_l}, _besides_rouge_l(scores))
+            for name, scores in summary_baselines(*texts, data).items()
+        )
+
+    def notes(self, comparison: Comparison) -> list[str]:
+        models = comparison.models
+        algorithms = {m.algorithm: ALGORITHMS.find(m.config.algo.name) for m in models}
+        exact = [n for n, a in algorithms.items() if getattr(a, "evaluation_draw", "") == "exact"]
+        ids = [n for n, a in algorithms.items() if getattr(a, "state", "tokens") == "tokens"]
+        as_ids = (
+            f" As ids ({', '.join(ids)}) the dialogue is given and clamped, and the bound is of "
+            f"all {models[0].config.data.target_length} positions of the summary, EOS behind its "
+            "text included; what is there follows from the text, so the event is the same."
+        )
+        return [
+            f"The same pairs for all: {data_and_sampling(comparison, _DRAWN_WITH)}.",
+            "The bound is on -log p(summary | dialogue), per summary and never per token"
+            + (f"; exact for {', '.join(exact)}" if exact else "")
+            + "."
+            + (as_ids if ids else ""),
+            "Its rise is how much more a summary costs beside the dialogue of another pair, with "
+            "the same noise; 0 if dialogues are not used.",
+        ]
+
+    def show(self, comparison: Comparison, out: Path) -> list[str]:
+        """Dialogues with their references and the summaries of every model, trained with the first
+        seed."""
+        path = out / "summaries.md"
+        if "rouge_l" not in comparison.measures:
+            path.unlink(missing_ok=True)
+            return []
+        files = sample_files(comparison, SUMMARIES, path)
+        if not files:
+            return []
+        written = {name: read_summaries(file) for name, file in files.items()}
+        write_text(path, summaries_side_by_side(written))
+        return [path.name]
+
+
+def _until_eos(data: PairDataset, split: str) -> Tensor:
+    """Int64[M, T]: ids of summaries, -1 for EOS and behind it."""
+    ids, tokenizer = data.ids[split].targets, data.target_tokenizer
+    return ids.masked_fill((ids == tokenizer.eos_id) | (ids == tokenizer.pad_id), -1)
+
+
+def held_out_summary_bounds(
+    model: Model, data: PairDataset, protocol: EvaluationProtocol
+) -> tuple[HeldOutBounds, dict[str, float]]:
+    """Bounds on -log p(summary | dialogue) in nats per summary, since as ids it has more tokens;
+    and how much they rise beside the dialogue of another pair, on the same rows with the same
+    noise, with its standard error.
+
+    Of at most ``terms.bound_samples`` held-out pairs, which depend on their number and the seed
+    alone, so that two models are paired by row.
+    """
+    split = held_out_split(data)
+    rows = held_out_rows(len(data.pairs[split]), protocol)
+    gap = source_gap(
+        replace(model, batch_size=protocol.batch_size),
+        data,
+        split,
+        rows,
+        draws=protocol.bound_draws,
+        entropy=(protocol.seed, *_BOUND),
+    )
+    uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
+    own = gap.own
+    bounds = HeldOutBounds("nats per summary", data.bound, rows, own.nelbo, uniform, own.tail)
+    numbers, name = gap.as_dict(), "nelbo_source_gap"
+    return bounds, {key: numbers[key] for key in (name, f"{name}_standard_error")}
+
+
+def score_summaries_of(
+    model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
+) -> dict[str, Any]:
+    """One summary of each of the first ``terms.num_samples`` held-out dialogues, and of the
+    dialogue of another pair, against the references: ``rouge_l`` of each, and ``metrics`` of all.
+    They are written into ``folder``."""
+    report = SummaryReport(data, held_out_split(data))
+    drawn = report.sample(model, protocol.num_samples, protocol.seed)
+    drawn.write(folder)
+    references = list(drawn.references)
+    scores = score_summaries(drawn.generated, references, data.slots)
+    beside: dict[str, float] = {}
+    if drawn.shuffled:
+        others = score_summaries(drawn.shuffled, references, data.slots).as_dict("shuffled_")
+        beside = {key: n for key, n in others.items() if key.startswith("shuffled_rouge_l")}
+    return {
+        "rouge_l": scores.rouge_l.tolist(),
+        "metrics": {
+            "num_summaries": len(drawn),
+            "network_calls": float(drawn.nfe.mean()),
+            "seconds_per_1000_samples": 1000 * drawn.seconds / len(drawn),
+            **_besides_rouge_l(scores),
+            **beside,
+        },
+    }
+
+
+def _besides_rouge_l(scores: SummaryScores) -> dict[str, float]:
+    """The other numbers, those of single summaries apart."""
+    return {key: n for key, n in scores.as_dict().items() if not key.startswith("rouge_l")}
+
+
+def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
+    """Markdown: the first dialogues, each with its reference and what every model wrote.
+
+    ``written``: by model, lines of ``samples.jsonl``, of the same dialogues in the same order.
+    """
+    pages = ["# Held-out dialogues and their summaries"]
+    for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
+        dialogue = "\n".join(
+            f"> {_escaped(spoken)}  " for spoken in lines[0]["dialogue"].splitlines()
+        )
+        texts = {"*reference*": lines[0].get("reference", "")}
+        texts |= {name: line["summary"] for name, line in zip(written, lines, strict=True)}
+        rows = [f"| {name} | {_cell(text)} |" for name, text in texts.items()]
+        pages.append("\n".join([f"## {k}", "", dialogue, "", "| | summary |", "|---|---|", *rows]))
+    return "\n\n".join(pages) + "\n"
+
+
+def _cell(text: str) -> str:
+    """A text in a table of Markdown."""
+    return _escaped(" ".join(text.split())) or "(empty)"
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text)

@@ -1,0 +1,254 @@
+"""Dialogues with their summaries as a ``Dataset``: texts between which latent vectors stand, or one
+row of ids."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from continuous_states.dialogue.grammar import DialoguePair
+from continuous_states.dialogue.splitting import Splits, nearest_other
+from continuous_states.dialogue.words import Tokenizer, WordVocabulary, tokens_of
+from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
+from discrete_diffusion.layout.token_layout import sequence_layout, sequence_positions
+
+_MAX_NAMED = 8
+"""Unknown words that are named."""
+
+
+@dataclass(frozen=True)
+class PairIds:
+    """The pairs of one split as ids.
+
+    ``sources``: Int64[M, S] dialogues, PAD behind. ``targets``: Int64[M, T] summaries, ended by
+    EOS, PAD behind; ``target_sizes``: Int64[M], their ids with EOS, as PAD may be EOS.
+    ``encoded_targets``: Int64[M, S] the summaries in ids of dialogues, without EOS, PAD behind.
+    ``cut_sources``, ``cut_targets``, ``cut_encoded``: how many were longer and lost their end (a
+    cut summary ends in EOS, too). ``unknown_share``: of the ids of dialogues and summaries, those
+    that stand for unknown words.
+    """
+
+    sources: Tensor
+    targets: Tensor
+    target_sizes: Tensor
+    encoded_targets: Tensor
+    cut_sources: int
+    cut_targets: int
+    cut_encoded: int
+    unknown_share: float
+
+    @classmethod
+    def encode(
+        cls,
+        pairs: Sequence[DialoguePair],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        lengths: tuple[int, int],
+    ) -> PairIds:
+        """``tokenizers``: of dialogues and of summaries. ``lengths``: S and T. Raises
+        ``ValueError`` if a text holds PAD, which an encoder does not read."""
+        (source_tokenizer, target_tokenizer), (source_length, target_length) = tokenizers, lengths
+        sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
+        targets = [target_tokenizer.encode(pair.summary) for pair in pairs]
+        encoded = [source_tokenizer.encode(pair.summary) for pair in pairs]
+        pad, eos, most = source_tokenizer.pad_id, target_tokenizer.eos_id, target_length - 1
+        for pair, *texts in zip(pairs, sources, encoded, strict=True):
+            if any(pad in ids for ids in texts):
+                raise ValueError(
+                    f"the tokenizer of dialogues pads with id {pad}, which this pair holds too, "
+                    f"where it would be ignored: {pair.dialogue[:60]!r}, {pair.summary[:60]!r}; "
+                    "choose a pad_token that no text holds in the tokenizer_config.json of "
+                    "data.source_tokenizer"
+                )
+        ended = [[*ids[:most], eos] for ids in targets]
+        return cls(
+            sources=_rows(sources, source_length, pad),
+            targets=_rows(ended, target_length, target_tokenizer.pad_id),
+            target_sizes=torch.tensor([len(ids) for ids in ended], dtype=torch.long),
+            encoded_targets=_rows(encoded, source_length, pad),
+            cut_sources=sum(len(ids) > source_length for ids in sources),
+            cut_targets=sum(len(ids) > most for ids in targets),
+            cut_encoded=sum(len(ids) > source_length for ids in encoded),
+            unknown_share=_share(
+                (source_tokenizer.unk_id, [ids[:source_length] for ids in sources]),
+                (target_tokenizer.unk_id, [ids[:most] for ids in targets]),
+            ),
+        )
+
+
+def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
+    """Int64[M, L]: texts cut to ``length`` ids or filled up behind."""
+    filled = [(ids + [pad_id] * length)[:length] for ids in texts]
+    return torch.tensor(filled, dtype=torch.long).reshape(len(texts), length)
+
+
+def _share(*parts: tuple[int | None, list[list[int]]]) -> float:
+    """Share, of all ids of several sets of texts, of those that are the one before their set; 0 of
+    none."""
+    found = sum(ids.count(one) for one, texts in parts if one is not None for ids in texts)
+    return found / max(sum(len(ids) for _, texts in parts for ids in texts), 1)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Dialogues with their summaries in three splits that share no dialogue.
+
+    ``source``: what they are called in the log. ``slots``: by name, the words that fill a slot of a
+    summary; None where summaries have none.
+    """
+
+    splits: Splits
+    source: str
+    slots: Mapping[str, frozenset[str]] | None = None
+
+
+class PairDataset(Dataset):
+    """``Pairs`` with their ids, in the same order.
+
+    ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``: of
+    dialogues and of summaries, one and the same unless texts are read by a pretrained network.
+    ``lengths``: ids of a dialogue and of a summary, EOS included.
+    """
+
+    per_split = ("splits", "pairs", "ids")
+
+    def __init__(
+        self, pairs: Pairs, tokenizers: tuple[Tokenizer, Tokenizer], lengths: tuple[int, int]
+    ) -> None:
+        self.pairs, self.source, self.slots = pairs.splits, pairs.source, pairs.slots
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self.source_length, self.target_length = lengths
+        self.ids = {
+            name: PairIds.encode(pairs.splits[name], tokenizers, lengths) for name in SPLITS
+        }
+        self.splits = {name: self.examples(ids) for name, ids in self.ids.items()}
+
+    @abstractmethod
+    def examples(self, ids: PairIds) -> Examples:
+        """The pairs as they go into batches."""
+
+    def others(self, split: str) -> list[int]:
+        """Row of a pair with another dialogue (``nearest_other``), for each pair of a split; empty
+        if all are the same."""
+        return nearest_other([pair.dialogue for pair in self.pairs[split]])
+
+    def shuffled(self, split: str) -> Examples:
+        """The split with the dialogue of another pair beside every summary, as ``others`` says.
+        Raises ``ValueError`` if all dialogues are the same."""
+        ids, others = self.ids[split], self.others(split)
+        if not others:
+            raise ValueError(
+                f"the {split} split has no two different dialogues to exchange; give it more data "
+                "or another share"
+            )
+        return self.examples(replace(ids, sources=ids.sources[others]))
+
+    def identities(self, split: str) -> list[Hashable]:
+        return [
+            (tuple(tokens_of(pair.dialogue)), tuple(tokens_of(pair.summary)))
+            for pair in self.pairs[split]
+        ]
+
+    def losses(self, split: str) -> dict[str, Any]:
+        """Number of texts that were cut, and unknown words, the most frequent ones named."""
+        ids = self.ids[split]
+        unknown = Counter(
+            word
+            for pair in self.pairs[split]
+            for tokenizer, text in zip(
+                (self.source_tokenizer, self.target_tokenizer),
+                (pair.dialogue, pair.summary),
+                strict=True,
+            )
+            for word in tokenizer.unknown_words(text)
+        )
+        found = {
+            "dialogues_cut": ids.cut_sources,
+            "summaries_cut": ids.cut_targets,
+            "unknown_words": unknown.total(),
+            "unknown_words_share": ids.unknown_share,
+            "most_frequent_unknown_words": [word for word, _ in unknown.most_common(_MAX_NAMED)],
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def decode(self, targets: Tensor) -> list[str]:
+        """Int[B, T] -> the texts before EOS."""
+        return [self.target_tokenizer.decode(row) for row in targets.tolist()]
+
+    @property
+    def num_cut(self) -> tuple[int, int, int]:
+        """Numbers of texts of all splits that lost their end: dialogues, summaries, summaries in
+        the ids of dialogues."""
+        cut = [(ids.cut_sources, ids.cut_targets, ids.cut_encoded) for ids in self.ids.values()]
+        sources, targets, encoded = map(sum, zip(*cut, strict=True))
+        return sources, targets, encoded
+
+    def _meaning(self) -> str:
+        lines = [
+            each.line if isinstance(each, WordVocabulary) else repr(each.vocab_size)
+            for each in (self.source_tokenizer, self.target_tokenizer)
+        ]
+        return super()._meaning() + "\n".join(lines)
+
+    def summary(self) -> str:
+        parts = ", ".join(f"{len(self.pairs[name]):,} {name}" for name in SPLITS)
+        cut_sources, cut_targets, _ = self.num_cut
+        unknown = ", ".join(f"{ids.unknown_share:.2%} {name}" for name, ids in self.ids.items())
+        return (
+            f"{self.source}: {parts} pairs; dialogues of {self.source_length} ids ({cut_sources:,} "
+            f"cut), summaries of {self.target_length} ({cut_targets:,} cut); "
+            f"{self.target_tokenizer.vocab_size:,} ids; unknown words: {unknown}"
+        )
+
+
+class DialogueData(PairDataset):
+    """Data for an encoder of dialogues and a decoder of summaries.
+
+    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], True
+    up to EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
+    ``encoded_target``, Int64[M, S] the summaries in the ids of dialogues, PAD behind.
+    """
+
+    state = "latent"
+    bound = "plain"
+
+    def examples(self, ids: PairIds) -> Examples:
+        real = torch.arange(self.target_length) < ids.target_sizes.unsqueeze(1)
+        conditions = {"source": ids.sources, "encoded_target": ids.encoded_targets}
+        return Examples(ids.targets, real, conditions=conditions)
+
+
+class DialogueTokens(PairDataset, TokenDataset):
+    """The same pairs in the same rows as ids in one sequence, the dialogue first.
+
+    ``splits[...].x0``: Int64[M, S + T]. ``real``: Bool[M, S + T], True at all T positions of the
+    summary, which end in EOS repeated: how long a summary is must be predicted as well. The
+    dialogue is given (``TokenLayout.num_given``): it is seen as it is and never corrupted.
+    """
+
+    def __init__(self, pairs: Pairs, vocabulary: WordVocabulary, lengths: tuple[int, int]) -> None:
+        self.layout = sequence_layout(
+            {
+                "length": sum(lengths),
+                "source_length": lengths[0],
+                "vocab_size": vocabulary.vocab_size,
+                "mask_id": vocabulary.mask_id,
+                "pad_id": vocabulary.pad_id,
+            }
+        )
+        super().__init__(pairs, (vocabulary, vocabulary), lengths)
+
+    def examples(self, ids: PairIds) -> Examples:
+        targets, tokenizer = ids.targets, self.target_tokenizer
+        filled = targets.masked_fill(targets == tokenizer.pad_id, tokenizer.eos_id)
+        sizes = torch.full((len(targets),), targets.shape[1])
+        return Examples(torch.cat([ids.sources, filled], dim=1), self.real_positions(sizes))
+
+    def real_positions(self, sizes: Tensor) -> Tensor:
+        shape = {"length": self.layout.length, "source_length": self.source_length}
+        return sequence_positions(shape, sizes)

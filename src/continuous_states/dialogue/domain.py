@@ -1,0 +1,86 @@
+"""Dialogues with their summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain
+from discrete_diffusion.domains.option import DATA, Option, completions
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from continuous_states.dialogue import build, comparing, evaluation, sampling, summary_report
+    from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+else:
+    build = Later("continuous_states.dialogue.build")
+    comparing = Later("continuous_states.dialogue.comparing")
+    evaluation = Later("continuous_states.dialogue.evaluation")
+    sampling = Later("continuous_states.dialogue.sampling")
+    summary_report = Later("continuous_states.dialogue.summary_report")
+
+_LATENT_KEYS = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
+
+
+@register_domain
+class Dialogue(Domain):
+    """Summaries to be written of dialogues, through latent vectors or as ids."""
+
+    name, title = "dialogue", "dialogues"
+    data_sets = {"dialogue": "latent", "dialogue-tokens": "tokens"}
+    data_files = (
+        *("path", "train_path", "val_path", "test_path"),
+        *("source_tokenizer", "target_tokenizer"),
+    )
+    streamed_file = "samples.jsonl"
+    quick = {"num_held_out": 100, "num_samples": 50, "bound_draws": 1}
+    sample_options = (
+        Option(
+            "given",
+            'a file of dialogues to summarise, FILE.jsonl, a line each {"dialogue": ...}',
+            is_file=True,
+        ),
+        completions("summaries of each dialogue; null is 1"),
+    )
+    evaluate_options = (DATA,)
+    fixed_keys = (
+        *("source_length", "target_length", "source_tokenizer", "target_tokenizer"),
+        *("words", "max_words", "length", "mask_id", *_LATENT_KEYS),
+    )
+    remedies = {
+        "data": "dialogues of your own are summarised, and scored where they have summaries, by "
+        "sample given=FILE.jsonl",
+    }
+
+    def complete(self, data: DictConfig) -> None:
+        build.complete_dialogue(data, self.state(data))
+
+    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        if self.state(data) == "latent":
+            return {key: data[key] for key in _LATENT_KEYS}
+        return super().vocabulary(data)
+
+    def build(self, data: DictConfig) -> Dataset:
+        return build.build_dialogue(data, self.state(data))
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        return build.build_test_dialogues(data, self.state(data))
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        return summary_report.SummaryReport(data, split)
+
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
+        return sampling.sample_summaries(request, trained)
+
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+        return evaluation.evaluate_summaries(request, trained)
+
+    def cell_measurement(self) -> CellMeasurement:
+        return comparing.DialogueCells()

@@ -1,0 +1,81 @@
+"""Electrical impedance tomography: images of conductivity, each with its boundary map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain
+from discrete_diffusion.domains.option import DATA, Option
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from continuous_states.eit import build, comparing, evaluation, image_report, sampling
+    from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+else:
+    build = Later("continuous_states.eit.build")
+    comparing = Later("continuous_states.eit.comparing")
+    evaluation = Later("continuous_states.eit.evaluation")
+    image_report = Later("continuous_states.eit.image_report")
+    sampling = Later("continuous_states.eit.sampling")
+
+
+_OPTIONS = (
+    DATA,
+    Option("draws", "samples given every map, their mean is scored; null is 8", least=1),
+)
+
+
+@register_domain
+class EIT(Domain):
+    """Images to be found from their Dirichlet-to-Neumann maps, as numbers or as ids of levels."""
+
+    name, title = "eit", "images from maps"
+    data_sets = {"eit": "field", "eit-levels": "tokens"}
+    data_files = ("path",)
+    fixed_keys = (
+        *("size", "num_boundary", "channels", "field_size", "length", "vocab_size", "mask_id"),
+    )
+    sample_options = evaluate_options = _OPTIONS
+    train_options = (
+        Option("draws", "drawn from every held-out map, their mean is scored", default=8, least=1),
+    )
+    token_steps = 20
+    sample_files = ("samples.npz",)
+    quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}
+
+    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("dtn",)
+
+    def complete(self, data: DictConfig) -> None:
+        build.complete_eit(data, self.state(data))
+
+    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        if self.state(data) == "field":
+            return {"field_size": data["field_size"], "channels": data["channels"]}
+        return super().vocabulary(data)
+
+    def build(self, data: DictConfig) -> Dataset:
+        return build.build_eit(data, self.state(data))
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        return build.build_test_images(data, self.state(data))
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        return image_report.ImageReport(data, split, draws=config.eval.draws)
+
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
+        return sampling.sample_images(request, trained)
+
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+        return evaluation.evaluate_images(request, trained)
+
+    def cell_measurement(self) -> CellMeasurement:
+        return comparing.ImageCells()

@@ -1,0 +1,22 @@
+"""Networks on rows of numbers, on fields, and between texts: imported as one, with torch."""
+
+from __future__ import annotations
+
+from continuous_states.networks import latent_space, text_models
+from continuous_states.networks.dtn_encoder import DtNEncoder
+from continuous_states.networks.dtn_regressor import DtNRegressor
+from continuous_states.networks.dtn_unet import DtNUNet
+from continuous_states.networks.film_unet import FiLMUNet
+from continuous_states.networks.film_unet_tokens import FilmUNetTokens
+from continuous_states.networks.get_region import GetRegion
+
+__all__ = [
+    "DtNEncoder",
+    "DtNRegressor",
+    "DtNUNet",
+    "FiLMUNet",
+    "FilmUNetTokens",
+    "GetRegion",
+    "latent_space",
+    "text_models",
+]

@@ -1,0 +1,262 @@
+"""A U-Net over images whose residual blocks are steered by time and by a condition vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from continuous_states.networks.images import ConditionalResBlock, CrossAttention, group_norm
+from discrete_diffusion.models.blocks.transformer import (
+    TimestepEmbedder,
+    distinct_time,
+    process_t,
+    zeroed,
+)
+
+
+class FiLMUNet(nn.Module):
+    """The U-Net of DDPM (arXiv 2006.11239) with FiLM (arXiv 1709.07871) in place of added times,
+    and without self-attention; E = 4 ``channels``, levels of C_k = multiplier_k * ``channels``.
+
+        time_emb = MLP(sinusoid(1000 t))                                         (B, E)
+        cond_emb = sigmoid(cond_gate) * Linear(cond), 0 without a condition      (B, E)
+        h = stem = conv_in(x)                                         (B, channels, H, W)
+        per level, down:  h = two blocks(h), kept; h = conv(h), every second pixel
+        middle:           h = two blocks(h)
+        per level, up:    h = two blocks([h, what was kept]); h = conv(h, every pixel doubled)
+        out = conv_out(SiLU(norm([h, stem])))                     (B, out_channels, H, W)
+
+    Blocks are ``ConditionalResBlock``s, in which the condition starts without any effect.
+
+    ``cond_dim``: K, the width of the condition. ``cond_gate_init``: of the E gates, before the
+    sigmoid; -4 opens them by 0.018.
+    ``zero_init_out``: conv_out starts at 0, so that the first predictions are exactly 0.
+    ``token_dim``: the width of condition tokens; if given, every stage but those of the finest
+    level (with one level: the middle) ends with attention to them, over ``attention_heads`` heads.
+
+    Deviation: t is multiplied by 1000; ``time_scale=1`` is the literal sinusoid of t in [0, 1].
+    Deviation: the experiments ``eit`` and ``eit_levels`` open the gates by 0.5 from the start,
+    ``cond_gate_init=0``; the default is the described one, 0.018.
+
+    Raises ``ValueError`` for multipliers that are not whole numbers above 0, and if ``groups`` or
+    ``attention_heads`` does not divide the channels of a level.
+    """
+
+    def __init__(
+        self,
+        *,
+        in_channels: int,
+        out_channels: int,
+        channels: int,
+        multipliers: Sequence[int],
+        cond_dim: int,
+        groups: int = 32,
+        dropout: float = 0.0,
+        cond_gate_init: float = -4.0,
+        zero_init_out: bool = True,
+        time_scale: float = 1000.0,
+        token_dim: int | None = None,
+        attention_heads: int = 4,
+    ) -> None:
+        super().__init__()
+        if not multipliers or any(m != int(m) or m < 1 for m in multipliers):
+            raise ValueError(
+                f"multipliers={list(multipliers)}: expected whole numbers above 0, one per level, "
+                "e.g. [1, 2, 2]"
+            )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.cond_dim, self.token_dim = cond_dim, token_dim
+        self.num_levels = len(multipliers)
+        # Both embeddings of the last forward pass in training, for ``film_sizes``:
+        self._last_embeddings: tuple[Tensor, Tensor] | None = None
+        widths = [int(m) * channels for m in multipliers]
+        emb_dim = 4 * channels
+        self.time_embedder = TimestepEmbedder(
+            emb_dim, frequency_embedding_size=channels, time_scale=time_scale
+        )
+        self.cond_proj = nn.Linear(cond_dim, emb_dim)
+        self.cond_gate = nn.Parameter(torch.full((emb_dim,), float(cond_gate_init)))
+        stage = partial(
+            Stage,
+            emb_dim=emb_dim,
+            groups=groups,
+            dropout=dropout,
+            attention_heads=attention_heads,
+        )
+        steps = [*pairwise(widths)]
+        per_level = [None, *[token_dim] * (self.num_levels - 1)]
+        self.conv_in = nn.Conv2d(in_channels, channels, 3, padding=1)
+        self.down = nn.ModuleList(
+            stage(c, c, token_dim=t) for c, t in zip(widths, per_level, strict=True)
+        )
+        self.shrink = nn.ModuleList(nn.Conv2d(c, d, 3, stride=2, padding=1) for c, d in steps)
+        self.middle = stage(widths[-1], widths[-1], token_dim=token_dim)
+        self.up = nn.ModuleList(
+            stage(2 * c, c, token_dim=t) for c, t in zip(widths, per_level, strict=True)
+        )
+        self.enlarge = nn.ModuleList(nn.Conv2d(d, c, 3, padding=1) for c, d in steps)
+        # Back at the finest level there are widths[0] channels; the stem has ``channels``.
+        self.norm = group_norm(groups, widths[0] + channels)
+        self.conv_out = nn.Conv2d(widths[0] + channels, out_channels, 3, padding=1)
+        if zero_init_out:
+            zeroed(self.conv_out)
+
+    def forward(
+        self,
+        x: Tensor,
+        t: Tensor | float,
+        cond: Tensor | None = None,
+        *,
+        tokens: Tensor | None = None,
+        keep: Tensor | None = None,
+    ) -> Tensor:
+        """x Float[B, in_channels, H, W], t Float[B] in [0, 1], 1 for noise -> Float[B,
+        out_channels, H, W].
+
+        ``cond``: Float[B, K], or None: no sample has a condition.
+        ``tokens``: Float[B, N, D] of the condition; read by a network with ``token_dim``.
+        ``keep``: Bool[B], False where a sample's condition is dropped.
+
+        Raises ``ValueError`` for other shapes, and if H or W cannot be halved at every level.
+        """
+        self._check(x, cond, tokens, keep)
+        time_emb = self.time_embedder(distinct_time(process_t(t, len(x), x.device)))  # (B or 1, E)
+        cond_emb = torch.zeros_like(time_emb[:1])
+        if cond is not None:
+            cond_emb = self.gate * self.cond_proj(cond.to(time_emb.dtype))  # (B, E)
+            if keep is not None:
+                cond_emb = cond_emb.masked_fill(~keep.unsqueeze(-1), 0.0)
+        if self.training and not torch.compiler.is_compiling():
+            self._last_embeddings = time_emb.detach(), cond_emb.detach()
+        attended = None
+        if cond is not None and self.token_dim is not None and tokens is not None:
+            attended = tokens.to(time_emb.dtype)
+        steering = time_emb, cond_emb, attended, keep
+        h = stem = self.conv_in(x.to(self.conv_in.weight.dtype))
+        kept = []
+        for level, stage in enumerate(self.down):
+            h = stage(h, *steering)
+            kept.append(h)
+            if level < len(self.shrink):
+                h = self.shrink[level](h)
+        h = self.middle(h, *steering)
+        for level in reversed(range(self.num_levels)):
+            h = self.up[level](torch.cat([h, kept[level]], dim=1), *steering)
+            if level > 0:
+                h = self.enlarge[level - 1](F.interpolate(h, scale_factor=2, mode="nearest"))
+        return self.conv_out(F.silu(self.norm(torch.cat([h, stem], dim=1))))
+
+    @property
+    def gate(self) -> Tensor:
+        """Float[E] in (0, 1): how much of each channel of the condition goes in."""
+        return torch.sigmoid(self.cond_gate)
+
+    @torch.no_grad()
+    def film_sizes(self) -> dict[str, float]:
+        """``time_film`` and ``cond_film``: root mean squares, over blocks and samples, of what time
+        and condition added to scale and shift in the last forward pass in training; empty before.
+        """
+        if self._last_embeddings is None:
+            return {}
+        # Under autocast the embeddings have another type than the weights:
+        time_emb, cond_emb = (x.to(self.cond_gate.dtype) for x in self._last_embeddings)
+        blocks = [module for module in self.modules() if isinstance(module, ConditionalResBlock)]
+        return {
+            "time_film": _mean_square([block.time_film(time_emb) for block in blocks]) ** 0.5,
+            "cond_film": _mean_square([block.cond_film(cond_emb) for block in blocks]) ** 0.5,
+        }
+
+    def check_size(self, height: int, width: int) -> None:
+        """Raise ``ValueError``, with sizes that would do, for images this network cannot take."""
+        unit = 2 ** (self.num_levels - 1)
+        if height % unit == 0 and width % unit == 0 and height and width:
+            return
+        fits = [max(unit, size // unit * unit) for size in (height, width)]
+        larger = [-(-max(size, 1) // unit) * unit for size in (height, width)]
+        choices = dict.fromkeys(f"{h} x {w}" for h, w in (fits, larger))
+        raise ValueError(
+            f"images of {height} x {width} pixels cannot be halved {self.num_levels - 1} times, "
+            f"as {self.num_levels} multipliers require; choose sizes that {unit} divides, e.g. "
+            f"{' or '.join(choices)}"
+        )
+
+    def _check(
+        self, x: Tensor, cond: Tensor | None, tokens: Tensor | None, keep: Tensor | None
+    ) -> None:
+        if x.ndim != 4 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; expected (B, {self.in_channels}, H, W)"
+            )
+        self.check_size(*x.shape[2:])
+        if cond is not None and cond.shape != (len(x), self.cond_dim):
+            raise ValueError(
+                f"cond has shape {tuple(cond.shape)}; expected {(len(x), self.cond_dim)}"
+            )
+        if self.token_dim is not None and cond is not None:
+            expected = (len(x), "N", self.token_dim)
+            if tokens is None:
+                raise ValueError(f"cross-attention needs the tokens of cond, {expected}")
+            if tokens.ndim != 3 or tokens.shape[::2] != expected[::2]:
+                raise ValueError(f"tokens have shape {tuple(tokens.shape)}; expected {expected}")
+        if keep is not None and (keep.shape != x.shape[:1] or keep.dtype != torch.bool):
+            raise ValueError(
+                f"keep is {keep.dtype} {tuple(keep.shape)}; expected torch.bool ({len(x)},), one "
+                "flag per sample"
+            )
+
+
+def _mean_square(films: list[Tensor]) -> float:
+    return float(torch.stack([film.float().square().mean() for film in films]).mean())
+
+
+class Stage(nn.Module):
+    """Two residual blocks, then attention to the condition's tokens if ``token_dim`` is given."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        emb_dim: int,
+        groups: int,
+        dropout: float,
+        token_dim: int | None,
+        attention_heads: int,
+    ) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            ConditionalResBlock(
+                in_channels=width,
+                out_channels=out_channels,
+                emb_dim=emb_dim,
+                groups=groups,
+                dropout=dropout,
+            )
+            for width in (in_channels, out_channels)
+        )
+        self.attention = None
+        if token_dim is not None:
+            self.attention = CrossAttention(
+                channels=out_channels, token_dim=token_dim, n_heads=attention_heads, groups=groups
+            )
+
+    def forward(
+        self,
+        x: Tensor,
+        time_emb: Tensor,
+        cond_emb: Tensor,
+        tokens: Tensor | None,
+        keep: Tensor | None,
+    ) -> Tensor:
+        """x (B, C, H, W), embeddings (B or 1, E), tokens (B, N, D), keep Bool[B], False where the
+        tokens are not for a sample -> (B, C', H, W)."""
+        for block in self.blocks:
+            x = block(x, time_emb, cond_emb)
+        if self.attention is not None and tokens is not None:
+            x = self.attention(x, tokens, keep)
+        return x

@@ -1,0 +1,99 @@
+"""Regions of a genome: rows of numbers, some of which are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain
+from discrete_diffusion.domains.option import DATA, Option, completions
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from continuous_states.regions import build, evaluation, row_report, sampling
+    from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout.token_layout import TokenLayout
+else:
+    build = Later("continuous_states.regions.build")
+    evaluation = Later("continuous_states.regions.evaluation")
+    row_report = Later("continuous_states.regions.row_report")
+    sampling = Later("continuous_states.regions.sampling")
+
+
+_MASK_RATE = Option(
+    "mask_rate",
+    "the share of the rows of a held-out window that is hidden; null is 0.5",
+    share=True,
+)
+
+
+@register_domain
+class Regions(Domain):
+    """Windows of neighbouring regions, a row of motif scores each."""
+
+    name, title = "regions", "features"
+    setting_help = (
+        "algo=masked-features     rows of numbers: regions of a genome, hidden and predicted",
+    )
+    data_sets = {"regions": "features"}
+    data_files = ("path",)
+    sample_files = ("samples.npz",)
+    quick = {"num_held_out": 200, "num_samples": 100, "seeds": 1, "bound_draws": 1}
+    sample_options = (
+        Option(
+            "given",
+            "FILE.npz with the array rows (windows, rows, features), raw values, rows to fill NaN "
+            "or named by a bool array masked",
+            is_file=True,
+        ),
+        completions("fillings of each window; null is 4, or 1 if they would all be alike"),
+        replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
+    )
+    train_options = (
+        Option(
+            "mask_rate",
+            "share of a held-out window's rows that is hidden, at validations too",
+            default=0.5,
+            share=True,
+        ),
+    )
+    fixed_keys = ("rows", "num_features", "feature_names")
+    evaluate_options = (
+        DATA,
+        _MASK_RATE,
+        Option(
+            "seeds",
+            "sampling seeds seed, seed + 1, ..., each of which hides other rows; null is 5",
+            least=1,
+        ),
+    )
+
+    def complete(self, data: DictConfig) -> None:
+        build.complete_regions(data)
+
+    def layout(self, data: Mapping[str, Any]) -> TokenLayout:
+        from discrete_diffusion.layout.token_layout import row_layout
+
+        return row_layout(data["rows"])
+
+    def build(self, data: DictConfig) -> Dataset:
+        return build.build_regions(data)
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        return build.build_test_regions(data)
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        return row_report.RowReport(data, split, config.eval.mask_rate, config.seed)
+
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
+        return sampling.sample_rows(request, trained)
+
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+        return evaluation.evaluate_rows(request, trained)

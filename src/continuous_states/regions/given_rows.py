@@ -1,0 +1,285 @@
+"""A user's own windows of rows, some of which are to be filled: ``given=FILE.npz``, or objects."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from continuous_states.regions.table import first_names
+from discrete_diffusion.data.stored_arrays import (
+    ArraysInMemory,
+    StoredArrays,
+    names_of,
+    numbers_of,
+    open_npz,
+    require_array,
+)
+from discrete_diffusion.runtime.given_objects import GivenObjects
+
+if TYPE_CHECKING:
+    from continuous_states.algorithms.scaling import RowScaling
+
+logger = logging.getLogger(__name__)
+
+Flags = NDArray[np.bool_]
+
+FARTHEST = 1e6
+"""An observed number this far from those of training, on their scale, is taken for a mistake."""
+
+_ARRAYS = ("rows", "masked", "feature_names")
+
+_ARRAY_FILES = (b"PK", b"\x93N")
+"""First bytes of what numpy.savez and numpy.save write."""
+
+
+@dataclass(frozen=True)
+class GivenRows:
+    """W windows of N rows of M raw features.
+
+    ``rows``: Float32[W, N, M], 0 in masked rows of which the file says nothing. ``masked``:
+    Bool[W, N], rows to fill. ``has_truth``: whether the file has values for all of those.
+    """
+
+    rows: Tensor
+    masked: Tensor
+    has_truth: bool
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    def __getitem__(self, windows: slice) -> GivenRows:
+        return GivenRows(self.rows[windows], self.masked[windows], self.has_truth)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The array ``rows`` of a file, Float32[W, N, M]; ``single``: it is stored without W."""
+
+    values: NDArray[np.float32]
+    single: bool
+    source: str
+
+    def error(self, index: Iterable[int], what: str) -> ValueError:
+        """``rows[1, 3] is ...``, with the indices of the array as it is stored."""
+        stored = [str(k) for k in index][self.single :]
+        place = f"rows[{', '.join(stored)}]" if stored else "rows"
+        return ValueError(f"{self.source}: {place} {what}")
+
+
+def read_given_rows(
+    given: str | Path | GivenObjects,
+    *,
+    feature_names: Sequence[str],
+    most_rows: int,
+    scaling: RowScaling,
+) -> GivenRows:
+    """The windows of a ``.npz`` file, or of objects with the same arrays, all of one length.
+
+    ``rows``: (W, N, M) or, of one window, (N, M), raw values; a row to fill is NaN throughout, or
+    None in the list of an object. ``masked``, optional: bool (W, N) or (N,), further rows to fill,
+    whatever they hold. ``feature_names``, optional: text (M,), to be those of the model. Other
+    arrays are ignored, and logged.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with file or object, array and index for a file
+    that cannot be read, other shapes or kinds, other features than ``feature_names``, windows of
+    more than ``most_rows`` rows, numbers that are missing or infinite in rows that are observed, or
+    above ``FARTHEST`` by the model's ``scaling``, and windows without a row to fill or one to fill
+    it from.
+    """
+
+    def read(store: StoredArrays) -> GivenRows:
+        windows = _windows(store, len(feature_names), most_rows)
+        masked = _masked(store, windows)
+        if "feature_names" in store.keys:
+            names = names_of(store.read("feature_names"), "feature_names", store.source)
+            _check_names(names, feature_names, store.source)
+        if others := sorted(store.keys - set(_ARRAYS)):
+            logger.warning(
+                "%s: ignored: %s; what is read is %s",
+                *(store.source, first_names(others, most=8), ", ".join(_ARRAYS)),
+            )
+        _check_windows(windows, masked)
+        _check_sizes(windows, masked, scaling, feature_names)
+        known = np.isfinite(windows.values)
+        filled = np.where(masked[..., None] & ~known, np.float32(0), windows.values)
+        return GivenRows(torch.from_numpy(filled), torch.from_numpy(masked), bool(known.all()))
+
+    if isinstance(given, GivenObjects):
+        return _joined([read(store) for store in _stores_of(given, len(feature_names))], given)
+    path = Path(str(given))
+    if not path.is_file():
+        raise FileNotFoundError(f"no windows at {path.absolute()}; expected an .npz file")
+    with path.open("rb") as file:
+        if file.read(2) not in _ARRAY_FILES:
+            raise ValueError(
+                f"{path} is not an .npz file, and the model was trained on features: write windows "
+                "with numpy.savez(FILE, rows=...)"
+            )
+    with open_npz(path) as store:
+        return read(store)
+
+
+def _stores_of(given: GivenObjects, num_features: int) -> list[ArraysInMemory]:
+    """Arrays of every object; ``ValueError`` naming one that is no mapping of arrays."""
+    stores = []
+    for k, value in enumerate(given.objects):
+        place = f"{given}[{k}]"
+        found = _parsed(value, place)
+        if not isinstance(found, Mapping):
+            raise ValueError(
+                f'{place}: expected an object such as {{"rows": [[0.5, ...], None, ...]}}, got '
+                f"{type(found).__name__}"
+            )
+        arrays = {}
+        for key, array in found.items():
+            listed = _with_nan(array, num_features) if key == "rows" else array
+            try:
+                arrays[str(key)] = np.asarray(listed)
+            except ValueError as error:
+                raise ValueError(
+                    f"{place}: {key} has parts of different lengths; expected an array"
+                ) from error
+        stores.append(ArraysInMemory(arrays, place))
+    return stores
+
+
+def _parsed(value: Any, place: str) -> Any:
+    """The object itself, or that of a line of JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"{place}: not valid JSON: {error}") from error
+
+
+def _with_nan(rows: Any, num_features: int) -> Any:
+    """Nested lists with NaN in the place of None, which stands for a number or a whole row."""
+    if not isinstance(rows, list | tuple):
+        return rows
+    nested = any(isinstance(part, list | tuple | np.ndarray) for part in rows)
+    missing = [math.nan] * num_features if nested else math.nan
+    return [missing if part is None else _with_nan(part, num_features) for part in rows]
+
+
+def _joined(parts: Sequence[GivenRows], given: GivenObjects) -> GivenRows:
+    """All windows; ``ValueError`` for different numbers of rows."""
+    lengths = [part.masked.shape[1] for part in parts]
+    for k, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise ValueError(
+                f"{given}[{k}]: windows of {length} rows, those of {given}[0] have {lengths[0]}; "
+                "give windows of one length at once"
+            )
+    return GivenRows(
+        rows=torch.cat([part.rows for part in parts]),
+        masked=torch.cat([part.masked for part in parts]),
+        has_truth=all(part.has_truth for part in parts),
+    )
+
+
+def _windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
+    expected = f"windows to fill, raw values (W, N, {num_features})"
+    values = numbers_of(require_array(store, "rows", expected), "rows", store.source)
+    if values.ndim not in (2, 3) or 0 in values.shape:
+        raise ValueError(
+            f"{store.source}: rows has shape {values.shape}; expected (W, N, {num_features}) for W "
+            f"windows, or (N, {num_features}) for one"
+        )
+    num_rows, num_found = values.shape[-2:]
+    if num_found != num_features:
+        raise ValueError(
+            f"{store.source}: rows has {num_found} features, the model was trained on "
+            f"{num_features}; give those, in the order of its data"
+        )
+    if num_rows > most_rows:
+        raise ValueError(
+            f"{store.source}: a window has {num_rows} rows, the model was trained on {most_rows} "
+            "at most; cut it into several windows"
+        )
+    single = values.ndim == 2
+    return _Windows(values[None] if single else values, single, store.source)
+
+
+def _masked(store: StoredArrays, windows: _Windows) -> Flags:
+    """Rows that are NaN throughout or named."""
+    masked = np.asarray(np.isnan(windows.values).all(axis=2))
+    if "masked" not in store.keys:
+        return masked
+    named = store.read("masked")
+    expected = masked.shape[windows.single :]
+    if named.dtype != np.bool_ or named.shape != expected:
+        raise ValueError(
+            f"{store.source}: masked is {named.dtype} of shape {named.shape}; expected bool of "
+            f"shape {expected}, one per row"
+        )
+    return masked | named.reshape(masked.shape)
+
+
+def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> None:
+    if len(names) != len(expected):
+        raise ValueError(
+            f"{source}: feature_names holds {len(names)} names; expected {len(expected)}, one per "
+            "feature"
+        )
+    for k, (name, own) in enumerate(zip(names, expected, strict=True)):
+        if name != own:
+            raise ValueError(
+                f"{source}: feature_names[{k}] is {name!r}, the model was trained with {own!r} "
+                "there; bring rows and names into the order of its data"
+            )
+
+
+def _check_windows(windows: _Windows, masked: Flags) -> None:
+    """Every observed row is finite, and every window has rows of both kinds."""
+    unclear = ~np.isfinite(windows.values).all(axis=2) & ~masked
+    if unclear.any():
+        w, n = np.argwhere(unclear)[0].tolist()
+        partly = np.isnan(windows.values[w, n]).any()
+        what = "is partly NaN" if partly else "holds an infinite value"
+        raise windows.error(
+            (w, n),
+            f"{what}; give all of its numbers, or make all of them NaN to have the row filled",
+        )
+    for window, hidden in enumerate(masked):
+        if not hidden.any():
+            raise windows.error(
+                (window,),
+                "has no row to fill; make rows NaN throughout, or name them in a bool array "
+                "'masked'",
+            )
+        if hidden.all():
+            raise windows.error(
+                (window,),
+                "has no observed row, so there is nothing to fill it from; give at least one",
+            )
+
+
+def _check_sizes(
+    windows: _Windows, masked: Flags, scaling: RowScaling, feature_names: Sequence[str]
+) -> None:
+    """Every observed number is of a size that training has seen the like of."""
+    values = windows.values
+    scaled = scaling(torch.from_numpy(values).to(scaling.scale.device)).cpu().numpy()
+    far = (np.abs(scaled) > FARTHEST) & ~masked[..., None]
+    if far.any():
+        w, n, k = np.argwhere(far)[0].tolist()
+        limit = {
+            "zscore": f"{FARTHEST:,.0f} training standard deviations from the mean",
+            "max": f"{FARTHEST:,.0f} times the largest of training",
+        }.get(scaling.how, f"{FARTHEST:,.0f}")
+        raise windows.error(
+            (w, n, k),
+            f"is {values[w, n, k]:g} ({feature_names[k]}), more than {limit}; give raw values in "
+            "the units of the training data, or make the row NaN to have it filled",
+        )

@@ -1,0 +1,228 @@
+"""Windows of peaks whose motif content follows regulatory programmes, simulated from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuous_states.regions.motifs import (
+    LONGEST_MOTIF,
+    NUM_LETTERS,
+    Floats,
+    Ints,
+    Motifs,
+    sample_motifs,
+    scan,
+)
+from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.data.cache import cache_dir, cached_arrays
+
+SIMULATOR_VERSION = 1
+"""To be raised whenever the same seed gives other windows: cached files carry it in their name."""
+
+WORDS_WORTH_CACHING = 1_000_000_000
+"""About 3 seconds of scanning on one core."""
+
+BLOCK_SIZE = 8
+"""Windows are sampled in blocks of this many, each from its own random stream (seed, block)."""
+
+SHORTEST_DOMAIN, LONGEST_DOMAIN = 8, 24
+
+MOTIF_CONCENTRATION = 0.25
+"""Dirichlet parameter by which a motif is shared out to programmes; less is more specific."""
+
+MEAN_SITES = 5.0
+
+_LEVEL_SPREAD, _SITE_WEIGHT, _NOISE = 0.3, 0.1, 0.5
+_WORLD_STREAM, _WINDOW_STREAM = 0, 1
+
+
+@dataclass(frozen=True)
+class SimulationSettings:
+    """Settings of the windows. Raises ``ValueError`` for a number out of range."""
+
+    num_windows: int
+    rows: int
+    num_motifs: int
+    num_programmes: int
+    peak_length: int
+    region_seed: int
+
+    def __post_init__(self) -> None:
+        least = {"peak_length": LONGEST_MOTIF, "rows": 2, "region_seed": 0}
+        for key, value in vars(self).items():
+            check_whole_number(f"data.{key}", value, least=least.get(key, 1))
+
+    @property
+    def num_words(self) -> int:
+        """Words that are scored: what a simulation costs."""
+        return self.num_windows * self.rows * self.num_motifs * self.peak_length
+
+    def cache_file(self) -> Path:
+        """File in which ``cached_windows`` keeps the windows."""
+        sizes = (
+            f"w{self.num_windows}-n{self.rows}-k{self.num_motifs}-g{self.num_programmes}"
+            f"-l{self.peak_length}-s{self.region_seed}"
+        )
+        return cache_dir() / f"regions-v{SIMULATOR_VERSION}-{sizes}.npz"
+
+
+@dataclass(frozen=True)
+class SimulatedWindows:
+    """W windows of N peaks.
+
+    ``scores``: Float32[W, N, K] raw motif scores in bits. ``accessibility``: Float32[W, N],
+    positive. ``programmes``: Int64[W, N], the programme of every peak.
+    """
+
+    scores: NDArray[np.float32]
+    accessibility: NDArray[np.float32]
+    programmes: Ints
+
+
+def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
+    """Result of ``simulate_windows(settings)``, by way of the cache if that is worth it.
+
+    Trouble with the cache is logged and does no harm.
+    """
+    if settings.num_words < WORDS_WORTH_CACHING:
+        return simulate_windows(settings)
+    peaks = (settings.num_windows, settings.rows)
+    expected = {
+        "scores": (np.float32, (*peaks, settings.num_motifs)),
+        "accessibility": (np.float32, peaks),
+        "programmes": (np.int64, peaks),
+    }
+    arrays = cached_arrays(
+        settings.cache_file(), "regions", expected, lambda: vars(simulate_windows(settings))
+    )
+    return SimulatedWindows(**arrays)
+
+
+def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
+    """The windows of ``settings``; fewer windows of the same seed are the first of more.
+
+    Given its programme z a peak is independent of every other peak:
+
+        n ~ Poisson(5) sites, the motif of each ~ motif_probs[z], its letters ~ the motif
+        scores = ``scan`` of uniform DNA with these sites in it
+        accessibility = exp(level[z] + 0.1 (n - 5) + 0.5 e),  e ~ N(0, 1)
+    """
+    rng = np.random.default_rng([settings.region_seed, _WORLD_STREAM])
+    motifs = sample_motifs(settings.num_motifs, rng)
+    programmes = sample_programmes(settings.num_programmes, settings.num_motifs, rng)
+    blocks = [
+        vars(_draw_block(settings, motifs, programmes, block))
+        for block in range(-(-settings.num_windows // BLOCK_SIZE))
+    ]
+    joined = {
+        name: np.concatenate([block[name] for block in blocks])[: settings.num_windows]
+        for name in blocks[0]
+    }
+    return SimulatedWindows(**joined)
+
+
+@dataclass(frozen=True)
+class Programmes:
+    """G regulatory programmes: which motifs a peak carries.
+
+    ``motif_probs``: Float64[G, K] which motif a planted site has.
+    ``level``: Float64[G], the programme's part in the log of accessibility.
+    """
+
+    motif_probs: Floats
+    level: Floats
+
+
+def sample_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Programmes:
+    """``num`` programmes over ``num_motifs`` motifs: each motif is shared out to them by a
+    Dirichlet, each programme's shares are scaled to sum to 1; level ~ N(0, 0.3^2)."""
+    use = rng.dirichlet([MOTIF_CONCENTRATION] * num, num_motifs).T
+    probs = use / use.sum(axis=1, keepdims=True)
+    return Programmes(probs, _LEVEL_SPREAD * rng.standard_normal(num))
+
+
+def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generator) -> Ints:
+    """Int64[W, N] programme of every peak of ``num_windows`` windows of ``rows`` peaks.
+
+    Domains of 8 to 24 neighbouring peaks share a programme, and neighbouring domains have different
+    ones (if there are two). A window begins anywhere in its first domain and ends anywhere in its
+    last.
+    """
+    num_domains = -(-rows // SHORTEST_DOMAIN) + 1
+    lengths = rng.integers(SHORTEST_DOMAIN, LONGEST_DOMAIN + 1, (num_windows, num_domains))
+    before = rng.integers(0, lengths[:, 0])
+    ends = np.cumsum(lengths, axis=1) - before[:, None]
+    first = rng.integers(0, num, (num_windows, 1))
+    steps = rng.integers(1, max(num, 2), (num_windows, num_domains - 1))
+    programmes = np.cumsum(np.concatenate([first, steps], axis=1), axis=1) % num
+    domain = (ends[:, None, :] <= np.arange(rows)[:, None]).sum(axis=2)
+    return np.take_along_axis(programmes, domain, axis=1)
+
+
+def _draw_block(
+    settings: SimulationSettings, motifs: Motifs, programmes: Programmes, block: int
+) -> SimulatedWindows:
+    rng = np.random.default_rng([settings.region_seed, _WINDOW_STREAM, block])
+    chosen = sample_domains(BLOCK_SIZE, settings.rows, settings.num_programmes, rng)
+    of = chosen.reshape(-1)  # by peak
+    sites = sample_sites(programmes.motif_probs[of], motifs, settings.peak_length, rng)
+    dna = rng.integers(0, NUM_LETTERS, (len(of), settings.peak_length), dtype=np.uint8)
+    plant(dna, sites, motifs)
+    num_sites = np.bincount(sites.peak, minlength=len(of))
+    log_access = programmes.level[of] + _SITE_WEIGHT * (num_sites - MEAN_SITES)
+    log_access += _NOISE * rng.standard_normal(len(of))
+    access = np.exp(log_access).astype(np.float32)
+    scores = scan(dna, motifs).reshape(*chosen.shape, len(motifs))
+    return SimulatedWindows(scores, access.reshape(chosen.shape), chosen)
+
+
+@dataclass(frozen=True)
+class Sites:
+    """S binding sites to plant, in this order.
+
+    ``peak``, ``motif``, ``start``: Int64[S]. ``letters``: UInt8[S, J] as read along the peak, of
+    which the first ``lengths[motif]`` count.
+    """
+
+    peak: Ints
+    motif: Ints
+    start: Ints
+    letters: NDArray[np.uint8]
+
+
+def sample_sites(
+    motif_probs: Floats, motifs: Motifs, peak_length: int, rng: np.random.Generator
+) -> Sites:
+    """Poisson(5) sites for each of P peaks; ``motif_probs`` Float64[P, K] says which motifs.
+
+    A site's letters are sampled from its motif; it lies anywhere in the peak, on either strand.
+    """
+    num_sites = rng.poisson(MEAN_SITES, len(motif_probs))
+    peak = np.repeat(np.arange(len(motif_probs)), num_sites)
+    motif = _draw(np.cumsum(motif_probs, axis=1)[peak], rng)
+    length = motifs.lengths[motif]
+    start = rng.integers(0, peak_length - length + 1)
+    letters = _draw(np.cumsum(motifs.letter_probs, axis=2)[motif], rng)
+    turned = rng.random(len(peak)) < 0.5
+    places = np.maximum(length[:, None] - 1 - np.arange(letters.shape[1]), 0)
+    reverse = NUM_LETTERS - 1 - np.take_along_axis(letters, places, axis=1)
+    read = np.where(turned[:, None], reverse, letters)
+    return Sites(peak, motif, start, read.astype(np.uint8))
+
+
+def plant(dna: NDArray[np.uint8], sites: Sites, motifs: Motifs) -> None:
+    """Write ``sites`` into ``dna`` UInt8[P, L]; where sites overlap the later one stands."""
+    width = sites.letters.shape[1]
+    inside = np.arange(width) < motifs.lengths[sites.motif][:, None]
+    site, place = np.nonzero(inside)  # sorted by site, and numpy lets the last value stand
+    dna[sites.peak[site], sites.start[site] + place] = sites.letters[site, place]
+
+
+def _draw(cumulative: Floats, rng: np.random.Generator) -> Ints:
+    """One index per row of cumulative probabilities Float64[..., K]."""
+    u = rng.random(cumulative.shape[:-1])
+    return (cumulative[..., :-1] <= u[..., None]).sum(axis=-1)

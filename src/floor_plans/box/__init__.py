@@ -1,0 +1,3 @@
+"""The model that comes with this package."""
+
+MODEL = "plans-small"

@@ -1,0 +1,323 @@
+"""``sample brief=FILE``: diagrams that meet a brief, sampled as the model samples those that do."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.base import sample_sizes
+from discrete_diffusion.evaluation.intervals import share_error
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import sample_fresh
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.sampling.drawing import sample_seeds
+from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.particles import Move, effective_samples, log_mean, systematic
+from discrete_diffusion.types import SampleOutput
+from floor_plans.briefs.asked import (
+    BriefPredicate,
+    load_brief,
+    name_of_brief,
+    stated_condition,
+    steered,
+)
+from floor_plans.briefs.chances import BriefConstraint
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.writers import lines_of
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.tokens import decode
+from floor_plans.diagrams.vocabulary import vocabulary_of_graph
+from floor_plans.learning.report import save_diagrams
+from floor_plans.learning.sampling import NUM_SAMPLES, sampled
+from floor_plans.learning.ways import requested_rules
+from floor_plans.plans.rejection import Accepted, DrawnDiagram, Judge, accept
+from floor_plans.solver.diagram_list import Diagrams
+from floor_plans.solver.habitable import LESS, Habitable, accepted, counting
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.evaluation.requests import Request, SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.sampling.model import Model
+    from floor_plans.briefs.brief import Brief
+    from floor_plans.rules.rule_file import RuleSet
+
+logger = logging.getLogger(__name__)
+
+METHODS = ("rejection", "particles")
+
+PARTICLES = 512
+"""If ``particles`` does not say; twice the samples, if that is more."""
+
+TRIES = 2000
+"""Samples that rejection takes for each requested one, at most, if ``tries`` does not say."""
+
+REPEATS = 4
+"""Independent sets of particles, which tell the error of the probability."""
+
+MOVES = 4
+MOVED = 0.3
+"""Metropolis-Hastings moves of every sample of particles, and the share of tokens each redraws."""
+
+_LEAST_RATE = 1.0
+"""Samples a second that make rejection the way, if ``method`` does not say."""
+
+_PILOT = 128
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``diagrams``: those that meet the brief, and ``facts`` for ``metrics.json``."""
+
+    diagrams: list[BubbleDiagram]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
+    """Sample ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
+
+    Raises ``ValueError`` naming file, line and key for a brief that is wrong, one that no diagram
+    meets, and one that too few samples meet to be found.
+    """
+    brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
+    rules = requested_rules(request.habitable)
+    start, (condition, stated) = time.perf_counter(), stated_condition(brief, trained, vocab)
+    with trained.sharing() as shard:
+        model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
+        num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+        asked = BriefRequest(request, trained, model, vocab, brief, shard, num, rules)
+        method = request.method or ("rejection" if rules else asked.chosen())
+        answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
+    diagrams = Diagrams(answer.diagrams)
+    keys = DiagramSet.of(diagrams, words).canonical_key_set
+    facts = {
+        "brief": str(request.brief),
+        "method": method,
+        "num_samples": len(diagrams),
+        "distinct": len(keys),
+        "seconds": time.perf_counter() - start,
+        "told": stated,
+        **({} if rules is None else {"habitable": rules.name}),
+        **answer.facts,
+    }
+    logger.info("%s", _summary(facts))
+
+    def write() -> SavedSamples:
+        save_diagrams(diagrams, request.out, request.picture)
+        what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
+        return sampled(request, trained, what, diagrams, facts, asked.habitable)
+
+    return Samples(diagrams, write)
+
+
+@dataclass
+class BriefRequest:
+    """A request for ``num`` diagrams, and what has been sampled for it so far. ``rules``: that
+    their plans are to keep too; rejection sees to that."""
+
+    request: Request
+    trained: TrainedModel
+    model: Model
+    vocab: VocabConfig
+    brief: Brief
+    shard: Shard
+    num: int
+    rules: RuleSet | None = None
+    _first: list[DrawnDiagram] | None = None
+
+    def __post_init__(self) -> None:
+        self.constraint = BriefConstraint(self.brief, self.vocab)
+        self.meets = BriefPredicate(self.brief, self.shard)
+        self.habitable = None if self.rules is None else Habitable(self.rules, self.shard)
+        counts = self.trained.size_counts
+        self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
+        if not self.sizes:
+            seen = [n for n, count in enumerate(counts) if count]
+            raise ValueError(
+                f"{name_of_brief(self.request)}: num_rooms is {self.brief.num_rooms}, but the "
+                f"model was trained on diagrams of {seen[0]} to {seen[-1]} rooms"
+            )
+        self.share = sum(counts[n] for n in self.sizes) / sum(counts)
+
+    def chosen(self) -> str:
+        """Rejection where that finds more than ``_LEAST_RATE`` samples a second, by a first try."""
+        if not isinstance(self.trained.sampler, FirstHitting):
+            return "rejection"  # the others do not reveal tokens one by one
+        start = time.perf_counter()
+        self._first = self._draw(0, max(_PILOT, self.num))
+        met = sum(answer is True for answer in self.meets([d.diagram for d in self._first]))
+        rate = met / (time.perf_counter() - start)
+        method = METHODS[0] if rate >= _LEAST_RATE else METHODS[1]
+        method = self.shard.exchange(method)[0]  # processes differ in speed
+        of = counted(len(self._first), "first sample")
+        logger.info("%d of %s meet the brief; method=%s", met, of, method)
+        return method
+
+    def _draw(self, turn: int, num: int) -> list[DrawnDiagram]:
+        if turn == 0 and self._first is not None:
+            return self._first
+        drawn = sample_fresh(
+            self.trained, self.model, num, entropy=(self.request.seed, turn), size=self.sizes
+        )
+        diagrams, calls = decode(drawn.tokens, self.vocab), drawn.nfe.tolist()
+        return [DrawnDiagram(*each) for each in zip(diagrams, calls, strict=True)]
+
+    def _fit(self, tokens: Tensor) -> Tensor:
+        """Bool[N]: which of them meet the brief, floor plan included."""
+        return torch.tensor([found is True for found in self.meets(decode(tokens, self.vocab))])
+
+    def by_rejection(self, most_calls: int | None = None) -> Answer:
+        """``most_calls``: what it may take; it then ends with as many as it has."""
+
+        def write_kept(new: Sequence[DrawnDiagram]) -> None:
+            if self.trained.append is not None and self.shard.world_size == 1:
+                self.trained.append(lines_of(each.diagram for each in new))
+
+        tries, other = self.request.tries or TRIES, "method=particles"
+        judge: Judge = self.meets
+        kept = Accepted(self.num, "meet the brief", most_calls)
+        if self.habitable is not None:
+            kept = accepted(self.num, self.habitable, "meet the brief and ")
+            judge = counting(self.habitable, kept, self.meets)
+            other = LESS
+        remedy = f"tries={tries}: raise it for more, or take {other}"
+        kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=write_kept)
+        p = kept.acceptance
+        facts = {
+            **kept.facts,
+            **exactness(self.trained.approximations()),
+            "probability": self.share * p,
+            "probability_standard_error": self.share * share_error(p, kept.num_drawn),
+        }
+        return Answer([each.diagram for each in kept.samples], facts)
+
+    def by_particles(self) -> Answer:
+        num = self.request.particles or max(PARTICLES, 2 * self.num)
+        parts = self._particles(num // REPEATS)
+        if self.brief.buildable:
+            parts = [self._with_plans(part) for part in parts]
+        estimates = torch.tensor([log_mean(part.log_weights) for part in parts]).double().exp()
+        log_weights = torch.cat([part.log_weights for part in parts])
+        effective = effective_samples(parts, self.vocab.vocab_size)
+        if effective == 0:
+            raise ValueError(self._too_rare(parts))
+        generator = make_generator(self.request.seed, 2)
+        rows = systematic(log_weights, self.num, generator)
+        kept = torch.cat([part.x0 for part in parts])[rows]
+        kept = kept[torch.randperm(len(kept), generator=generator)]
+        kept, calls, accepted = self._moved(kept, generator)
+        calls += sum(int(part.nfe.sum()) for part in parts)
+        if self._first is not None:
+            calls += sum(each.network_calls for each in self._first)
+        mean = float(estimates.mean())
+        error = float(estimates.std()) / math.sqrt(REPEATS)
+        few = f"{num:,} particles, worth {effective:.1f} independent samples, stand for all"
+        facts = {
+            **exactness([*self.trained.approximations(), few]),
+            "num_particles": num,
+            "effective_samples": effective,
+            "moves_accepted": accepted,
+            "network_calls_per_sample": calls / max(len(kept), 1),
+            "probability": self.share * mean,
+            "probability_standard_error": self.share * error,
+        }
+        return Answer(decode(kept, self.vocab), facts)
+
+    def _particles(self, num: int) -> list[SampleOutput]:
+        """``REPEATS`` independent sets of ``num`` particles, their sizes as in training."""
+        trained, device = self.trained, self.model.device
+        counts = [count if n in self.sizes else 0 for n, count in enumerate(trained.size_counts)]
+        real = [
+            trained.domain.real_positions(
+                trained.data_config,
+                sample_sizes(counts, num, make_generator(self.request.seed, 1, repeat, 0)),
+            )
+            for repeat in range(REPEATS)
+        ]
+
+        def draw(repeat: int) -> SampleOutput:
+            return sampler.sample(
+                trained.algorithm,
+                real[repeat].to(device),
+                generator=make_generator(self.request.seed, 1, repeat, 1, device=device),
+                conditions=self.model.shared_conditions_of(num),
+            ).cpu()
+
+        tokens = sum(int(each.sum()) for each in real)
+        with progress.task("steering particles", tokens, "tokens") as drawing:
+            sampler = steered(trained.sampler, self.constraint, trained.path)
+            sampler.on_sampled = lambda new: drawing.advance(new * self.shard.world_size)
+            return self.shard.map(draw, range(REPEATS))
+
+    def _with_plans(self, part: SampleOutput) -> SampleOutput:
+        """Particles without a floor plan weigh nothing."""
+        alive = part.log_weights.isfinite()
+        fit = alive.clone()
+        if alive.any():
+            fit[alive] = self._fit(part.x0[alive])
+        return replace(part, log_weights=part.log_weights.masked_fill(~fit, -torch.inf))
+
+    def _moved(self, tokens: Tensor, generator: torch.Generator) -> tuple[Tensor, int, float]:
+        """The samples Int[N, L] after ``MOVES`` moves, the network calls of these, and the share of
+        moves that were accepted."""
+        model, calls, accepted = self.model, 0, []
+        real = tokens != self.vocab.pad_id
+        sampler = self.trained.sampler
+        assert isinstance(sampler, FirstHitting)
+        on_device = make_generator(*sample_seeds(generator, 1), device=model.device)
+        move = Move(sampler, model.algorithm, self.constraint, MOVED)
+        for _ in range(MOVES):
+            output, took = move(
+                tokens.to(model.device),
+                real.to(model.device),
+                generator=on_device,
+                conditions=model.shared_conditions_of(len(tokens)),
+            )
+            calls += int(output.nfe.sum())
+            moved = output.x0.cpu()
+            if self.brief.buildable:
+                fit = self._fit(moved)
+                took, moved = took.cpu() & fit, torch.where(fit.unsqueeze(1), moved, tokens)
+            tokens = moved
+            accepted.append(float(took.double().mean()))
+        return tokens, calls, sum(accepted) / len(accepted)
+
+    def _too_rare(self, parts: Sequence[SampleOutput]) -> str:
+        """Message that says how far the particles came."""
+        real = torch.cat([(part.x0 != self.vocab.pad_id).sum(dim=1) for part in parts])
+        furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
+        first = self._draw(0, _PILOT)
+        unmet: dict[str, int] = {}
+        for each in first:
+            for key in self.brief.unmet(each.diagram):
+                unmet[key] = unmet.get(key, 0) + 1
+        worst = sorted(unmet, key=lambda key: -unmet[key])[:3]
+        broken = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
+        return (
+            f"{name_of_brief(self.request)}: none of {len(real):,} particles met it; the furthest "
+            f"had {100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it "
+            f"most break {broken}. Raise particles=, or ask for less"
+        )
+
+
+def _summary(facts: dict[str, Any]) -> str:
+    how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
+    given = f", conditioned on {', '.join(facts['told'])}," if facts["told"] else ""
+    error = facts["probability_standard_error"]
+    met = "the brief and are habitable" if "habitable" in facts else "the brief"
+    return (
+        f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
+        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{given} meet {met}"
+    )

@@ -1,0 +1,293 @@
+"""``Brief``: what a floor plan must have, stated of its bubble diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from floor_plans.diagrams.files.yaml_nodes import Source
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import INVERSE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
+
+if TYPE_CHECKING:
+    from floor_plans.diagrams.diagram import BubbleDiagram
+    from floor_plans.solver.diagram_list import Diagrams
+
+BESIDE = frozenset(range(len(RELATIONS))) - {NO_EDGE}
+"""``adjacent``: the codes of all relations, whatever their direction."""
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """``least`` to ``most``, both included; ``most`` None: as many as you like."""
+
+    least: int = 0
+    most: int | None = None
+
+    def __contains__(self, number: object) -> bool:
+        assert isinstance(number, int)
+        return self.least <= number and (self.most is None or number <= self.most)
+
+    @property
+    def exact(self) -> int | None:
+        """The only number that is in it; None if several are."""
+        return self.least if self.least == self.most else None
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return f"at least {self.least}"
+        if self.least == self.most:
+            return f"exactly {self.least}"
+        return f"at most {self.most}" if self.least == 0 else f"{self.least} to {self.most}"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Rooms of some ``types``, codes, by the ``name`` of the type or of the group of types."""
+
+    name: str
+    types: frozenset[int]
+
+    @classmethod
+    def of(cls, *types: str) -> Kind:
+        """Build the kind from the names of room types, or from the name of a group."""
+        names = ROOM_GROUPS.get(types[0], types) if len(types) == 1 else types
+        return cls(" or ".join(types), frozenset(map(ROOM_TYPES.index, names)))
+
+
+class Quantity(StrEnum):
+    """Number of pairs that a relation must hold for.
+
+    ``some``: at least one pair; ``every``: each subject with some other room; ``no``: no pair.
+    """
+
+    SOME = "some"
+    EVERY = "every"
+    NO = "no"
+
+
+@dataclass(frozen=True)
+class CountRule:
+    """Number of rooms of a kind."""
+
+    kind: Kind
+    number: Numbers
+    source: Source = field(default=Source(), compare=False)
+
+    def holds(self, diagram: BubbleDiagram) -> bool:
+        """True if a diagram obeys the rule."""
+        return sum(room in self.kind.types for room in diagram.rooms) in self.number
+
+
+@dataclass(frozen=True)
+class RelationRule:
+    """Relation of some, every or no ``subject`` to an ``object``, which is another room.
+
+    ``subject``, ``object``: a kind of rooms, or the name of one of ``Brief.named``. ``relations``:
+    codes, any of them, read from the subject.
+    """
+
+    quantity: Quantity
+    subject: Kind | str
+    relations: frozenset[int]
+    object: Kind | str
+    source: Source = field(default=Source(), compare=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Named rooms in it."""
+        return tuple(end for end in (self.subject, self.object) if isinstance(end, str))
+
+
+@dataclass(frozen=True)
+class DegreeRule:
+    """No room has more than ``most`` others beside it."""
+
+    most: int
+    source: Source = field(default=Source(), compare=False)
+
+    def holds(self, diagram: BubbleDiagram) -> bool:
+        """True if a diagram obeys the rule."""
+        ends = [room for i, j, _ in diagram.relations for room in (i, j)]
+        return all(ends.count(room) <= self.most for room in range(diagram.num_rooms))
+
+
+@dataclass(frozen=True)
+class ConnectedRule:
+    """Every room can be reached from every other through rooms beside each other."""
+
+    source: Source = field(default=Source(), compare=False)
+
+    def holds(self, diagram: BubbleDiagram) -> bool:
+        """True if a diagram obeys the rule."""
+        beside = {room: {room} for room in range(diagram.num_rooms)}
+        for i, j, _ in diagram.relations:
+            merged = beside[i] | beside[j]
+            beside.update((room, merged) for room in merged)
+        return len(beside[0]) == diagram.num_rooms
+
+
+Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """Facts that a brief states of the plan and no diagram shows, for a model conditioned on plans.
+
+    In metres, y downwards: ``area`` of the floor in square metres, the corners of the ``outline``
+    in order, the middle of the ``front_door``; ``north`` in degrees clockwise from up, for the
+    solver alone. None where nothing is stated.
+    """
+
+    area: float | None = None
+    outline: tuple[Point, ...] | None = None
+    front_door: Point | None = None
+    north: float | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the facts that are stated."""
+        return tuple(name for name, value in vars(self).items() if value is not None)
+
+
+@dataclass(frozen=True)
+class Brief:
+    """Everything that is requested of a diagram, which meets it if all rules hold together.
+
+    ``read_brief(path)`` reads one from a file, ``brief_of(mapping)`` from an object.
+
+    Args:
+        num_rooms: the diagram's number of rooms.
+        counts: numbers of rooms of a kind.
+        relations: between rooms of a kind or named rooms.
+        named: kinds of the rooms that relations name; all are different rooms, and the relations
+            hold for one choice of them.
+        degree: limit on the neighbours of a room.
+        connected: rule that all rooms can be reached; None: they need not.
+        buildable: a floor plan of the diagram exists, see ``have_plans``.
+        plan_facts: facts that no diagram shows, for a model conditioned on plans.
+        sources: places of ``num_rooms``, ``buildable`` and ``named.NAME`` in the file.
+        left_out: other requests of the file, which cannot be stated of a diagram.
+    """
+
+    num_rooms: Numbers = field(default_factory=lambda: Numbers(1))
+    counts: Sequence[CountRule] = ()
+    relations: Sequence[RelationRule] = ()
+    named: Mapping[str, Kind] = field(default_factory=dict)
+    degree: DegreeRule | None = None
+    connected: ConnectedRule | None = None
+    buildable: bool = False
+    plan_facts: PlanFacts = field(default_factory=PlanFacts)
+    sources: Mapping[str, Source] = field(default_factory=dict, compare=False)
+    left_out: Sequence[str] = field(default=(), compare=False)
+
+    def sample(self, model: Any, num: int | None = None, **options: Any) -> Diagrams:
+        """Sample diagrams that meet this brief, as ``discrete-diffusion sample brief=FILE`` does.
+
+        Args:
+            model: a model of diagrams, as ``discrete_diffusion.load`` returns it.
+            num: number of diagrams; None: 64.
+            **options: other keywords of the model's ``sample``, such as ``seed``, ``method`` and
+                ``buildable``; with ``given``, the diagrams are completions of partial ones.
+
+        Returns:
+            The diagrams.
+
+        Raises:
+            TypeError: ``model`` has no ``sample``.
+            ValueError: no diagram meets the brief, too few samples do, or an option does not go
+                with a brief.
+        """
+        if not hasattr(model, "sample"):
+            raise TypeError(f"expected a model that load(path) returns, got {model!r:.100}")
+        return model.sample(num, brief=self, **options)
+
+    @property
+    def rules(self) -> Iterator[Rule]:
+        """Rules but for the number of rooms and ``buildable``."""
+        yield from self.counts
+        yield from self.relations
+        yield from (rule for rule in (self.degree, self.connected) if rule is not None)
+
+    @property
+    def of_named(self) -> tuple[RelationRule, ...]:
+        """Relations of named rooms, which hold together for one choice of them."""
+        return tuple(rule for rule in self.relations if rule.names)
+
+    @property
+    def of_kinds(self) -> tuple[RelationRule, ...]:
+        """Relations of kinds of rooms, each of which holds for itself."""
+        return tuple(rule for rule in self.relations if not rule.names)
+
+    def unmet(self, diagram: BubbleDiagram) -> list[str]:
+        """Keys of the rules that a diagram breaks, ``buildable`` aside.
+
+        Args:
+            diagram: any diagram.
+
+        Returns:
+            The keys, empty if the diagram meets the brief; ``named`` where no choice of named rooms
+            obeys the relations.
+        """
+        broken = [] if diagram.num_rooms in self.num_rooms else ["num_rooms"]
+        relation = _relations_of(diagram)
+        for rule in self.rules:
+            if isinstance(rule, RelationRule):
+                if not rule.names and not _holds(rule, {}, diagram, relation):
+                    broken.append(rule.source.key)
+            elif not rule.holds(diagram):
+                broken.append(rule.source.key)
+        if self.named and not any(
+            all(_holds(rule, chosen, diagram, relation) for rule in self.of_named)
+            for chosen in self._choices(diagram)
+        ):
+            broken.append("named")
+        return broken
+
+    def _choices(self, diagram: BubbleDiagram) -> Iterator[dict[str, int]]:
+        """Different rooms, each of its kind, by name."""
+
+        def extended(chosen: dict[str, int]) -> Iterator[dict[str, int]]:
+            if len(chosen) == len(self.named):
+                yield chosen
+                return
+            name = names[len(chosen)]
+            for room, code in enumerate(diagram.rooms):
+                if code in self.named[name].types and room not in chosen.values():
+                    yield from extended({**chosen, name: room})
+
+        names = list(self.named)
+        return extended({})
+
+
+def _relations_of(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:
+    """The code of every pair that has a relation, read from its first room, in both orders."""
+    seen = {(i, j): r for i, j, r in diagram.relations}
+    return seen | {(j, i): INVERSE[r] for (i, j), r in seen.items()}
+
+
+def _holds(
+    rule: RelationRule,
+    chosen: Mapping[str, int],
+    diagram: BubbleDiagram,
+    relation: Mapping[tuple[int, int], int],
+) -> bool:
+    """``chosen``: the named rooms."""
+
+    def rooms(end: Kind | str) -> list[int]:
+        if isinstance(end, str):
+            return [chosen[end]]
+        return [k for k, room in enumerate(diagram.rooms) if room in end.types]
+
+    objects = rooms(rule.object)
+    related = [
+        any(a != b and relation.get((a, b), NO_EDGE) in rule.relations for b in objects)
+        for a in rooms(rule.subject)
+    ]
+    if rule.quantity is Quantity.EVERY:
+        return all(related)
+    return any(related) is (rule.quantity is Quantity.SOME)

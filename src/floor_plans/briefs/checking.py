@@ -1,0 +1,137 @@
+"""``brief check``: what a brief means, whether it can be met, and how rare it is in plans."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.extras import install_command
+from floor_plans.briefs.brief import Brief
+from floor_plans.briefs.feasibility import Feasibility, feasibility, has_floor_plan
+from floor_plans.briefs.reading import read_brief
+from floor_plans.briefs.sentences import relation_words, rooms_in_words, sentences
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.procedural.embedded import embedded_plans
+from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary, vocabulary_named
+from floor_plans.drawings.readers import read_diagrams
+from floor_plans.plans.box_model import is_installed
+from floor_plans.plans.contradiction import room_names
+
+_CONFIDENCE = 0.95
+
+_NUM_DECIDED = 20
+"""Plans that meet a brief of which it is decided whether they can be built."""
+
+
+def check_brief(options: argparse.Namespace) -> None:
+    """Print what the brief of ``file`` means, and whether it can be met.
+
+    Raises ``SystemExit`` if no diagram meets it.
+    """
+    if options.n_max < 1:
+        raise ValueError(f"--n-max {options.n_max}: expected at least 1")
+    vocabulary = vocabulary_named(options.relations)
+    embedded = (
+        options.plans is None
+        and vocabulary is DIRECTIONS
+        and options.n_max == RPLAN_VOCAB_CONFIG.n_max
+    )
+    brief = read_brief(options.file)
+    for sentence in sentences(brief):
+        print(sentence)
+    for wish in brief.left_out:
+        print(f"warning: left out, as a diagram does not say it: {wish}")
+    found = feasibility(brief, options.n_max, vocabulary)
+    title, plans = "", list[BubbleDiagram]()
+    if found.can_be_met is not False and options.plans not in (None, "none"):
+        title = options.plans
+        plans = list(read_diagrams(title, n_max=options.n_max, vocabulary=vocabulary))
+    elif found.can_be_met is not False and embedded:
+        title, plans = embedded_plans()
+    met = [
+        plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)
+    ]
+    if found.example is not None and met and not brief.buildable:
+        found = replace(found, example=met[0])
+    print(f"\n{verdict(found, brief, options.n_max, vocabulary, options.file)}")
+    if found.can_be_met is False:
+        raise SystemExit(1)
+    if title:
+        print(rarity(brief, met, len(plans), title))
+    elif options.plans is None:
+        print("how rare it is was not counted; --plans FILE: in the plans of a file")
+
+
+def verdict(
+    found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
+) -> str:
+    """Sentences that say if a brief can be met; a line for each rule of a contradiction."""
+    scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
+    if found.can_be_met is None:
+        if found.example is None and brief.buildable:
+            return f"Whether any {scope} that can be built meets it was not decided."
+        more = f"; {install_command('plans')} decides it"
+        return (
+            f"No contradiction was found; whether any {scope} meets it was not decided"
+            f"{'' if is_installed() else more}."
+        )
+    if found.example is not None:
+        return f"It can be met, as by this diagram:\n  {_in_words(found.example)}"
+    if len(found.contradiction) == 1:
+        head = f"No {scope} meets this:"
+    else:
+        head = f"No {scope} meets these together:"
+    lines = [
+        f"  {file}{f', line {each.line}' if each.line else ''}, key '{each.key}': {each.text}"
+        for each in found.contradiction
+    ]
+    if not found.is_irreducible:
+        lines.append("  (perhaps not all of these are needed)")
+    return "\n".join([head, *lines])
+
+
+def _in_words(diagram: BubbleDiagram) -> str:
+    """``1 kitchen, 1 bathroom``, and ``kitchen left of bathroom`` in a line below."""
+    names = room_names(diagram)
+    relations = [f"{names[i]} {relation_words([r])} {names[j]}" for i, j, r in diagram.relations]
+    return rooms_in_words(diagram) + (f"\n  {', '.join(relations)}" if relations else "")
+
+
+def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:
+    """The share of ``num`` plans that meet it, with an exact interval; of ``buildable``, how many
+    of the first that meet the rest have a floor plan."""
+    low, high = interval(len(met), num)
+    confidence = f"{100 * _CONFIDENCE:.0f} %"
+    aside = ", buildable aside" if brief.buildable else ""
+    if not met:
+        return (
+            f"{title}: none of {num:,} meets it{aside}; their share is at most {high:.2g}, "
+            f"with {confidence} confidence"
+        )
+    text = (
+        f"{title}: {len(met):,} of {num:,} meet it{aside}, a share of "
+        f"{len(met) / num:.2g} ({confidence} interval {low:.2g} to {high:.2g})"
+    )
+    if brief.buildable and is_installed():
+        first = met[:_NUM_DECIDED]
+        built = sum(map(has_floor_plan, first))
+        text += f"; of the first {len(first)} of them {built} have a floor plan"
+        text += ", so that it can be met" if built else ""
+    return text
+
+
+def interval(hits: int, num: int) -> tuple[float, float]:
+    """Confidence interval of the share of which ``hits`` of ``num`` were found, both ends exact
+    (Clopper and Pearson 1934); without a hit, the upper end alone."""
+    from scipy.special import betaincinv
+
+    if num == 0:
+        return 0.0, 1.0
+    rest = 1 - _CONFIDENCE
+    tail = rest if hits in (0, num) else rest / 2
+    low = 0.0 if hits == 0 else float(betaincinv(hits, num - hits + 1, tail))
+    high = 1.0 if hits == num else float(betaincinv(hits + 1, num - hits, 1 - tail))
+    return low, high

@@ -1,0 +1,182 @@
+"""Completions of partial diagrams that meet a brief, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.particles import effective_number, systematic
+from floor_plans.briefs.asked import BriefPredicate, load_brief, name_of_brief, steered
+from floor_plans.briefs.chances import BriefConstraint
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.evaluation.requests import SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.runtime.shards import Shard
+    from floor_plans.briefs.brief import Brief
+    from floor_plans.learning.completion.completions import Choose, Completions, Draw
+
+PARTICLES = 512
+"""For each partial diagram, if ``particles`` does not say."""
+
+TRIES = 200
+"""Completions that rejection takes for each requested one, at most, if ``tries`` does not say."""
+
+_PILOT = 32
+_LEAST_SHARE = 0.1
+"""Least share of completions that meet the brief, of each line, from which on rejection is the
+way."""
+
+
+def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
+    """Function that samples and chooses completions that meet ``brief``.
+
+    Raises ``ValueError`` as ``load_brief``, and for a brief that says more than diagrams do.
+    """
+    brief = load_brief(request, vocab)
+    if brief.plan_facts.names:
+        raise ValueError(
+            f"{brief.plan_facts.names[0]} of {name_of_brief(request)} does not go with given= yet; "
+            "leave one of them out"
+        )
+    return BriefChoice(request, trained, brief, vocab)
+
+
+@dataclass(frozen=True)
+class BriefChoice:
+    """A ``Choose`` of completions that meet ``brief``, by the ``method`` of the request."""
+
+    request: SampleRequest
+    trained: TrainedModel
+    brief: Brief
+    vocab: VocabConfig
+
+    def __call__(
+        self, lines: Sequence[int], draw: Draw, num: int, shard: Shard
+    ) -> tuple[Completions, dict[str, Any]]:
+        """``num`` completions of each of the ``lines``, and facts of how they were sampled.
+
+        Raises ``ValueError`` naming a line without."""
+        request, sampler = self.request, self.trained.sampler
+        meets = BriefPredicate(self.brief, shard)
+        method = request.method or self._method(draw, meets, len(lines))
+        if method == "rejection":
+            found = by_rejection(
+                lambda turn: draw(sampler, num, (1, turn)),
+                meets,
+                lines,
+                num,
+                request.tries or TRIES,
+            )
+        else:
+            steering = steered(sampler, BriefConstraint(self.brief, self.vocab), self.trained.path)
+            steering = replace(steering, resample=0.0)  # a row keeps its line and its arrangement
+            particles = request.particles or PARTICLES
+            pool = draw(steering, particles, (1,))
+            found = by_particles(pool, meets, lines, num, particles, request.seed)
+        completed, facts = found
+        return completed, {"brief": str(request.brief), "method": method, **facts}
+
+    def _method(self, draw: Draw, meets: BriefPredicate, num_lines: int) -> str:
+        """Rejection if enough of a few completions of every line meet the brief."""
+        sampler = self.trained.sampler
+        met = meets(draw(sampler, _PILOT, (3,)).diagrams)
+        shares = [
+            sum(answer is True for answer in met[k * _PILOT : (k + 1) * _PILOT]) / _PILOT
+            for k in range(num_lines)
+        ]
+        common = min(shares) >= _LEAST_SHARE or not isinstance(sampler, FirstHitting)
+        return "rejection" if common else "particles"
+
+
+def by_rejection(
+    draw: Callable[[int], Completions],
+    judge: BriefPredicate,
+    lines: Sequence[int],
+    num: int,
+    tries: int,
+) -> tuple[Completions, dict[str, Any]]:
+    """The first ``num`` completions of each line that meet the brief; at most ``tries`` are sampled
+    for each requested one. Raises ``ValueError`` naming a line of which too few do."""
+    kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
+    drawn = calls = 0
+    for turn in range(tries):
+        if all(len(found) >= num for found in kept):
+            break
+        new = draw(turn)
+        met = judge(new.diagrams)
+        drawn, calls = drawn + len(met), calls + int(new.network_calls.sum())
+        for row, answer in enumerate(met):
+            if answer:
+                kept[row // num].append((new, row))
+    short = [line for line, found in zip(lines, kept, strict=True) if len(found) < num]
+    if short:
+        raise ValueError(
+            f"line {short[0]}: fewer than {num} of {num * tries:,} completions meet the brief; "
+            f"tries={tries}: raise it, or take method=particles"
+        )
+    chosen = [pair for found in kept for pair in found[:num]]
+    first = chosen[0][0]
+    rows = torch.tensor([row for _, row in chosen])
+    completed = replace(
+        first,
+        diagrams=[part.diagrams[row] for part, row in chosen],
+        network_calls=torch.stack([part.network_calls[row] for part, row in chosen]),
+        real=first.real[rows],
+        known=first.known[rows],
+        log_weights=torch.zeros(len(chosen), dtype=torch.float64),
+    )
+    return completed, {"num_drawn": drawn, "network_calls_per_sample": calls / len(chosen)}
+
+
+def by_particles(
+    pool: Completions,
+    judge: BriefPredicate,
+    lines: Sequence[int],
+    num: int,
+    particles: int,
+    seed: int,
+) -> tuple[Completions, dict[str, Any]]:
+    """``num`` of the ``particles`` of each line in ``pool``, sampled by their weights.
+
+    ``judge``: also of what they are not steered towards, number of rooms and floor plan.
+    Raises ``ValueError`` naming a line of which none is left."""
+    alive = pool.log_weights.isfinite()
+    rows = alive.nonzero().squeeze(1)
+    met = judge([pool.diagrams[row] for row in rows.tolist()])
+    alive[rows] = torch.tensor([answer is True for answer in met], dtype=torch.bool)
+    weights = pool.log_weights.masked_fill(~alive, -torch.inf)
+    chosen: list[Tensor] = []
+    effective = []
+    for k, line in enumerate(lines):
+        of_line = weights[k * particles : (k + 1) * particles]
+        effective.append(effective_number(of_line))
+        if not effective[-1]:
+            raise ValueError(
+                f"line {line}: none of {particles:,} particles met the brief; raise particles=, or "
+                "ask for less"
+            )
+        chosen.append(k * particles + systematic(of_line, num, make_generator(seed, 2, k)))
+    rows_of = torch.cat(chosen)
+    completed = replace(
+        pool,
+        diagrams=[pool.diagrams[row] for row in rows_of.tolist()],
+        network_calls=pool.network_calls[rows_of],
+        real=pool.real[rows_of],
+        known=pool.known[rows_of],
+        log_weights=torch.zeros(len(rows_of), dtype=torch.float64),
+    )
+    calls = float(pool.network_calls.sum()) / len(rows_of)
+    return completed, {
+        "num_particles": particles,
+        "effective_samples": min(effective),
+        "network_calls_per_sample": calls,
+    }

@@ -1,0 +1,197 @@
+"""``GraphModel``: small diagrams that meet a brief, as variables of CP-SAT (OR-Tools)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations, pairwise, permutations
+from typing import Any
+
+from floor_plans.briefs.brief import BESIDE, Brief, CountRule, Kind, Quantity, RelationRule
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.contradictions import ORDERS
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import INVERSE, ROOM_TYPES, PlanVocabulary
+from floor_plans.plans.box_model import cp_sat, search
+
+
+class GraphModel:
+    """All diagrams of ``least`` to ``most`` rooms that meet a brief, ``buildable`` aside.
+
+    Rooms have a type each and pairs a relation each, as booleans. Of a vocabulary with directions,
+    rooms have places along both axes and in one another, as integers: left of and above are orders,
+    as in every plan, so that no room is left of itself by way of others. A diagram that breaks this
+    may meet ``Brief.unmet``; it is none here.
+
+    Named rooms come first, the others by their types. Types that no rule tells apart are one, and
+    so are relations.
+    """
+
+    def __init__(self, brief: Brief, *, least: int, most: int, vocabulary: PlanVocabulary) -> None:
+        self._solver = cp_sat()
+        self.model = self._solver.CpModel()
+        self._brief, self._vocabulary = brief, vocabulary
+        self._rooms, self._least = range(most), least
+        self._names = {name: k for k, name in enumerate(brief.named)}
+        self._literals: dict[tuple[Any, ...], Any] = {}
+        self._add_rooms()
+        self._add_pairs()
+        for rule in brief.counts:
+            self._add_count(rule)
+        for relation in brief.relations:
+            self._add_relation(relation)
+        if brief.degree is not None:
+            for i in self._rooms:
+                beside = [self._related(i, j, BESIDE) for j in self._rooms if j != i]
+                self.model.add(sum(beside) <= brief.degree.most)
+        if brief.connected is not None:
+            self._add_connected()
+
+    def solve(self, effort: float, *, seed: int = 0) -> tuple[bool | None, BubbleDiagram | None]:
+        """True and a solution if there is one; None if the ``effort`` does not do."""
+        solver = self._solver.CpSolver()
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed
+        solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
+        status = search(solver, self.model)
+        if status == self._solver.INFEASIBLE:
+            return False, None
+        if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
+            return None, None
+        num = sum(solver.value(active) for active in self._active)
+        rooms = tuple(
+            next(group[0] for group, is_so in self._type[i].items() if solver.value(is_so))
+            for i in range(num)
+        )
+        relations = tuple(
+            (i, j, next(group[0] for group, is_so in codes.items() if solver.value(is_so)))
+            for (i, j), codes in self._pair.items()
+            if j < num
+        )
+        return True, BubbleDiagram(rooms, tuple(each for each in relations if each[2] != NO_EDGE))
+
+    def _new(self) -> Any:
+        return self.model.new_bool_var("")
+
+    def _add_rooms(self) -> None:
+        """Add variables for the rooms that there are, and their types."""
+        self._active = [self._new() for _ in self._rooms]
+        needed = max(self._least, len(self._names))
+        for i, active in enumerate(self._active):
+            if i < needed:
+                self.model.add(active == 1)
+        for one, other in pairwise(self._active):
+            self.model.add_implication(other, one)
+        if needed > len(self._rooms):
+            self.model.add_bool_or([])
+        kinds = [*self._kinds, *(rule.kind for rule in self._brief.counts)]
+        groups = self._groups(
+            map(ROOM_TYPES.index, self._vocabulary.room_types),
+            lambda code: tuple(code in kind.types for kind in kinds),
+        )
+        self._type = [{group: self._new() for group in groups} for _ in self._rooms]
+        for types, active in zip(self._type, self._active, strict=True):
+            self.model.add(sum(types.values()) == active)
+        for (name, kind), i in zip(self._brief.named.items(), self._rooms, strict=False):
+            assert self._names[name] == i
+            self.model.add(self._is(i, kind) == 1)
+        places = [sum(k * t for k, t in enumerate(types.values())) for types in self._type]
+        for i, j in pairwise(self._rooms[len(self._names) :]):
+            self.model.add(places[i] <= places[j]).only_enforce_if(self._active[j])
+
+    @property
+    def _kinds(self) -> list[Kind]:
+        ends = [end for rule in self._brief.relations for end in (rule.subject, rule.object)]
+        return [*(end for end in ends if isinstance(end, Kind)), *self._brief.named.values()]
+
+    @staticmethod
+    def _groups(codes: Iterable[int], signature: Any) -> list[tuple[int, ...]]:
+        """Codes that have the same signature."""
+        found: dict[Any, list[int]] = {}
+        for code in codes:
+            found.setdefault(signature(code), []).append(code)
+        return [tuple(group) for group in found.values()]
+
+    def _add_pairs(self) -> None:
+        """One relation each, or none; orders along both axes and of rooms in one another."""
+        sets = [rule.relations for rule in self._brief.relations]
+
+        def signature(code: int) -> tuple[Any, ...]:
+            members = [one in each for one in (code, INVERSE[code]) for each in sets]
+            return (code == NO_EDGE, *(signs[code] for _, signs in ORDERS), *members)
+
+        groups = self._groups([*sorted(self._vocabulary.relation_codes), NO_EDGE], signature)
+        self._pair = {
+            pair: {group: self._new() for group in groups} for pair in combinations(self._rooms, 2)
+        }
+        top = len(self._rooms) - 1
+        places = [[self.model.new_int_var(0, top, "") for _ in self._rooms] for _ in ORDERS]
+        for (i, j), codes in self._pair.items():
+            self.model.add_exactly_one(codes.values())
+            self.model.add_implication(self._related(i, j, BESIDE), self._active[j])
+            for place, (_, signs) in zip(places, ORDERS, strict=True):
+                for group, is_so in codes.items():
+                    if sign := signs[group[0]]:
+                        first, second = (i, j) if sign < 0 else (j, i)
+                        self.model.add(place[first] < place[second]).only_enforce_if(is_so)
+
+    def _one_of(self, key: tuple[Any, ...], literals: list[Any]) -> Any:
+        """A literal that says whether one holds, of which at most one does."""
+        if key not in self._literals:
+            self._literals[key] = found = self._new()
+            self.model.add(sum(literals) == found)
+        return self._literals[key]
+
+    def _is(self, i: int, kind: Kind) -> Any:
+        types = self._type[i].items()
+        literals = [is_so for group, is_so in types if group[0] in kind.types]
+        return self._one_of((i, kind.types), literals)
+
+    def _related(self, i: int, j: int, codes: frozenset[int]) -> Any:
+        if i > j:
+            i, j, codes = j, i, frozenset(INVERSE[code] for code in codes)
+        pairs = self._pair[i, j].items()
+        return self._one_of((i, j, codes), [is_so for group, is_so in pairs if group[0] in codes])
+
+    def _add_count(self, rule: CountRule) -> None:
+        number = sum(self._is(i, rule.kind) for i in self._rooms)
+        self.model.add(number >= rule.number.least)
+        if rule.number.most is not None:
+            self.model.add(number <= rule.number.most)
+
+    def _add_relation(self, rule: RelationRule) -> None:
+        subjects, objects = self._ends(rule.subject), self._ends(rule.object)
+        pairs = [(i, j) for i in subjects for j in objects if i != j]
+        if rule.quantity is Quantity.NO:
+            for i, j in pairs:
+                so = (subjects[i], objects[j], self._related(i, j, rule.relations))
+                self.model.add_bool_or([literal.negated() for literal in so])
+            return
+        ways = {pair: self._new() for pair in pairs}
+        for (i, j), way in ways.items():
+            for literal in (subjects[i], objects[j], self._related(i, j, rule.relations)):
+                self.model.add_implication(way, literal)
+        if rule.quantity is Quantity.SOME:
+            self.model.add_bool_or(list(ways.values()))
+            return
+        for i, is_subject in subjects.items():
+            found = [way for (first, _), way in ways.items() if first == i]
+            self.model.add_bool_or([*found, is_subject.negated()])
+
+    def _ends(self, end: Kind | str) -> dict[int, Any]:
+        """Rooms that may be meant, each with a literal of whether it is."""
+        if isinstance(end, str):
+            return {self._names[end]: self._active[self._names[end]]}
+        return {i: self._is(i, end) for i in self._rooms}
+
+    def _add_connected(self) -> None:
+        """Every room but the first has one beside it that is a step nearer to the first."""
+        steps = [self.model.new_int_var(0, len(self._rooms), "") for _ in self._rooms]
+        nearer: dict[int, list[Any]] = {i: [] for i in self._rooms}
+        for i, j in permutations(self._rooms, 2):
+            way = self._new()
+            self.model.add_implication(way, self._related(i, j, BESIDE))
+            self.model.add(steps[j] < steps[i]).only_enforce_if(way)
+            nearer[i].append(way)
+        for i in self._rooms[1:]:
+            self.model.add_bool_or([*nearer[i], self._active[i].negated()])

@@ -1,0 +1,156 @@
+"""Meaning of a brief, in plain sentences."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from floor_plans.briefs.brief import (
+    BESIDE,
+    Brief,
+    ConnectedRule,
+    CountRule,
+    DegreeRule,
+    Kind,
+    Numbers,
+    Quantity,
+    RelationRule,
+    Rule,
+)
+from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
+
+if TYPE_CHECKING:
+    from floor_plans.diagrams.diagram import BubbleDiagram
+
+_SAID = {
+    "left-of": "left of",
+    "right-of": "right of",
+    "left-above": "left of and above",
+    "left-below": "left of and below",
+    "right-above": "right of and above",
+    "right-below": "right of and below",
+    "surrounding": "around",
+    "adjacent": "beside, in a wall without a door,",
+    "door": "joined by a door to",
+}
+"""Relations whose names are no words of a sentence."""
+
+
+def sentences(brief: Brief) -> list[str]:
+    """Sentences: one for each rule, and one for what its file requests that no diagram says."""
+    number = brief.num_rooms
+    sentences = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
+    if number == Numbers(1):
+        sentences = ["Any number of rooms."]
+    sentences += [sentence_of(rule) for rule in brief.counts]
+    sentences += [named_sentence(name, kind) for name, kind in brief.named.items()]
+    if len(brief.named) > 1:
+        names = [f'"{name}"' for name in brief.named]
+        sentences.append(f"{_listed(names, 'and')} are different rooms.")
+    sentences += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
+    if brief.buildable:
+        sentences.append("There is a floor plan with these relations.")
+    if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
+        it = "it" if len(names) == 1 else "them"
+        sentences.append(
+            f"The {_listed(names, 'and')}: for the solver, and a model trained on {it}; no diagram "
+            f"shows {it}."
+        )
+    return sentences
+
+
+def named_sentence(name: str, kind: Kind) -> str:
+    """``There is a room "parents": a MasterRoom.``"""
+    types = _types(kind)
+    return f'There is a room "{name}": a{"n" * types.startswith(("A", "E", "I", "O"))} {types}.'
+
+
+def sentence_of(rule: Rule) -> str:
+    """Sentence of one rule."""
+    if isinstance(rule, CountRule):
+        return _count(rule)
+    if isinstance(rule, DegreeRule):
+        if rule.most == 0:
+            return "No room is beside another."
+        return f"No room is beside more than {rule.most} other{'s' * (rule.most > 1)}."
+    if isinstance(rule, ConnectedRule):
+        return "Every room can be reached from every other."
+    return _relation(rule)
+
+
+def _count(rule: CountRule) -> str:
+    number = rule.number
+    word, inner = _word(rule.kind), ""
+    if len(rule.kind.types) > 1:
+        inner = f" ({_types(rule.kind)})"
+    if number == Numbers(0, 0):
+        return f"No {word}{inner}."
+    if number.most == 1 or number == Numbers(1):
+        return f"{_capital(str(number))} {word}{inner}."
+    return f"{_capital(str(number))} {_plural(word)}{inner}."
+
+
+def _relation(rule: RelationRule) -> str:
+    target = _end(rule.object, "any" if rule.quantity is Quantity.NO else "some")
+    relation = f"{relation_words(rule.relations)} {target}"
+    if isinstance(rule.subject, str):
+        negated = "not " if rule.quantity is Quantity.NO else ""
+        return f"{_end(rule.subject, '')} is {negated}{relation}."
+    return f"{_capital(rule.quantity.value)} {_word(rule.subject)} is {relation}."
+
+
+def relation_words(relations: Iterable[int]) -> str:
+    """``beside``, ``left of, or below``."""
+    codes = frozenset(relations)
+    if codes == BESIDE:
+        return "beside"
+    names = [RELATIONS[code] for code in sorted(codes)]
+    return ", or ".join(_SAID.get(name, name) for name in names)
+
+
+def _end(end: Kind | str, article: str) -> str:
+    return f'"{end}"' if isinstance(end, str) else f"{article} {_word(end)}"
+
+
+def rooms_in_words(diagram: BubbleDiagram) -> str:
+    """``1 kitchen, 2 bathrooms``"""
+    return ", ".join(
+        f"{num} {word if num == 1 else _plural(word)}"
+        for word, num in Counter(map(_words, diagram.room_names)).items()
+    )
+
+
+def _word(kind: Kind) -> str:
+    """``living room`` of a name that is ours, ``room of Wet`` of any other."""
+    if " or " in kind.name:
+        return " or ".join(_words(name) for name in kind.name.split(" or "))
+    if kind.name not in (*ROOM_TYPES, *ROOM_GROUPS):
+        return f"room of {kind.name}"
+    return _words(kind.name)
+
+
+def _words(name: str) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def _plural(word: str) -> str:
+    if word.startswith("room of "):
+        return f"rooms{word[4:]}"
+    if word.endswith("y"):
+        return f"{word[:-1]}ies"
+    return f"rooms for {word}" if word == "storage" else f"{word}s"
+
+
+def _types(kind: Kind) -> str:
+    return _listed([ROOM_TYPES[code] for code in sorted(kind.types)], "or")
+
+
+def _listed(words: Iterable[str], last: str) -> str:
+    *first, end = words
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,195 @@
+"""``discrete-diffusion data describe | check | convert``: files of plans.
+
+FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
+Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson, .wkt), or a folder of such files.
+"""
+
+from __future__ import annotations
+
+import argparse
+from types import ModuleType
+
+from discrete_diffusion.domains.sub_command import SubCommand
+from floor_plans.commands.plan_options import make_options, realise_options
+from floor_plans.diagrams.files.code_tables import CODE_TABLES
+from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, UNITS
+
+_N_MAX = 8
+"""As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""
+
+DIALECTS = ("houseganpp", "rlvr")
+"""Formats of dimensioned plans in .json, which its ending does not tell."""
+
+
+def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
+    parser.add_argument(
+        "--n-max",
+        type=int,
+        default=_N_MAX,
+        metavar="N",
+        help="most rooms that a plan may have (default: %(default)s, as in training)",
+    )
+    parser.add_argument(
+        "--code-table",
+        metavar="TABLE",
+        help="what integer room codes mean, where neither a plan nor its format says it: "
+        f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
+    )
+    parser.add_argument(
+        "--names",
+        metavar="FILE",
+        help="what your own names of rooms mean, a YAML or JSON object such as "
+        "{Schlafzimmer: MasterRoom}",
+    )
+    parser.add_argument(
+        "--unit",
+        default=UNITS[0],
+        metavar="U",
+        help=f"plans given as boxes: {', '.join(UNITS)} (default: %(default)s, of a plan drawn on "
+        "256 x 256); also of a DXF drawing that says none",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="T",
+        help="plans given as boxes: boxes closer than this are related, in their own unit "
+        f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)",
+    )
+    if may_skip:
+        parser.add_argument(
+            "--skip-invalid",
+            action="store_true",
+            help="leave out and count plans that cannot be read, instead of ending at the first",
+        )
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", metavar="FILE", help="default: the embedded plans")
+    _reading_options(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    _reading_options(parser, may_skip=False)
+    parser.add_argument(
+        "--plans",
+        type=int,
+        metavar="N",
+        help="look for floor plans of the first N diagrams, 0.05 s each, and say which relations "
+        "contradict each other where there is none; this takes OR-Tools (default: 100 with it, 0 "
+        "without)",
+    )
+    parser.add_argument(
+        "--rules",
+        default="none",
+        metavar="R",
+        help="judge floor plans by rules of living: default, irc (sizes of a building code), none, "
+        "or a YAML file of your own; status 1 if a plan breaks one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="with --rules: print the judgements alone, as JSON"
+    )
+
+
+def _convert_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="IN", help="a file or folder of plans")
+    parser.add_argument(
+        "target",
+        metavar="OUT",
+        help="its ending says the format: .jsonl (one plan a line), .json (one list), .graphml "
+        "(several plans: a folder of that name, a file each), .svg or .png (one picture); of plans "
+        "with boxes, .dxf, .ifc, .pdf, .geojson or .wkt (several: a folder)",
+    )
+    _reading_options(parser)
+    parser.add_argument(
+        "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
+    )
+    parser.add_argument(
+        "--node-link", action="store_true", help=".json: the node-link objects of networkx"
+    )
+    parser.add_argument(
+        "--format",
+        choices=DIALECTS,
+        help=".json, of plans with boxes: the format of House-GAN++ (houseganpp) or of "
+        "floor-plan-rlvr (rlvr); several plans: a folder, a file each",
+    )
+    parser.add_argument(
+        "--each", action="store_true", help=".svg and .png: a folder of that name, a file each"
+    )
+    parser.add_argument("--first", type=int, metavar="K", help="only the first K plans")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
+
+
+def _realise_options(parser: argparse.ArgumentParser) -> None:
+    realise_options(parser)
+    _reading_options(parser)
+
+
+def _runs() -> ModuleType:
+    """What does the work; it imports torch."""
+    from floor_plans.commands import runs
+
+    return runs
+
+
+def _describe(options: argparse.Namespace) -> None:
+    """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
+    _runs().describe_file(options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
+    those that can be read, but whose relations no arrangement of rooms has. With --rules, judge
+    floor plans by named rules, and say what to change."""
+    _runs().check_file(options)
+
+
+def _convert(options: argparse.Namespace) -> None:
+    """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
+    _runs().convert_file(options)
+
+
+def _realise(options: argparse.Namespace) -> None:
+    """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
+    the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
+    diagram in their order, a picture, and numbers."""
+    _runs().realise_file(options)
+
+
+def _make(options: argparse.Namespace) -> None:
+    """Make floor plans from a wish: sample diagrams, of a brief if there is one, find a dimensioned
+    plan of each under the rules of living, and keep the best, ranked by their scores. Writes
+    plans.jsonl, best first, a picture, numbers, and files of other programs."""
+    _runs().make_files(options)
+
+
+COMMANDS = {
+    "describe": SubCommand(
+        "[FILE]   what is in it; without FILE, the embedded plans", _describe_options, _describe
+    ),
+    "check": SubCommand(
+        "FILE        what cannot be read, and why; with --rules, what breaks one",
+        _check_options,
+        _check,
+    ),
+    "convert": SubCommand(
+        "IN OUT    write it in another format: .jsonl, .json, .graphml, .dxf, .svg, ...",
+        _convert_options,
+        _convert,
+        writes_file="target",
+    ),
+    "realise": SubCommand(
+        "FILE out=DIR   dimensioned floor plans of diagrams",
+        _realise_options,
+        _realise,
+        writes_folder="out",
+    ),
+    "make": SubCommand(
+        "out=DIR   floor plans from a brief: sampled, realised, ranked",
+        make_options,
+        _make,
+        writes_folder="out",
+    ),
+}
+"""Sub-commands of ``discrete-diffusion data``."""

@@ -1,0 +1,257 @@
+"""``BubbleDiagram``: rooms and the spatial relations between them."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from floor_plans.diagrams.files.code_tables import (
+    CODES_FIELD,
+    OUR_TABLE,
+    areas_of,
+    in_our_codes,
+    number_bedrooms,
+)
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    checked_boxes,
+    checked_relations,
+    checked_rooms,
+    inverse_relation,
+    read_relations,
+    read_rooms,
+    vocabulary_of,
+)
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import DIRECTIONS, RELATIONS, ROOM_TYPES, PlanVocabulary
+
+_RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
+
+
+_ROOMS_NAMED, _RELATIONS_NAMED = 12, 8
+"""Those that a ``repr`` names at most."""
+
+
+@dataclass(frozen=True, repr=False)
+class BubbleDiagram:
+    """A floor plan as a graph.
+
+    Args:
+        rooms: room type codes (``vocabulary.ROOM_TYPES``), one per room.
+        relations: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j"; a pair
+            that is not listed has no relation. All are of one vocabulary.
+        boxes: optional (x0, y0, x1, y1) per room, y downwards, any unit.
+        metadata: anything else worth keeping; ignored by equality.
+
+    Raises:
+        DiagramError: a ``ValueError`` that names the field that is wrong.
+    """
+
+    rooms: tuple[int, ...]
+    relations: tuple[tuple[int, int, int], ...]
+    boxes: tuple[tuple[float, float, float, float], ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    def __repr__(self) -> str:
+        """``BubbleDiagram(LivingRoom, Kitchen; LivingRoom left-of Kitchen)``."""
+        return f"BubbleDiagram({named(self.rooms, self.relations)})"
+
+    def _repr_svg_(self) -> str:
+        """Picture that a notebook shows."""
+        from floor_plans.diagrams.pictures.diagram_pictures import svg_of_grid
+
+        return svg_of_grid([self], legend=False, cell=3.0)
+
+    def plot(self, path: str | Path) -> None:
+        """Plot it into a file.
+
+        Args:
+            path: a ``.png`` or ``.svg``.
+
+        Raises:
+            ValueError: it is another kind of file.
+        """
+        from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram
+
+        plot_diagram(self, path)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rooms", checked_rooms(self.rooms))
+        n = len(self.rooms)
+        object.__setattr__(self, "relations", checked_relations(self.relations, n))
+        vocabulary_of(self.rooms, self.relations)
+        if self.boxes is not None:
+            object.__setattr__(self, "boxes", checked_boxes(self.boxes, n))
+        for key in _RESERVED_KEYS:
+            if key in self.metadata:
+                raise DiagramError("metadata", f"the key {key!r} is taken by the diagram itself")
+
+    @classmethod
+    def of_checked(
+        cls,
+        rooms: tuple[int, ...],
+        relations: tuple[tuple[int, int, int], ...],
+        boxes: tuple[tuple[float, float, float, float], ...] | None = None,
+    ) -> BubbleDiagram:
+        """The diagram of fields that are known to be right, such as those of checked tokens.
+
+        Args:
+            rooms: codes of types of one vocabulary.
+            relations: triples of Python integers, sorted by pair, each pair once.
+            boxes: of floats, with positive width and height.
+
+        Returns:
+            What the constructor makes of them, without the time of its checks.
+        """
+        made = cls.__new__(cls)
+        for name, value in (("rooms", rooms), ("relations", relations), ("boxes", boxes)):
+            object.__setattr__(made, name, value)
+        object.__setattr__(made, "metadata", {})
+        return made
+
+    @property
+    def num_rooms(self) -> int:
+        """Number of rooms."""
+        return len(self.rooms)
+
+    @property
+    def vocabulary(self) -> PlanVocabulary:
+        """Vocabulary of its rooms and relations; if several have them all, the first."""
+        return vocabulary_of(self.rooms, self.relations)
+
+    @property
+    def room_names(self) -> tuple[str, ...]:
+        """Names of the room types, one per room."""
+        return tuple(ROOM_TYPES[room] for room in self.rooms)
+
+    def relabelled(self, order: Sequence[int]) -> BubbleDiagram:
+        """The same diagram with its rooms renumbered.
+
+        Relations follow, those of pairs whose ends changed places reversed; boxes follow, metadata
+        is kept as it is.
+
+        Args:
+            order: a permutation of the rooms: new room k is old room ``order[k]``.
+
+        Returns:
+            A new diagram.
+
+        Raises:
+            ValueError: ``order`` is not a permutation of the rooms.
+        """
+        order = [int(old) for old in order]
+        if sorted(order) != list(range(self.num_rooms)):
+            raise ValueError(f"order={order} is not a permutation of 0..{self.num_rooms - 1}")
+        new = {old: k for k, old in enumerate(order)}
+        return BubbleDiagram(
+            rooms=tuple(self.rooms[old] for old in order),
+            relations=tuple(
+                (new[i], new[j], r) if new[i] < new[j] else (new[j], new[i], inverse_relation(r))
+                for i, j, r in self.relations
+            ),
+            boxes=None if self.boxes is None else tuple(self.boxes[old] for old in order),
+            metadata=self.metadata,
+        )
+
+    def canonical_key(self) -> Hashable:
+        """A key that two diagrams share iff they are equal up to relabelling (boxes ignored).
+
+        Returns:
+            Anything hashable.
+        """
+        from discrete_diffusion.data.canonical import canonical_order
+        from floor_plans.diagrams.type_codes import codes_of
+
+        vocab = self.vocabulary.graph(self.num_rooms)
+        codes = codes_of(vocab)
+        nodes, edges = codes.graph(self, 0)
+        pairs = np.full((self.num_rooms, self.num_rooms), vocab.no_edge)
+        for (i, j, r), (_, _, edge) in zip(self.relations, edges, strict=True):
+            pairs[i, j], pairs[j, i] = edge, codes.edge_types[inverse_relation(r)]
+        relabelled = self.relabelled(canonical_order(np.array(nodes), pairs, vocab))
+        return relabelled.rooms, relabelled.relations
+
+    def to_json(self, *, names: bool = True) -> dict[str, Any]:
+        """The interchange object {"rooms", "relations", "boxes" if known, **metadata}.
+
+        Args:
+            names: room types and relations by name; otherwise by code, and "codes" names the table.
+
+        Returns:
+            An object that ``json.dumps`` takes.
+
+        Raises:
+            ValueError: ``names`` is False and the table lacks a room or relation.
+        """
+        if not names and (lacking := DIRECTIONS.lacks(self.rooms, self.relations)):
+            raise ValueError(
+                f"{lacking[0]}: {lacking[1]!r} has no code in the table {OUR_TABLE}; write names"
+            )
+        data: dict[str, Any] = {
+            "rooms": list(self.room_names if names else self.rooms),
+            "relations": [[i, j, RELATIONS[r] if names else r] for i, j, r in self.relations],
+        }
+        if not names:
+            data[CODES_FIELD] = OUR_TABLE
+        if self.boxes is not None:
+            data["boxes"] = [list(box) for box in self.boxes]
+        return data | dict(self.metadata)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> BubbleDiagram:
+        """Read an interchange object (see ``to_json``): names or codes, pairs in either order.
+
+        "no-edge" lists nothing; keys other than rooms, relations, boxes and codes become metadata.
+
+        Args:
+            data: the object.
+            codes: the table of room codes (``CODE_TABLES``) where the object names none.
+
+        Returns:
+            The diagram.
+
+        Raises:
+            DiagramError: a ``ValueError`` that names the field that is wrong.
+        """
+        if not isinstance(data, Mapping):
+            raise DiagramError("diagram", f"expected an object, got {reprlib.repr(data)}")
+        for key in ("rooms", "relations"):
+            if key not in data:
+                raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
+        data = in_our_codes(data, codes)
+        rooms = read_rooms(data["rooms"], "rooms")
+        boxes = data.get("boxes")
+        if boxes is not None and not isinstance(boxes, list | tuple):
+            raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")
+        relations = read_relations(data["relations"], len(rooms), "relations")
+        if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
+            areas = None if boxes is None else partial(areas_of, boxes)
+            rooms = read_rooms(number_bedrooms(data["rooms"], areas), "rooms")
+        return cls(
+            rooms=rooms,
+            relations=relations,
+            boxes=None if boxes is None else tuple(boxes),
+            metadata={key: value for key, value in data.items() if key not in _RESERVED_KEYS},
+        )
+
+
+def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
+    """Rooms and relations by name, those of a type with several rooms numbered; None is ``?``."""
+    types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
+    numbers = {name: count(1) for name in types}
+    names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]
+    related = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
+    parts = [_first(names, _ROOMS_NAMED), _first(related, _RELATIONS_NAMED)]
+    return "; ".join(filter(None, parts))
+
+
+def _first(texts: Sequence[str], most: int) -> str:
+    more = [f"... {len(texts) - most} more"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])

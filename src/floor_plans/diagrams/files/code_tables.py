@@ -1,0 +1,252 @@
+"""Tables of room codes: data sets number their rooms differently.
+
+4 is a dining room of RPLAN, a bathroom of House-GAN, a balcony of rendered plans. A code is read by
+the table that its record, its format or the user names, in this order; see ``code_recognition``
+for a file of which nobody says it.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from discrete_diffusion.config.naming import unknown_name
+from floor_plans.diagrams.files.everyday_names import is_numbered_bedroom, room_type_of
+from floor_plans.diagrams.files.fields import DiagramError, checked_box, room_code
+from floor_plans.diagrams.rooms import ROOM_TYPES
+from floor_plans.diagrams.vocabulary import DIRECTIONS
+
+CODES_FIELD = "codes"
+"""Field of a record that names the table of its codes."""
+
+OUR_TABLE = "rplan"
+"""The table of ``ROOM_TYPES``."""
+
+BEDROOM = "bedroom"
+"""A bedroom of a table that has one code for all: the largest of a plan becomes its MasterRoom."""
+
+
+@dataclass(frozen=True)
+class CodeTable:
+    """Meaning of the integer codes of a data set.
+
+    ``rooms``: code -> room type, or ``BEDROOM``. ``doors``: codes that are no rooms. ``own_names``:
+    the data set's name of a room, where the nearest of our types has another name. ``untyped``:
+    rooms that no type of ours stands for.
+    """
+
+    name: str
+    rooms: Mapping[int, str]
+    doors: Mapping[int, str] = field(default_factory=dict)
+    own_names: Mapping[int, str] = field(default_factory=dict)
+    untyped: Mapping[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def known(self) -> dict[int, str]:
+        """Code -> room type, ``BEDROOM`` or door."""
+        return {**self.rooms, **self.doors}
+
+    def room(self, room: object, where: str) -> str:
+        """The room type, ``BEDROOM`` or the door of a code, or of a room type given by its name;
+        ``DiagramError`` if there is none."""
+        if is_numbered_bedroom(room):
+            return BEDROOM
+        if isinstance(room, str):
+            return ROOM_TYPES[room_code(room, where, DIRECTIONS)]
+        if isinstance(room, int) and not isinstance(room, bool):
+            if found := self.known.get(room):
+                return found
+            if room in self.untyped:
+                raise DiagramError(where, f"code {room}, {self.untyped[room]}, has no room type")
+        codes = sorted(self.known)
+        listed = f"0..{codes[-1]}" if codes == [*range(len(codes))] else ", ".join(map(str, codes))
+        expected = f"expected a room type or {self.name} room code {listed}"
+        raise DiagramError(where, f"{expected}, got {reprlib.repr(room)}")
+
+    def meaning(self, code: int) -> str | None:
+        """``Storage (closet)``; None if the table has no such code."""
+        own = f" ({self.own_names[code]})" if code in self.own_names else ""
+        return self.known[code] + own if code in self.known else None
+
+
+_TABLES = (
+    CodeTable(OUR_TABLE, dict(enumerate(ROOM_TYPES))),
+    CodeTable(
+        name="housegan",
+        rooms={
+            1: "LivingRoom",
+            2: "Kitchen",
+            3: BEDROOM,
+            4: "Bathroom",
+            6: "Storage",
+            7: "Balcony",
+            8: "Entrance",
+            9: "DiningRoom",
+            10: "Storage",
+        },
+        own_names={6: "closet", 8: "corridor", 10: "laundry room"},
+        untyped={5: "a room that is missing"},
+    ),
+    CodeTable(
+        name="houseganpp",
+        rooms={
+            1: "LivingRoom",
+            2: "Kitchen",
+            3: BEDROOM,
+            4: "Bathroom",
+            5: "Balcony",
+            6: "Entrance",
+            7: "DiningRoom",
+            8: "StudyRoom",
+            10: "Storage",
+        },
+        doors={15: "front-door", 17: "interior-door"},
+        untyped={16: "a room of unknown type"},
+    ),
+    CodeTable(
+        name="coarse",
+        rooms=dict(enumerate(("LivingRoom", BEDROOM, "Kitchen", "Bathroom", "Balcony", "Storage"))),
+    ),
+)
+
+CODE_TABLES = {table.name: table for table in _TABLES}
+"""``rplan``: RPLAN and Graph2Plan; ``housegan``: House-GAN (arXiv 2003.06988); ``houseganpp``:
+House-GAN++ (arXiv 2103.02574) and HouseDiffusion; ``coarse``: rendered plans."""
+
+
+def check_table(name: str | None) -> None:
+    """``ValueError`` if there is no such table; None is none."""
+    if name is not None and name not in CODE_TABLES:
+        raise ValueError(f"codes={name}: {unknown_name('code table', str(name), CODE_TABLES)}")
+
+
+class RoomCodes(NamedTuple):
+    """Codes with which a record writes its rooms.
+
+    ``integers``: its room codes; ``named``: a room is given by name; ``table``: of the codes, where
+    the record or its format names one; ``unknown``: a room is null.
+    """
+
+    integers: tuple[int, ...] = ()
+    named: bool = False
+    table: str | None = None
+    unknown: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """True if nothing in the record says what its codes mean."""
+        return bool(self.integers) and not self.named and self.table is None
+
+
+def codes_of(rooms: object, table: object = None) -> RoomCodes:
+    """Codes with which ``rooms`` are written, whatever may be wrong with them."""
+    given = rooms if isinstance(rooms, list) else []
+    return RoomCodes(
+        integers=tuple(room for room in given if type(room) is int),
+        named=any(isinstance(room, str) for room in given),
+        table=table if isinstance(table, str) else None,
+        unknown=None in given,
+    )
+
+
+def own_table(data: Mapping[str, Any]) -> str | None:
+    """The table that a record names itself; ``DiagramError`` if there is no such table."""
+    if CODES_FIELD not in data:
+        return None
+    name = data[CODES_FIELD]
+    if not isinstance(name, str) or name not in CODE_TABLES:
+        known = ", ".join(CODE_TABLES)
+        raise DiagramError(
+            CODES_FIELD,
+            f"expected the table of the room codes ({known}), got {reprlib.repr(name)}; a key of "
+            "your own needs another name",
+        )
+    return name
+
+
+def in_our_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
+    """A record with its ``rooms`` in codes of ``ROOM_TYPES``: those of ``table``, or of the one
+    that the record names, are translated; names and null stay.
+
+    Its ``boxes`` tell which bedroom is the largest. A door is no room, and relations count rooms
+    from 0, so a door among them is refused with ``DiagramError``.
+    """
+    codes = CODE_TABLES[own_table(data) or table]
+    data = {key: value for key, value in data.items() if key != CODES_FIELD}
+    rooms, boxes = data.get("rooms"), data.get("boxes")
+    if codes.name == OUR_TABLE or not isinstance(rooms, list | tuple):
+        return data
+    areas = None
+    if isinstance(boxes, list | tuple) and len(boxes) == len(rooms):
+        areas = partial(areas_of, boxes)
+    places = [f"rooms[{k}]" for k in range(len(rooms))]
+    return {**data, "rooms": room_types(rooms, codes, places, areas)}
+
+
+def room_types(
+    rooms: Sequence[object],
+    table: CodeTable,
+    places: Sequence[str],
+    areas: Callable[[], Sequence[float]] | None,
+    *,
+    doors: bool = False,
+) -> list[str | None]:
+    """The room types of rooms that are given by codes of ``table`` or by name; null stays.
+
+    ``places``: what an error calls each room. ``areas``: how large each is, requested if there is a
+    bedroom, None if nobody knows. Raises ``DiagramError`` for what the table lacks, and, unless
+    ``doors`` are taken too, for a door, which is no room.
+    """
+    types = [
+        None if room is None else table.room(room, place)
+        for room, place in zip(rooms, places, strict=True)
+    ]
+    for room, kind, place in zip(rooms, types, places, strict=True):
+        if not doors and kind in table.doors.values():
+            raise DiagramError(
+                place, f"code {room} is a door ({kind}), which is no room; leave it out"
+            )
+    return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)
+
+
+def number_bedrooms(
+    rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
+) -> list[object]:
+    """Rooms with those that are named "Bedroom 1", "Bedroom 2", ... distinguished, as bedrooms of a
+    code are; all others as they are."""
+    numbered = [is_numbered_bedroom(room) for room in rooms]
+    if not any(numbered):
+        return list(rooms)
+    named = [
+        BEDROOM if its else room_type_of(room, ROOM_TYPES) if isinstance(room, str) else None
+        for room, its in zip(rooms, numbered, strict=True)
+    ]
+    types = with_master_bedroom(named, areas() if areas else None)
+    return [kind if its else room for room, kind, its in zip(rooms, types, numbered, strict=True)]
+
+
+def areas_of(boxes: Sequence[object]) -> list[float]:
+    """Width times height; ``DiagramError`` for what is no box."""
+    checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
+    return [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in checked]
+
+
+def with_master_bedroom(
+    rooms: Sequence[str | None], areas: Sequence[float] | None
+) -> list[str | None]:
+    """Room types with their bedrooms distinguished: the largest (the first of equal ones) is the
+    MasterRoom, the others are SecondRoom; without areas only a single bedroom is the largest. Where
+    another room is called the MasterRoom, none of them is."""
+    bedrooms = [k for k, room in enumerate(rooms) if room == BEDROOM]
+    largest = bedrooms[0] if len(bedrooms) == 1 else None
+    if "MasterRoom" in rooms:
+        largest = None
+    elif areas is not None and bedrooms:
+        largest = max(bedrooms, key=lambda room: areas[room])
+    return [
+        room if room != BEDROOM else "MasterRoom" if k == largest else "SecondRoom"
+        for k, room in enumerate(rooms)
+    ]

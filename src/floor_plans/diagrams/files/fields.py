@@ -1,0 +1,293 @@
+"""Room types, relations and boxes of a diagram, checked one field at a time."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import reprlib
+from collections.abc import KeysView, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from floor_plans.diagrams.files.everyday_names import (
+    is_numbered_bedroom,
+    may_mean,
+    room_type_of,
+    without_number,
+)
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import (
+    ADJACENCY,
+    ADJACENT,
+    DIRECTIONS,
+    DOOR,
+    INVERSE,
+    RELATIONS,
+    ROOM_TYPES,
+    VOCABULARIES,
+    PlanVocabulary,
+)
+
+NUM_RELATIONS = NO_EDGE
+"""Relations with a direction (codes 0..9); code 10, "no-edge", is the absence of any."""
+
+_ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
+_RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
+
+_LONGEST_FIELD = 80
+"""Characters of a field's name that a sentence quotes."""
+
+
+class DiagramError(ValueError):
+    """A diagram that is wrong in one place: ``field`` (e.g. "relations[3]") and the ``reason``.
+
+    ``field`` is empty where the whole of it is wrong.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        if not field.isprintable() or len(field) > _LONGEST_FIELD:  # a key of somebody's metadata
+            field = ascii(field[:_LONGEST_FIELD])[1:-1]
+        super().__init__(f"field '{field}': {reason}" if field else reason)
+        self.field, self.reason = field, reason
+
+
+class SizeError(DiagramError):
+    """A diagram of ``num_rooms`` rooms, more than are allowed."""
+
+    def __init__(self, field: str, reason: str, *, num_rooms: int) -> None:
+        super().__init__(field, reason)
+        self.num_rooms = num_rooms
+
+
+def inverse_relation(relation: int) -> int:
+    """The relation seen from the other room: 9 - r, itself if it has no direction."""
+    return INVERSE[relation]
+
+
+def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
+    """The code of a room type, of any vocabulary unless one is given: by name, by a word that can
+    mean no other (see ``everyday_names``), either with a number, or by RPLAN's code 0..12;
+    ``DiagramError`` if unknown."""
+    codes = _ROOM_CODES
+    if vocabulary is not None:
+        codes = {name: _ROOM_CODES[name] for name in vocabulary.room_types}
+    if isinstance(value, str) and value not in codes:
+        bare = "Bedroom" if is_numbered_bedroom(value) else without_number(value)
+        value = room_type_of(value, codes) or room_type_of(bare, codes) or value
+    return _code(value, codes, "room type", field, len(DIRECTIONS.room_types))
+
+
+def relation_code(value: object, field: str = "relation") -> int:
+    """The code of a relation given by name or by RPLAN's code 0..10; ``DiagramError`` if
+    unknown."""
+    return _code(value, _RELATION_CODES, "relation", field, NO_EDGE + 1)
+
+
+def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes: int) -> int:
+    if isinstance(value, str):
+        if value in codes:
+            return codes[value]
+        close = difflib.get_close_matches(value, codes, n=1, cutoff=0.5)
+        guess = f"; did you mean {close[0]!r}?" if close else "."
+        if close and close[0] not in (*DIRECTIONS.room_types, *DIRECTIONS.relations):
+            guess = _guess_of_several(close[0], codes.keys())
+        if several := may_mean(without_number(value), codes):
+            guess = f"; it may be {' or '.join(several)}: write which."
+        listed = ", ".join(codes)
+        raise DiagramError(
+            field, f"unknown {what} {reprlib.repr(value)}{guess} The names are {listed}"
+        )
+    if value is None:
+        raise DiagramError(field, f"null: a complete diagram needs every {what}")
+    code = checked_integer(value, field, f"a {what} (name or code)")
+    if not 0 <= code < num_codes:
+        raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{num_codes - 1}")
+    return code
+
+
+def _guess_of_several(close: str, codes: KeysView[str]) -> str:
+    """Guess where the closest word is one of plans without directions, which others refuse."""
+    if not codes >= set(DIRECTIONS.room_types) and "LivingRoom" in codes:
+        return f"; did you mean {close!r}?"  # of plans without directions
+    several = may_mean(close, codes)
+    others = f"; in others it is {' or '.join(several)}" if several else ""
+    return f"; plans with data.relations=adjacency have {close!r}{others}."
+
+
+def checked_integer(value: object, field: str, what: str = "an integer") -> int:
+    """An integer (numpy's too, never a bool), or ``DiagramError`` naming ``field``."""
+    if type(value) is int:  # the usual case, without the cost of the checks below
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise DiagramError(field, f"expected {what}, got {reprlib.repr(value)}")
+    return int(value)
+
+
+def finite_number(value: object, field: str) -> float:
+    """A number that float64 can hold; ``DiagramError`` for anything else, NaN and inf included."""
+    if type(value) is float and math.isfinite(value):  # the usual case
+        return value
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
+            if math.isfinite(number):
+                return number
+    raise DiagramError(field, f"{reprlib.repr(value)} is not a finite number")
+
+
+def checked_box(value: object, field: str) -> tuple[float, float, float, float]:
+    """(x0, y0, x1, y1) of four finite numbers with x0 <= x1 and y0 <= y1, or ``DiagramError``."""
+    if not isinstance(value, list | tuple | np.ndarray) or len(value) != 4:
+        raise DiagramError(field, f"expected 4 numbers x0, y0, x1, y1, got {reprlib.repr(value)}")
+    x0, y0, x1, y1 = value
+    plain = type(x0) is type(y0) is type(x1) is type(y1) is float  # the usual case; no NaN below
+    if not (plain and -math.inf < x0 <= x1 < math.inf and -math.inf < y0 <= y1 < math.inf):
+        x0, y0, x1, y1 = (finite_number(side, f"{field}[{k}]") for k, side in enumerate(value))
+        if x1 < x0 or y1 < y0:
+            raise DiagramError(field, f"expected x0 <= x1 and y0 <= y1, got {[x0, y0, x1, y1]}")
+    return x0, y0, x1, y1
+
+
+def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
+    """Room type codes, at least one."""
+    if len(rooms) == 0:
+        raise DiagramError("rooms", "a diagram needs at least one room")
+    if all(type(room) is int and 0 <= room < len(ROOM_TYPES) for room in rooms):
+        return tuple(rooms)  # the usual case, without the cost of the checks below
+    found = [checked_integer(room, f"rooms[{k}]", "a room code") for k, room in enumerate(rooms)]
+    for k, room in enumerate(found):
+        if not 0 <= room < len(ROOM_TYPES):
+            reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"
+            raise DiagramError(f"rooms[{k}]", reason)
+    return tuple(found)
+
+
+def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, float, float], ...]:
+    """A box for each of ``n`` rooms, see ``checked_box``."""
+    if len(boxes) != n:
+        raise DiagramError("boxes", f"{len(boxes)} boxes for {n} rooms")
+    return tuple(checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes))
+
+
+def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int, int], ...]:
+    """Triples sorted by pair, each pair i < j at most once, no "no-edge" among them."""
+    checked: dict[tuple[int, int], int] = {}
+    for k, triple in enumerate(relations):
+        if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
+            where = f"relations[{k}]"
+            triple = [checked_integer(number, where) for number in _triple(triple, where)]
+        i, j, r = triple
+        if not 0 <= i < j < n:
+            reason = f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms"
+            raise DiagramError(f"relations[{k}]", reason)
+        if not 0 <= r < len(RELATIONS) or r == NO_EDGE:
+            expected = f"0..{NUM_RELATIONS - 1}, {ADJACENT}, {DOOR}"
+            raise DiagramError(f"relations[{k}]", f"relation code {r} is not in {expected}")
+        if (i, j) in checked:
+            raise DiagramError(f"relations[{k}]", f"pair ({i}, {j}) is listed twice")
+        checked[i, j] = r
+    return tuple(sorted((i, j, r) for (i, j), r in checked.items()))
+
+
+def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
+    if not isinstance(value, list | tuple | np.ndarray) or len(value) != 3:
+        raise DiagramError(field, f"expected [i, j, relation], got {reprlib.repr(value)}")
+    return value[0], value[1], value[2]
+
+
+def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
+    """[i, j, relation] with two different rooms i, j of ``n``, the relation as it is written."""
+    i, j, name = _triple(value, field)
+    i, j = (checked_integer(number, field, "a room number") for number in (i, j))
+    if not (0 <= i < n and 0 <= j < n and i != j):
+        shown = f"({reprlib.repr(i)}, {reprlib.repr(j)})"
+        raise DiagramError(field, f"pair {shown}: expected two different rooms in 0..{n - 1}")
+    return i, j, name
+
+
+def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, int], ...]:
+    """Triples i < j out of a JSON list of [i, j, relation] between ``n`` rooms.
+
+    Names and codes are accepted; a pair i > j is flipped with r -> 9 - r; "no-edge" lists nothing.
+    Raises ``DiagramError`` naming ``field[k]``; a pair must not be listed twice.
+    """
+    if not isinstance(value, list | tuple):
+        raise DiagramError(field, f"expected a list of [i, j, relation], got {reprlib.repr(value)}")
+    listed: dict[tuple[int, int], int] = {}
+    for k, triple in enumerate(value):
+        where = f"{field}[{k}]"
+        i, j, name = read_triple(triple, n, where)
+        relation = relation_code(name, where)
+        if i > j:
+            i, j, relation = j, i, inverse_relation(relation)
+        if (i, j) in listed:
+            raise DiagramError(where, f"pair ({i}, {j}) is listed twice")
+        listed[i, j] = relation
+    return tuple((i, j, r) for (i, j), r in listed.items() if r != NO_EDGE)
+
+
+def read_rooms(value: object, field: str) -> tuple[int, ...]:
+    """Room codes out of a JSON list of names or codes; ``DiagramError`` naming ``field[k]``."""
+    if not isinstance(value, list | tuple):
+        raise DiagramError(field, f"expected a list of room types, got {reprlib.repr(value)}")
+    if not value:
+        raise DiagramError(field, "a diagram needs at least one room")
+    return tuple(room_code(room, f"{field}[{k}]") for k, room in enumerate(value))
+
+
+def vocabulary_of(
+    room_codes: Sequence[int | None], relations: Sequence[tuple[int, int, int]]
+) -> PlanVocabulary:
+    """The first vocabulary that has all of these; ``DiagramError`` naming the field if none has."""
+    for vocabulary in VOCABULARIES.values():
+        if vocabulary.lacks(room_codes, relations) is None:
+            return vocabulary
+    meant = ADJACENCY if any(r in (ADJACENT, DOOR) for _, _, r in relations) else DIRECTIONS
+    check_vocabulary(room_codes, relations, meant)
+    raise AssertionError("what every vocabulary lacks, this one lacks too")
+
+
+def check_vocabulary(
+    room_codes: Sequence[int | None],
+    relations: Sequence[tuple[int, int, int]],
+    vocabulary: PlanVocabulary,
+) -> None:
+    """``DiagramError`` naming the first room or relation that is not of this vocabulary."""
+    lacking = vocabulary.lacks(room_codes, relations)
+    if lacking is None:
+        return
+    field, word = lacking
+    names = vocabulary.room_types if field.startswith("rooms") else vocabulary.relations
+    what = "room type" if field.startswith("rooms") else "relation"
+    several = may_mean(word, names)
+    guess = f"; it may be {' or '.join(several)}: write which." if several else "."
+    others = (v.name for v in VOCABULARIES.values() if not v.lacks(room_codes, relations))
+    if other := next(others, None):
+        guess += f" The plan can be read with data.relations={other}."
+    raise DiagramError(
+        field,
+        f"{word!r} is no {what} of plans with relations={vocabulary.name}{guess} The names are "
+        f"{', '.join(names)}",
+    )
+
+
+def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
+    """The list under ``key``; ``DiagramError`` if there is none."""
+    if key not in data:
+        raise DiagramError(key, f"missing; the fields are {reprlib.repr(list(data))}")
+    if not isinstance(data[key], list):
+        raise DiagramError(key, f"expected a list, got {reprlib.repr(data[key])}")
+    return data[key]
+
+
+def check_size(num_rooms: int, n_max: int, field: str) -> None:
+    """``SizeError`` with the remedy if there are more than ``n_max`` rooms."""
+    if num_rooms > n_max:
+        raise SizeError(
+            field,
+            f"{num_rooms} rooms, more than n_max={n_max}; allow more with data.n_max={num_rooms} "
+            f"(discrete-diffusion data: --n-max {num_rooms})",
+            num_rooms=num_rooms,
+        )

@@ -1,0 +1,83 @@
+"""Files that hold no plans: recognised by name and first bytes, refused in one sentence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from discrete_diffusion.runtime.compressed_files import suffix_of
+from discrete_diffusion.runtime.file_kinds import CSV, GRAPHML, JSON, JSON_LINES, TSV, kind_of
+from floor_plans.diagrams.files.file_kinds import DXF, GEOJSON, WKT
+from floor_plans.diagrams.files.json_text import BYTE_ORDER_MARK, opened
+
+WHAT_IS_READ = (
+    "plans are read from JSON lines, JSON, GraphML, DXF, GeoJSON, WKT and Graph2Plan's data.mat"
+)
+
+
+_PLANS = (JSON_LINES, JSON, GRAPHML, GEOJSON, DXF, WKT)
+"""Kinds of files whose own readers say what is wrong in one."""
+
+_HEAD_BYTES, _LONGEST_TAG = 4096, 40
+
+
+def foreign_format(path: Path) -> str | None:
+    """Name the foreign format of a file, with what is read instead; None for text, compressed or
+    not.
+
+    Raises ``DiagramError`` for a damaged compressed file."""
+    with opened(path) as file:
+        head = file.read(_HEAD_BYTES)
+    if markup := _markup(head, suffix_of(path)):
+        return f"{markup} ({WHAT_IS_READ})"
+    kind = kind_of(path, _PLANS)
+    is_damaged_json = kind in (CSV, TSV) and head.lstrip().startswith((b"{", b"["))
+    if kind is None or kind in _PLANS or is_damaged_json or suffix_of(path) == ".graphml":
+        return None
+    return f"{kind.sentence()} ({WHAT_IS_READ})"
+
+
+_MARKUP = {
+    "svg": "an SVG picture, which is not read; draw its rooms as closed polylines in DXF, or write "
+    "them as JSON lines",
+    "html": "an HTML page; write its plans as JSON lines",
+    "kml": "KML, in degrees; project its polygons to metres and write them as GeoJSON",
+    "ifcxml": "IFC in XML, which is not read; export its spaces as DXF or GeoJSON",
+}
+"""Root of a text of tags -> what it is."""
+
+_TAG = re.compile(rb"<(?![?!])\s*(?:[\w.-]+:)?([\w.-]+)")
+
+
+def _markup(head: bytes, suffix: str) -> str | None:
+    """Name of the format of a text that begins with a tag, unless it is GraphML; None for any
+    other."""
+    text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if not text.startswith(b"<"):
+        return None
+    text = re.sub(rb"<!--.*?(-->|$)", b"", text, flags=re.DOTALL)
+    found = _TAG.search(text)
+    root = "" if found is None else found[1].decode("ascii", "replace").lower()
+    if root == "graphml":
+        return None if suffix == ".graphml" else "GraphML under another name; call it .graphml"
+    if suffix == ".graphml":
+        return None  # its own reader says what is wrong
+    shown = f" (its first tag is <{root[:_LONGEST_TAG]}>)" if root else ""
+    return _MARKUP.get(root, f"XML{shown}, which is not read; write its plans as JSON lines")
+
+
+def refuse_features(path: str | Path) -> None:
+    """``ValueError`` for an ``.npz`` file or a zarr folder, with the commands that read them."""
+    path = Path(path)
+    marks = [path / name for name in (".zgroup", "zarr.json")]
+    if path.is_dir() and (path.suffix == ".zarr" or any(mark.is_file() for mark in marks)):
+        raise ValueError(
+            f"{path} is a table of regions, not a file of plans; it is read by 'discrete-diffusion "
+            f"train algo=masked-features data.path={path}'"
+        )
+    if path.suffix == ".npz" and path.is_file():
+        raise ValueError(
+            f"{path} is a table of regions or rows of features, not a file of plans; a table is "
+            f"read by 'discrete-diffusion train algo=masked-features data.path={path}', windows of "
+            f"rows to fill by 'discrete-diffusion sample checkpoint=FILE given={path}'"
+        )

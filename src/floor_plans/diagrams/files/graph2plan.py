@@ -1,0 +1,167 @@
+"""Graph2Plan's ``data.mat``: a MATLAB file with a struct array of plans."""
+
+from __future__ import annotations
+
+import json
+import os
+import reprlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import (
+    NUM_RELATIONS,
+    DiagramError,
+    check_size,
+    inverse_relation,
+)
+from floor_plans.diagrams.files.records import Plan
+from floor_plans.diagrams.rooms import ROOM_TYPES
+
+SELF_LOOPS, REPEATED_PAIRS = "self-loops", "repeated pairs"
+UNUSABLE_BOXES = "unusable boxes"
+"""Parts that a record may hold and its diagram does not."""
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+READER = Path(__file__).with_name("load_mat.py")
+
+Value = list[Any] | str | None
+"""Numbers in MATLAB's shape, text, or None for a value of any other kind."""
+
+
+def is_mat_file(path: Path) -> bool:
+    """True if a file was written by MATLAB or in its format, by its name or first bytes."""
+    if not path.is_file():
+        return False
+    head = _head(path)
+    is_version_5 = head[124:128] in (b"\x00\x01IM", b"\x01\x00MI")
+    return path.suffix.lower() == ".mat" or head.startswith(b"MATLAB") or is_version_5
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(520)
+
+
+def mat_records(path: Path) -> Iterator[list[Value]]:
+    """``rType``, ``rEdge``, ``gtBoxNew`` and ``name`` of each record of the struct array ``data``,
+    in MATLAB's order.
+
+    Raises ``DiagramError`` without a field for a file that holds no such array, or no record of it.
+    """
+    head = _head(path)
+    if _HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3"):
+        raise DiagramError(
+            "",
+            "a MATLAB file of version 7.3, which is not read; in MATLAB, load it and save it again "
+            "with save('data.mat', 'data', '-v7')",
+        )
+    done = subprocess.run(
+        [sys.executable, "-P", str(READER), str(path)],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread takes memory
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    printed = done.stderr.strip().rpartition("\n")[2]
+    if done.returncode == 2:
+        raise DiagramError("", printed)
+    if done.returncode:
+        ended_by = signal.Signals(-done.returncode).name if done.returncode < 0 else ""
+        why = ended_by or printed.partition(": ")[2] or printed
+        raise DiagramError(
+            "",
+            f"not a MATLAB file of version 5 to 7.2, or damaged, or cut short ({why}); copy it "
+            "again, or save it again in MATLAB with save('data.mat', 'data', '-v7')",
+        )
+    if not done.stdout:
+        raise DiagramError("", "there is no plan in it")
+    return (json.loads(line) for line in done.stdout.splitlines())
+
+
+def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
+    """The plan of one of ``mat_records``.
+
+    ``rType``: room codes 0..12; ``rEdge``: k rows (u, v, r), rooms numbered from 0, "room u is
+    RELATIONS[r] room v"; ``gtBoxNew``: a box (x0, y0, x1, y1) per room; ``name`` becomes metadata.
+    Self-loops are left out, and so are all but the first row of a pair; boxes that are not one per
+    room, too. Raises ``DiagramError`` naming the field that is wrong.
+    """
+    room_types, edges, boxes, name = record
+    rooms = _integers(room_types, "rType").ravel().tolist()
+    if not rooms:
+        raise DiagramError("rType", "a diagram needs at least one room")
+    check_size(len(rooms), n_max, "rType")
+    for k, room in enumerate(rooms):
+        if not 0 <= room < len(ROOM_TYPES):
+            reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"
+            raise DiagramError(f"rType[{k}]", reason)
+    left_out: list[str] = []
+    diagram = BubbleDiagram(
+        rooms=tuple(rooms),
+        relations=tuple(_relations(_integers(edges, "rEdge"), len(rooms), left_out)),
+        boxes=_boxes(boxes, len(rooms), left_out),
+        metadata=_name(name),
+    )
+    return Plan(diagram, tuple(left_out))
+
+
+def _relations(
+    edges: NDArray[np.int64], n: int, left_out: list[str]
+) -> Iterator[tuple[int, int, int]]:
+    if edges.size and (edges.ndim != 2 or edges.shape[1] != 3):
+        raise DiagramError("rEdge", f"expected rows (u, v, relation), got shape {edges.shape}")
+    listed: set[tuple[int, int]] = set()
+    for k, (u, v, r) in enumerate(edges.tolist() if edges.size else []):
+        if not (0 <= u < n and 0 <= v < n):
+            raise DiagramError(f"rEdge[{k}]", f"pair ({u}, {v}): expected rooms in 0..{n - 1}")
+        if not 0 <= r < NUM_RELATIONS:
+            raise DiagramError(f"rEdge[{k}]", f"relation code {r} is not in 0..{NUM_RELATIONS - 1}")
+        pair = min(u, v), max(u, v)
+        if u == v:
+            left_out.append(SELF_LOOPS)
+        elif pair in listed:
+            left_out.append(REPEATED_PAIRS)
+        else:
+            listed.add(pair)
+            yield (*pair, r if u < v else inverse_relation(r))
+
+
+def _integers(value: Value, field: str) -> NDArray[np.int64]:
+    """Whole numbers, which MATLAB keeps as doubles unless it is set otherwise."""
+    numbers = np.array(value)
+    whole = numbers.dtype.kind in "iuf"
+    if numbers.dtype.kind == "f":
+        whole = bool((np.abs(numbers) <= 2**53).all() and (numbers == np.floor(numbers)).all())
+    if not whole:
+        shown = "a value of another kind" if value is None else reprlib.repr(value)
+        raise DiagramError(field, f"expected whole numbers, got {shown}")
+    return numbers.astype(np.int64)
+
+
+def _boxes(
+    value: Value, n: int, left_out: list[str]
+) -> tuple[tuple[float, float, float, float], ...] | None:
+    box = np.array(value)
+    if box.dtype.kind not in "iuf" or box.size == 0:  # empty: set in other records only
+        return None
+    box = box.astype(np.float64)
+    if box.shape == (n, 4) and np.isfinite(box).all() and (box[:, 2:] >= box[:, :2]).all():
+        return tuple(map(tuple, box.tolist()))
+    left_out.append(UNUSABLE_BOXES)
+    return None
+
+
+def _name(value: Value) -> dict[str, str]:
+    if isinstance(value, list) and np.size(value) == 1:
+        number = np.array(value).item()
+        return {"name": str(number)} if isinstance(number, int) else {}
+    return {"name": value} if isinstance(value, str) and value else {}

@@ -1,0 +1,86 @@
+"""Somebody's own names of rooms: a file that says what each means."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from floor_plans.diagrams.files.everyday_names import plain
+from floor_plans.diagrams.files.fields import DiagramError, room_code
+from floor_plans.diagrams.vocabulary import ROOM_TYPES
+
+_EXAMPLE = 'expected names and room types, as in "Schlafzimmer: MasterRoom"'
+
+
+class OwnNames:
+    """Names that somebody gives rooms -> their room types; capitals, spaces and hyphens do not
+    count."""
+
+    def __init__(self, types: Mapping[str, str]) -> None:
+        self._types = {plain(name): room for name, room in types.items()}
+
+    def meant(self, room: Any) -> Any:
+        """The room type of a name of theirs; anything else as it is."""
+        return self._types.get(plain(room), room) if isinstance(room, str) else room
+
+    def in_object(self, data: Any) -> Any:
+        """A plan's JSON object with the names of its rooms translated, in whatever format."""
+        if not self._types or not isinstance(data, Mapping):
+            return data
+        found = dict(data)
+        for key in ("rooms", "room_type"):
+            if isinstance(data.get(key), list):
+                found[key] = [self.meant(room) for room in data[key]]
+        found |= _each(data, "spaces", self._in_room)
+        return found | _each(data, "features", self._in_feature)
+
+    def _in_room(self, facts: Any) -> Any:
+        if not isinstance(facts, Mapping) or "room_type" not in facts:
+            return facts
+        return {**facts, "room_type": self.meant(facts["room_type"])}
+
+    def _in_feature(self, feature: Any) -> Any:
+        if not isinstance(feature, Mapping) or "properties" not in feature:
+            return feature
+        return {**feature, "properties": self._in_room(feature["properties"])}
+
+
+def _each(data: Mapping[str, Any], key: str, change: Callable[[Any], Any]) -> dict[str, Any]:
+    return {key: [change(each) for each in data[key]]} if isinstance(data.get(key), list) else {}
+
+
+NO_NAMES = OwnNames({})
+
+
+def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
+    """The names of a YAML or JSON file, an object of a room type for each; None is none.
+
+    Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file and name for what
+    is no such object, or no room type.
+    """
+    if path is None:
+        return NO_NAMES
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"names={path}: no such file; {_EXAMPLE}")
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        shown = " ".join(str(error).split())
+        raise ValueError(f"names={path}: not YAML ({shown}); {_EXAMPLE}") from error
+    if not isinstance(found, dict) or not found:
+        raise ValueError(f"names={path}: {_EXAMPLE}, got {reprlib.repr(found)}")
+    types: dict[str, str] = {}
+    for name, room in found.items():
+        try:
+            types[str(name)] = ROOM_TYPES[room_code(room if isinstance(room, str) else None, "")]
+        except DiagramError as error:
+            raise ValueError(f"names={path}, {reprlib.repr(name)}: {error.reason}") from error
+    if len({plain(name) for name in types}) < len(types):
+        raise ValueError(f"names={path}: two names differ in capitals, spaces or hyphens only")
+    return OwnNames(types)

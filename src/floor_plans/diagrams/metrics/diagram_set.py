@@ -1,0 +1,307 @@
+"""``DiagramSet``: diagrams with what the metrics need of them, each computed once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data.graph_tokens import relabel
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.metrics.mmd import KernelPoints
+from floor_plans.diagrams.metrics.soundness import (
+    Flags,
+    Ints,
+    is_acyclic,
+    is_connected,
+    is_inside_valid,
+    neighbours,
+)
+from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
+from floor_plans.diagrams.tokens import encode
+from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, PlanVocabulary
+
+Floats = NDArray[np.float64]
+Keys = NDArray[np.object_]
+
+CLUSTERING_BINS = 10
+
+
+class DiagramSet(Sequence[BubbleDiagram]):
+    """A sequence of diagrams that remembers what was measured of it.
+
+    Every metric takes any sequence of diagrams. Handing a reference over as a ``DiagramSet`` saves
+    measuring it again for the next samples:
+
+        reference = DiagramSet(held_out)
+        scores = [bubble_metrics(samples, reference) for samples in runs]
+
+    Properties are computed when they are first read. Those with one row per diagram are handed on
+    by ``select``, so subsets of a measured set cost little. Nothing depends on the order in which a
+    diagram lists its rooms, but for ``rooms``, ``relations``, ``related`` and ``degree``.
+
+    ``vocabulary``: that of all diagrams; by default the first that has all their rooms and
+    relations. Codes below are its ids: room types and relations count from 0, "no-edge" comes last.
+
+    Raises ``ValueError`` without a diagram: no share or histogram is defined then; and for
+    diagrams that are not all of one vocabulary.
+    Axes: ``M`` diagrams, ``S`` slots for rooms, ``n`` the largest room count, ``T`` room types,
+    ``R`` relations.
+    """
+
+    _PER_DIAGRAM = (
+        *("tokens", "num_rooms", "rooms", "relations", "related", "degree", "num_relations"),
+        *("connected", "horizontally_transitive", "vertically_transitive", "inside_valid"),
+        "room_counts",
+        *("canonical_orders", "canonical_keys", "multiset_keys"),
+        *("degree_shares", "clustering_shares", "spectrum"),
+    )
+    _OF_DIRECTIONS = ("horizontally_transitive", "vertically_transitive", "inside_valid")
+    """Properties that mean nothing where relations have no direction."""
+
+    def __init__(
+        self, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
+    ) -> None:
+        self._diagrams = list(diagrams)
+        self._refuse_empty()
+        if vocabulary is None:
+            without = any(not d.vocabulary.has_directions for d in self._diagrams)
+            vocabulary = ADJACENCY if without else DIRECTIONS
+        self.vocabulary = vocabulary
+        self._vocab = vocabulary.graph(max(d.num_rooms for d in self._diagrams))
+        encoded = encode(self._diagrams, self._vocab)
+        self.tokens, self.num_rooms = encoded.x0, encoded.num_nodes.numpy()
+
+    @classmethod
+    def of(
+        cls, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
+    ) -> DiagramSet:
+        """The diagrams as a set, of that vocabulary if one is given; a set is returned as it is."""
+        if isinstance(diagrams, DiagramSet) and vocabulary in (None, diagrams.vocabulary):
+            return diagrams
+        return cls(diagrams, vocabulary)
+
+    def _refuse_empty(self) -> None:
+        if not self._diagrams:
+            raise ValueError("no diagrams to measure: metrics need at least one")
+
+    def __len__(self) -> int:
+        return len(self._diagrams)
+
+    @overload
+    def __getitem__(self, index: int) -> BubbleDiagram: ...
+    @overload
+    def __getitem__(self, index: slice) -> DiagramSet: ...
+    def __getitem__(self, index: int | slice) -> BubbleDiagram | DiagramSet:
+        if isinstance(index, slice):
+            return self.select(np.arange(len(self))[index])
+        return self._diagrams[index]
+
+    def select(self, rows: Ints) -> DiagramSet:
+        """The diagrams ``rows``: Int[K], K >= 1, with what is already known of them."""
+        chosen = object.__new__(DiagramSet)
+        chosen._diagrams = [self._diagrams[row] for row in rows.tolist()]
+        chosen._refuse_empty()
+        chosen.vocabulary, chosen._vocab = self.vocabulary, self._vocab
+        for name in self._PER_DIAGRAM:
+            if name in self.__dict__:
+                chosen.__dict__[name] = self.__dict__[name][rows]
+        return chosen
+
+    def prepare(self) -> DiagramSet:
+        """Compute everything that ``select`` hands on; returns the set itself."""
+        for name in self._PER_DIAGRAM:
+            if self.vocabulary.has_directions or name not in self._OF_DIRECTIONS:
+                getattr(self, name)
+        return self
+
+    # -- one row per diagram
+
+    @cached_property
+    def rooms(self) -> Ints:
+        """Int[M, S]: type codes, PAD in unused slots."""
+        return self.tokens[:, : self._vocab.n_max].numpy()
+
+    @cached_property
+    def relations(self) -> Ints:
+        """Int[M, S, S]: the code of room i and room j for i < j, "no-edge" everywhere else."""
+        vocab = self._vocab
+        codes = self.tokens[:, vocab.n_max :].numpy() - vocab.edge_offset
+        relations = np.full((len(self), vocab.n_max, vocab.n_max), vocab.no_edge)
+        i, j = np.triu_indices(vocab.n_max, k=1)
+        relations[:, i, j] = np.where(codes < 0, vocab.no_edge, codes)  # PAD lies below 0
+        return relations
+
+    @cached_property
+    def related(self) -> Flags:
+        """Bool[M, S, S], symmetric: two rooms are related, whatever the relation."""
+        return neighbours(self.relations, self._vocab.no_edge)
+
+    @cached_property
+    def degree(self) -> Ints:
+        """Int[M, S]: related rooms of each room."""
+        return self.related.sum(axis=2)
+
+    @cached_property
+    def num_relations(self) -> Ints:
+        """Int[M]: listed relations of each diagram."""
+        return self.degree.sum(axis=1) // 2
+
+    @cached_property
+    def connected(self) -> Flags:
+        """Bool[M]: any room can be reached from any other over listed relations."""
+        return is_connected(self.related, self.num_rooms)
+
+    @cached_property
+    def horizontally_transitive(self) -> Flags:
+        """Bool[M]: left and right do not contradict each other."""
+        return is_acyclic(self.relations, RELATION_X_ORDER)
+
+    @cached_property
+    def vertically_transitive(self) -> Flags:
+        """Bool[M]: above and below do not contradict each other."""
+        return is_acyclic(self.relations, RELATION_Y_ORDER)
+
+    @cached_property
+    def inside_valid(self) -> Flags:
+        """Bool[M]: no room lies inside a room of a forbidden type."""
+        return is_inside_valid(self.rooms, self.relations)
+
+    @cached_property
+    def room_counts(self) -> Ints:
+        """Int[M, T]: rooms of each type."""
+        return (self.rooms[:, :, None] == np.arange(self._vocab.num_node_types)).sum(axis=1)
+
+    @cached_property
+    def canonical_orders(self) -> Ints:
+        """Int[M, S]: relabelled by the first n of its row, a diagram is the same as any other of
+        its key."""
+        num_rooms = self.tokens.new_tensor(self.num_rooms)
+        return canonical_orders(self.tokens, num_rooms, self._vocab).orders.numpy()
+
+    @cached_property
+    def canonical_keys(self) -> Keys:
+        """Bytes[M]: two diagrams, of any two sets, have the same key iff they are equal up to
+        relabelling. The tokens under the canonical order, without padding: their number gives n.
+        Boxes and metadata are ignored."""
+        num_rooms = self.tokens.new_tensor(self.num_rooms)
+        orders = torch.from_numpy(self.canonical_orders)
+        tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)
+        return _keys([row[row != self._vocab.pad_id] for row in tokens])
+
+    @cached_property
+    def multiset_keys(self) -> Keys:
+        """Bytes[M]: equal iff two diagrams have the same rooms, relations left out."""
+        return _keys(self.room_counts)
+
+    @cached_property
+    def degree_shares(self) -> Floats:
+        """Float[M, n]: the share of a diagram's rooms with degree 0, 1, ..., n - 1."""
+        return self._room_shares(self.degree, int(self.num_rooms.max()))
+
+    @cached_property
+    def clustering_shares(self) -> Floats:
+        """Float[M, 10]: the share of a diagram's rooms per tenth of the clustering coefficient.
+
+        The coefficient of a room with d neighbours and T related pairs among them is
+        2T / (d (d - 1)), 0 for d < 2. Bin k holds [k/10, (k + 1)/10), the last one 1 as well; the
+        bin is found in integers, so that 3/10 falls into bin 3.
+        """
+        adjacency = self.related.astype(np.float64)
+        twice_triangles = ((adjacency @ adjacency) * adjacency).sum(axis=2).round().astype(np.int64)
+        pairs = np.maximum(self.degree * (self.degree - 1), 1)
+        bins = np.minimum(CLUSTERING_BINS * twice_triangles // pairs, CLUSTERING_BINS - 1)
+        return self._room_shares(bins, CLUSTERING_BINS)
+
+    @cached_property
+    def spectrum(self) -> Floats:
+        """Float[M, n]: ascending eigenvalues of I - D^-1/2 A D^-1/2, then zeros in unused slots.
+
+        They lie in 0..2. The row of a room without neighbours is 0, as networkx has it.
+        """
+        adjacency = self.related.astype(np.float64)
+        scale = np.where(self.degree > 0, 1 / np.sqrt(np.maximum(self.degree, 1)), 0.0)
+        laplacian = -scale[:, :, None] * adjacency * scale[:, None, :]
+        diagonal = np.arange(adjacency.shape[1])
+        laplacian[:, diagonal, diagonal] = self.degree > 0
+        spectrum = np.zeros((len(self), int(self.num_rooms.max())))
+        for n in np.unique(self.num_rooms).tolist():  # padded rows would add eigenvalues 0 in front
+            rows = np.flatnonzero(self.num_rooms == n)
+            spectrum[rows, :n] = np.linalg.eigvalsh(laplacian[rows, :n, :n])
+        return spectrum
+
+    def _room_shares(self, values: Ints, num_values: int) -> Floats:
+        """Float[M, K]: shares of a diagram's rooms by their value in 0..K - 1, Int[M, S]."""
+        values = np.where(self.rooms == self._vocab.pad_id, -1, values)
+        counts = (values[:, :, None] == np.arange(num_values)).sum(axis=1)
+        return counts / self.num_rooms[:, None]
+
+    # -- of the set as a whole
+
+    @cached_property
+    def multisets(self) -> Counter[bytes]:
+        """Number of diagrams with each multiset of room types."""
+        return Counter(self.multiset_keys.tolist())
+
+    @cached_property
+    def canonical_key_set(self) -> frozenset[bytes]:
+        """The distinct diagrams, up to relabelling."""
+        return frozenset(self.canonical_keys.tolist())
+
+    @cached_property
+    def pair_histogram(self) -> Floats:
+        """Float[T, T, R + 1]: what stands between two rooms, per unordered pair of their types.
+
+        Entry (a, b, r) with a <= b counts the pairs of a room of type a and one of type b in one
+        diagram whose relation, read from the room of type a, is r; the last entry, "no-edge",
+        counts those without one. Between equal types a relation counts half as it is read from
+        either room. Entries with a > b are 0.
+        """
+        num_types, no_edge = self._vocab.num_node_types, self._vocab.no_edge
+        diagram, i, j = (self.relations != no_edge).nonzero()
+        source, target = self.rooms[diagram, i], self.rooms[diagram, j]
+        relation = self.relations[diagram, i, j]
+        flipped = np.array(self._vocab.edge_inverse)[relation]
+        low, high = np.minimum(source, target), np.maximum(source, target)
+        histogram = np.zeros((num_types, num_types, no_edge + 1))
+        for is_forward in (source <= target, source < target):
+            read = np.where(is_forward, relation, flipped)
+            np.add.at(histogram, (low, high, read), 0.5)
+        together = self.room_counts.T @ self.room_counts
+        num_pairs = np.triu(together, k=1)
+        np.fill_diagonal(num_pairs, (np.diagonal(together) - self.room_counts.sum(axis=0)) // 2)
+        histogram[:, :, no_edge] = num_pairs - histogram.sum(axis=2)
+        return histogram
+
+    @cached_property
+    def degree_histogram(self) -> Floats:
+        """Float[T, n]: rooms of each type with degree 0, 1, ..., n - 1."""
+        histogram = np.zeros((self._vocab.num_node_types, int(self.num_rooms.max())))
+        real = self.rooms != self._vocab.pad_id
+        np.add.at(histogram, (self.rooms[real], self.degree[real]), 1)
+        return histogram
+
+    @cached_property
+    def kernel_points(self) -> dict[str, KernelPoints]:
+        """The three graph descriptors, with the bandwidths of their kernels, the same for any sets.
+
+        ``degree``: ``degree_shares``, 0.27; ``clustering``: ``clustering_shares``, 0.27;
+        ``spectrum``: 1.2.
+        """
+        return {
+            "degree": KernelPoints.of(self.degree_shares, 0.27),
+            "clustering": KernelPoints.of(self.clustering_shares, 0.27),
+            "spectrum": KernelPoints.of(self.spectrum, 1.2),
+        }
+
+
+def _keys(rows: Sequence[NDArray[np.generic]] | NDArray[np.generic]) -> Keys:
+    keys = np.empty(len(rows), dtype=object)
+    keys[:] = [row.tobytes() for row in rows]
+    return keys

@@ -1,0 +1,234 @@
+"""``PartialDiagram``: a bubble diagram of which some rooms or relations are not known yet."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.data.graph_tokens import count_nodes
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
+from floor_plans.diagrams.diagram import BubbleDiagram, named
+from floor_plans.diagrams.files.code_tables import (
+    BEDROOM,
+    CODE_TABLES,
+    OUR_TABLE,
+    in_our_codes,
+    own_table,
+)
+from floor_plans.diagrams.files.contradictions import StatedRelation, check_contradictions
+from floor_plans.diagrams.files.everyday_names import room_type_of
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    read_triple,
+    relation_code,
+    required_list,
+    room_code,
+    vocabulary_of,
+)
+from floor_plans.diagrams.files.json_text import check_keys, check_metadata, check_spelling
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.type_codes import codes_of
+from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES, PlanVocabulary
+
+_MASTER = "MasterRoom"
+_FIELDS = ("rooms", "relations")
+_NO_BOXES = (
+    "a partial diagram has none: they fix the relation of every pair of rooms, and would not be "
+    "those of its completions; leave them out (discrete-diffusion data convert reads relations off "
+    "boxes)"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class PartialDiagram:
+    """Knowledge of a floor plan, which may be partial.
+
+    ``rooms``: a room type code per room, None where it is unknown.
+    ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j", r in
+        0..12, where 10 ("no-edge") says that there is none; a pair that is not listed is unknown.
+    ``metadata``: anything else worth keeping; ignored by equality. Not ``boxes``: those say how
+        every pair of rooms lies, known or not.
+
+    Relations may contradict each other: states of a sampler do. ``from_json`` refuses them.
+    Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+    """
+
+    rooms: tuple[int | None, ...]
+    relations: tuple[tuple[int, int, int], ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    def __repr__(self) -> str:
+        return f"PartialDiagram({named(self.rooms, self.relations)})"
+
+    def __post_init__(self) -> None:
+        n = len(self.rooms)
+        if n == 0:
+            raise DiagramError("rooms", "a diagram needs at least one room")
+        for k, room in enumerate(self.rooms):
+            if room is not None and not 0 <= room < len(ROOM_TYPES):
+                raise DiagramError(f"rooms[{k}]", f"{room} is no room type code")
+        for k, (i, j, r) in enumerate(self.relations):
+            if not (0 <= i < j < n and 0 <= r < len(RELATIONS)):
+                expected = f"expected i < j < {n} rooms and a code 0..{len(RELATIONS) - 1}"
+                raise DiagramError(f"relations[{k}]", f"({i}, {j}, {r}): {expected}")
+        if len({(i, j) for i, j, _ in self.relations}) < len(self.relations):
+            raise DiagramError("relations", "a pair of rooms is listed twice")
+        vocabulary_of(self.rooms, self.relations)
+        if "boxes" in self.metadata:
+            raise DiagramError("boxes", _NO_BOXES)
+        object.__setattr__(self, "relations", tuple(sorted(self.relations)))
+
+    @property
+    def num_rooms(self) -> int:
+        return len(self.rooms)
+
+    @property
+    def vocabulary(self) -> PlanVocabulary:
+        """Vocabulary of what is known of it; if several have it all, the first."""
+        return vocabulary_of(self.rooms, self.relations)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if nothing is unknown."""
+        n = self.num_rooms
+        return None not in self.rooms and len(self.relations) == n * (n - 1) // 2
+
+    @classmethod
+    def from_diagram(cls, diagram: BubbleDiagram) -> PartialDiagram:
+        """All of a diagram but its boxes, "no-edge" for its pairs without a relation."""
+        codes = {(i, j): r for i, j, r in diagram.relations}
+        n = diagram.num_rooms
+        pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+        return cls(
+            rooms=diagram.rooms,
+            relations=tuple((i, j, codes.get((i, j), NO_EDGE)) for i, j in pairs),
+            metadata=diagram.metadata,
+        )
+
+    def agrees_with(self, diagram: BubbleDiagram) -> bool:
+        """True if a diagram with the same numbers of its rooms has every room and relation."""
+        codes = {(i, j): r for i, j, r in diagram.relations}
+        return (
+            self.num_rooms == diagram.num_rooms
+            and all(a in (None, b) for a, b in zip(self.rooms, diagram.rooms, strict=True))
+            and all(codes.get((i, j), NO_EDGE) == r for i, j, r in self.relations)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that ``from_json`` reads: names, null for an unknown room."""
+        return {
+            "rooms": [None if room is None else ROOM_TYPES[room] for room in self.rooms],
+            "relations": [[i, j, RELATIONS[r]] for i, j, r in self.relations],
+            **self.metadata,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> PartialDiagram:
+        """Read an interchange object of which something is unknown: names or codes (of the table
+        ``codes``, if it names none itself).
+
+        A room may be null; so may a relation, which says as little as leaving the pair out, and so
+        may all of ``relations``. A pair may be given in either order. Other keys become metadata. A
+        code that means any bedroom is taken only where it is certainly the largest: the only one,
+        no room null and none a MasterRoom.
+        Raises ``DiagramError`` naming the field that is wrong, misspelt or contradicts an earlier
+        one, see ``check_contradictions``.
+        """
+        if not isinstance(data, Mapping):
+            raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+        check_keys(data)
+        check_spelling(data, _FIELDS)
+        _check_bedrooms(data.get("rooms"), own_table(data) or codes)
+        data = in_our_codes(data, codes)
+        rooms = [
+            None if room is None else room_code(room, f"rooms[{k}]")
+            for k, room in enumerate(required_list(data, "rooms"))
+        ]
+        if not rooms:
+            raise DiagramError("rooms", "a diagram needs at least one room; null is an unknown one")
+        triples = [] if data.get("relations") is None else required_list(data, "relations")
+        stated = []
+        for k, triple in enumerate(triples):
+            where = f"relations[{k}]"
+            i, j, name = read_triple(triple, len(rooms), where)
+            if name is not None:
+                stated.append(StatedRelation(where, i, j, relation_code(name, where)))
+        check_contradictions(stated)
+        metadata = {key: data[key] for key in data if key not in _FIELDS}
+        check_metadata(metadata)
+        relations = tuple((*s.pair, s.seen_from(s.pair[0])) for s in stated)
+        return cls(tuple(rooms), relations, metadata)
+
+
+def _check_bedrooms(rooms: object, codes: str) -> None:
+    """``DiagramError`` for a bedroom of which nobody has stated whether it is the MasterRoom: the
+    largest bedroom is, and without boxes that is only certain of the single one."""
+    if not isinstance(rooms, list):
+        return
+    table = CODE_TABLES[codes]
+    bedrooms = [
+        k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
+    ]
+    masters = [r for r in rooms if isinstance(r, str) and room_type_of(r, ROOM_TYPES) == _MASTER]
+    if not bedrooms or (len(bedrooms) == 1 and None not in rooms and not masters):
+        return
+    first = bedrooms[0]
+    raise DiagramError(
+        f"rooms[{first}]",
+        f"code {rooms[first]} of {codes} is any bedroom, but the largest of a plan is its "
+        'MasterRoom, and the line does not say which that is; write "MasterRoom" or "SecondRoom", '
+        "or null for either",
+    )
+
+
+def encode_partial(
+    partials: Sequence[PartialDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
+) -> Tensor:
+    """Partial diagrams as tokens Int64[B, L], in the positions of ``encode``; MASK is what is not
+    known.
+
+    Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
+    """
+    num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
+    tokens = torch.where(vocab.real_positions(num_rooms), vocab.mask_id, vocab.pad_id)
+    codes = codes_of(vocab)
+    for row, partial in zip(tokens, partials, strict=True):
+        for k, room in enumerate(partial.rooms):
+            if room is not None:
+                row[k] = codes.node_types[room]
+        for i, j, r in partial.relations:
+            row[vocab.edge_position(i, j)] = vocab.edge_offset + codes.edge_types[r]
+    return tokens
+
+
+def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:
+    """The partial diagrams of tokens Int[B, L]: MASK is unknown; the inverse of ``encode_partial``.
+
+    Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a
+    foreign id or a PAD at a real position.
+    """
+    num_rooms = count_nodes(tokens, vocab)
+    tokens = tokens.cpu()
+    real, unknown = vocab.real_positions(num_rooms), tokens == vocab.mask_id
+    layout = vocab.layout()
+    layout.check(torch.where(unknown & real, layout.support.long().argmax(dim=1), tokens), real)
+    pairs = list(enumerate(vocab.endpoints, start=vocab.n_max))
+    codes, partials = codes_of(vocab), []
+    for row, n in zip(tokens.tolist(), num_rooms.tolist(), strict=True):
+        known = [(i, j, row[k]) for k, (i, j) in pairs if j < n and row[k] != vocab.mask_id]
+        partials.append(
+            PartialDiagram(
+                rooms=tuple(
+                    None if room == vocab.mask_id else codes.rooms[room] for room in row[:n]
+                ),
+                relations=tuple(
+                    (i, j, codes.relations[token - vocab.edge_offset]) for i, j, token in known
+                ),
+            )
+        )
+    return partials

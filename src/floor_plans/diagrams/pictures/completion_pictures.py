@@ -1,0 +1,64 @@
+"""Pictures of partial diagrams beside what completes them: ``plot_completions``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.diagrams.pictures.constraints import Plan
+from floor_plans.diagrams.pictures.diagram_pictures import draw_on, key_of
+from floor_plans.diagrams.pictures.pen import Pen
+from floor_plans.diagrams.pictures.placement import place_all
+from floor_plans.diagrams.pictures.routing import route_lines
+from floor_plans.diagrams.pictures.sheet import Sheet, checked_path
+
+
+@dataclass(frozen=True)
+class CompletedRow:
+    """A partial diagram and some diagrams that complete it, with the same numbers of its rooms."""
+
+    title: str
+    given: PartialDiagram
+    completions: Sequence[BubbleDiagram]
+
+
+def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
+    """A row for each partial diagram: what is given, then its completions; see ``plot_grid``.
+
+    What is given is placed by what is known of it alone: a grey bubble is a room of unknown type, a
+    dotted line a pair of which nothing is stated.
+
+    Raises ``ValueError`` if there is no row, a row has no completions, or ``path`` ends in anything
+    but ``.png`` or ``.svg``.
+    """
+    path = checked_path(path)
+    if not rows or not all(row.completions for row in rows):
+        raise ValueError("no completions to draw: every row needs at least one")
+    plans: list[Plan] = []
+    for row in rows:
+        plans += [row.given, *row.completions]
+    placements = place_all(plans)
+    key = key_of(plans, placements, unknown=not all(row.given.is_complete for row in rows))
+    columns = 1 + max(len(row.completions) for row in rows)
+    sheet = Sheet(len(rows), columns, placements, titled=True, key=key)
+    placed = iter(placements)
+    for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
+        given = sheet.card(index, next(placed), row.title)
+        _draw_unknown_pairs(given, row.given)
+        draw_on(given, row.given)
+        for k, diagram in enumerate(row.completions, start=1):
+            draw_on(sheet.card(index + k, next(placed), str(k)), diagram)
+    return sheet.finish(path)
+
+
+def _draw_unknown_pairs(pen: Pen, given: PartialDiagram) -> None:
+    listed = {(i, j) for i, j, _ in given.relations}
+    pairs = [pair for pair in combinations(range(given.num_rooms), 2) if pair not in listed]
+    for line in route_lines(pen.placement, pairs).values():
+        pen.line(line, "unknown")

@@ -1,0 +1,177 @@
+"""Constraints that a picture of a diagram must keep and should keep, as arrays over pairs of rooms.
+
+Axes: ``B`` problems, ``n`` rooms; an entry [b, i, j] speaks about room i relative to room j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floor_plans.diagrams.metrics.soundness import closure
+from floor_plans.diagrams.pictures.palette import room_style
+from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
+from floor_plans.diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+ORDER_MARGIN = 0.3
+"""Centres that a relation orders end up at least this far apart on that axis."""
+GAP, STRANGER_GAP = 0.34, 0.5
+"""Free space between the bubbles of related rooms, and of rooms without a relation."""
+INNER_GAP = 0.1
+"""Free space between an inner bubble and the rim of its outer one."""
+FAR = 1e6
+
+_PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
+"""Radius of the smallest circle around k unit circles, k = 0..7."""
+
+
+class Plan(Protocol):
+    """A diagram, whole or partial; see ``PartialDiagram``.
+
+    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); a pair
+    that is "no-edge" is placed like one that is not listed.
+    """
+
+    @property
+    def rooms(self) -> Sequence[int | None]: ...
+
+    @property
+    def relations(self) -> Sequence[tuple[int, int, int]]: ...
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Hard and soft constraints of B diagrams with n rooms each.
+
+    ``radii``: Float[B, n].
+    ``inside``: Bool[B, n, n], bubble i lies in bubble j (transitive, free of cycles).
+    ``related``: Bool[B, n, n], a relation is listed.
+    ``apart``: Bool[B, n, n], the bubbles must not overlap.
+    ``order``: Float[B, n, n, 2] in {-1, 0, 1}: sign of x_i - x_j and y_i - y_j, 0 if free;
+        free of cycles.
+    ``corridor``: Float[B, n, n, 2], soft upper bound on |x_i - x_j| (straight relations).
+    ``least``, ``most``: Float[B, n, n], hard bounds on the distance of centres.
+    ``touching``: Float[B, n, n], distance at which two bubbles that must be apart touch.
+    ``soft_margin``: Float[B, n, n, 1], soft lower bound on |x_i - x_j| of ordered centres.
+    ``soft_least``, ``soft_most``: Float[B, n, n], soft bounds on the distance of centres, weighed
+        by ``push`` and ``pull``.
+    """
+
+    radii: Array
+    inside: Mask
+    related: Mask
+    apart: Mask
+    order: Array
+    corridor: Array
+    least: Array
+    most: Array
+    touching: Array
+    soft_margin: Array
+    soft_least: Array
+    soft_most: Array
+    push: Array
+    pull: Array
+
+    def repeat(self, times: int) -> Constraints:
+        """Every problem ``times`` times in a row."""
+        return Constraints(**{f.name: getattr(self, f.name).repeat(times, 0) for f in fields(self)})
+
+
+def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
+    """The constraints of diagrams that all have the same number of rooms."""
+    num, n = len(diagrams), len(diagrams[0].rooms)
+    order = np.zeros((num, n, n, 2))
+    related = np.zeros((num, n, n), dtype=bool)
+    contained = np.zeros((num, n, n), dtype=bool)
+    for b, diagram in enumerate(diagrams):
+        for i, j, r in diagram.relations:
+            order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
+            related[b, i, j] = related[b, j, i] = r != NO_EDGE
+            contained[b, i, j], contained[b, j, i] = r == INSIDE, r == SURROUNDING
+    order = _without_cycles(order - order.swapaxes(1, 2))
+    on_cycle = closure(contained).swapaxes(1, 2)
+    inside = closure(contained & ~on_cycle)
+    base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
+    return _constraints(order, related, inside, _grown_radii(base, inside))
+
+
+def _without_cycles(order: Array) -> Array:
+    """Order Float[B, n, n, 2] without the entries, per axis, that contradict the others."""
+    before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
+    has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
+    kept = order.copy()
+    for b, axis in np.argwhere(has_cycle):
+        place = _nearly_sorted(before[b, axis])
+        kept[b, :, :, axis] *= np.sign(place[:, None] - place) == order[b, :, :, axis]
+    return kept
+
+
+def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
+    """Place of each room Int[n] in a sequence that contradicts few of the arcs Bool[n, n].
+
+    Eades, Lin and Smyth (1993): sources go to the front, sinks to the back, and where there is
+    neither, the room that precedes the most and follows the fewest goes to the front.
+    """
+    front: list[int] = []
+    back: list[int] = []
+    left = list(range(len(before)))
+    while left:
+        arcs = before[np.ix_(left, left)]
+        precedes, follows = arcs.sum(axis=1), arcs.sum(axis=0)
+        if (precedes == 0).any():
+            back.insert(0, left.pop(int((precedes == 0).argmax())))
+        elif (follows == 0).any():
+            front.append(left.pop(int((follows == 0).argmax())))
+        else:
+            front.append(left.pop(int((precedes - follows).argmax())))
+    return np.array(front + back).argsort()
+
+
+def _grown_radii(base: Array, inside: Mask) -> Array:
+    """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for those and a label."""
+    around = np.where(inside, base[:, None, :], FAR).min(axis=2)
+    radii = np.minimum(base, np.maximum(0.74 * around, 0.5))
+    holds = inside.swapaxes(1, 2)  # [b, outer, inner]
+    count = (holds & ~(holds @ holds)).sum(axis=2)  # of those that no third one lies between
+    factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
+    for _ in range(base.shape[1]):  # inner bubbles may hold others, which grow first
+        widest = np.where(holds, radii[:, None, :], 0.0).max(axis=2) + INNER_GAP / 2
+        needed = np.where(count > 0, factor * widest + INNER_GAP + 0.36, 0.0)
+        radii = np.maximum(radii, needed)
+    return radii
+
+
+def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
+    same = np.eye(radii.shape[1], dtype=bool)
+    nested = inside | inside.swapaxes(1, 2)
+    share_a_third = inside.swapaxes(1, 2) @ inside  # [b, i, j]: a room lies in both i and j
+    apart = ~nested & ~share_a_third & ~same
+    total = radii[:, :, None] + radii[:, None, :]
+    larger = np.maximum(radii[:, :, None], radii[:, None, :])
+    slack = np.abs(radii[:, :, None] - radii[:, None, :]) - INNER_GAP
+    straight = (np.abs(order).sum(axis=-1, keepdims=True) == 1) & (order == 0)
+    diagonal = (np.abs(order).sum(axis=-1) == 2)[..., None]
+    gap = np.where(related, GAP, STRANGER_GAP)
+    return Constraints(
+        radii=radii,
+        inside=inside,
+        related=related,
+        apart=apart,
+        order=order,
+        corridor=np.where(straight, 0.45 * larger[..., None], FAR),
+        least=np.where(apart, total + 0.75 * gap, 0.0),
+        most=np.where(nested, slack, FAR),
+        touching=np.where(apart, total + 0.02, 0.0),
+        soft_margin=np.where(diagonal, 0.8 * larger[..., None], ORDER_MARGIN + 0.1),
+        soft_least=np.select([apart, nested], [total + gap, 0.85 * slack], 0.0),
+        soft_most=np.select([same, nested, related], [FAR, slack, total + 0.55], total + 1.4),
+        push=np.where(apart, 1.0, 0.1),
+        pull=np.select([nested, related], [2.0, 0.12], 0.04 * min(1.0, 8 / radii.shape[1]) ** 2),
+    )

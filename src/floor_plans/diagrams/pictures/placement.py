@@ -1,0 +1,272 @@
+"""Places of the bubbles of a diagram on the page.
+
+A force-directed layout with constraints. Every constraint is a hinge on a pair of rooms: a relation
+orders two centres, bubbles keep a distance, an inner bubble stays in its outer one. Adam minimises
+the sum of squared hinges from a few fixed starts, averaged projections then enforce the hard ones,
+and the best start wins. Nothing depends on chance: same diagram, same picture, alone or in a grid.
+
+Axes: ``B`` problems (diagrams times starts), ``n`` rooms, 2 coordinates (x right, y *down*).
+Unit: the radius of a living room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floor_plans.diagrams.metrics.soundness import closure
+from floor_plans.diagrams.pictures.constraints import (
+    GAP,
+    ORDER_MARGIN,
+    Constraints,
+    Mask,
+    Plan,
+    build_constraints,
+)
+from floor_plans.diagrams.rooms import INSIDE, SURROUNDING
+from floor_plans.diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
+
+Array = NDArray[np.float64]
+
+NUM_STARTS = 6
+DESCENT_STEPS = 260
+PROJECTION_STEPS = 240
+CHUNK = 64
+"""Diagrams of eight rooms placed together: large enough for numpy, small enough for the cache; of
+larger ones as many as take no more memory."""
+UNFOLDING_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Circles for the rooms of one diagram.
+
+    ``centres``: Float[n, 2], x to the right and y *downwards*; the bounding box of the circles is
+        centred on the origin.
+    ``radii``: Float[n]; a living room without inner rooms has radius 1.
+    ``depth``: Int[n], how many bubbles lie around each one.
+    ``inside``: Bool[n, n], True where bubble i lies in bubble j, directly or through others.
+    ``broken``: the relations (i, j, r) that this placement contradicts; empty unless the diagram
+        contradicts itself (or, rarely, the optimiser fell short).
+    """
+
+    centres: Array
+    radii: Array
+    depth: NDArray[np.int64]
+    inside: NDArray[np.bool_]
+    broken: tuple[tuple[int, int, int], ...]
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """Width and height of the bounding box of the circles."""
+        low = (self.centres - self.radii[:, None]).min(axis=0)
+        high = (self.centres + self.radii[:, None]).max(axis=0)
+        return float(high[0] - low[0]), float(high[1] - low[1])
+
+
+def place(diagram: Plan) -> Placement:
+    """The placement of one diagram; see ``place_all``."""
+    return place_all([diagram])[0]
+
+
+def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
+    """A placement per diagram, each independent of the others.
+
+    A partial diagram is placed by what is known of it; see ``Plan``.
+    "i left-of j" puts the centre of i left of that of j, "i above j" puts it higher on the page
+    (smaller y), and the diagonal relations do both. Bubbles do not overlap unless one is inside the
+    other, or a third lies inside both. A diagram that contradicts itself gets the best compromise,
+    with the relations it gives up listed in ``broken``.
+    """
+    by_count: dict[int, list[int]] = {}
+    for index, diagram in enumerate(diagrams):
+        by_count.setdefault(len(diagram.rooms), []).append(index)
+    placements: dict[int, Placement] = {}
+    for n, same_count in by_count.items():
+        chunk = max(1, CHUNK * 8**3 // max(n, 8) ** 3)
+        for start in range(0, len(same_count), chunk):
+            indices = same_count[start : start + chunk]
+            group = [diagrams[index] for index in indices]
+            placements.update(zip(indices, _place_group(group), strict=True))
+    return [placements[index] for index in range(len(diagrams))]
+
+
+def _place_group(diagrams: Sequence[Plan]) -> list[Placement]:
+    """Placements of diagrams that have the same number of rooms."""
+    problem = build_constraints(diagrams)
+    repeated = problem.repeat(NUM_STARTS)
+    points = _descend(_starts(problem), repeated)
+    points = _project(points, repeated, PROJECTION_STEPS, orders=True)
+    points = _project(points, repeated, PROJECTION_STEPS // 4, orders=False)
+    points = _spread(points, repeated)
+    best = _badness(points, repeated).reshape(len(diagrams), NUM_STARTS).argmin(axis=1)
+    chosen = points.reshape(len(diagrams), NUM_STARTS, -1, 2)[np.arange(len(diagrams)), best]
+    return [
+        _finish(diagram, centres, radii, inside)
+        for diagram, centres, radii, inside in zip(
+            diagrams, chosen, problem.radii, problem.inside, strict=True
+        )
+    ]
+
+
+def _finish(diagram: Plan, centres: Array, radii: Array, inside: NDArray[np.bool_]) -> Placement:
+    low = (centres - radii[:, None]).min(axis=0)
+    high = (centres + radii[:, None]).max(axis=0)
+    centres = centres - (low + high) / 2
+    broken = tuple(
+        (i, j, r) for i, j, r in diagram.relations if not is_honoured(centres, radii, i, j, r)
+    )
+    return Placement(centres, radii, inside.sum(axis=1), inside, broken)
+
+
+def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
+    """True if the bubbles i and j lie as the relation says."""
+    dx, dy = centres[i] - centres[j]
+    if relation in (INSIDE, SURROUNDING):
+        slack = radii[j] - radii[i] if relation == INSIDE else radii[i] - radii[j]
+        return bool(np.hypot(dx, dy) <= slack)
+    x_order, y_order = RELATION_X_ORDER[relation], RELATION_Y_ORDER[relation]
+    return bool((x_order == 0 or x_order * dx > 0) and (y_order == 0 or y_order * dy > 0))
+
+
+def _starts(problem: Constraints) -> Array:
+    """Float[B * NUM_STARTS, n, 2]: where the descents begin.
+
+    The first start solves the relations as springs in the least-squares sense; the last one spreads
+    the rooms by their rank in each order, which honours every order that has no cycle; those
+    between are the first one, jittered. Diagrams without an order begin unfolded, from as many
+    jittered places.
+    """
+    num, n = problem.radii.shape
+    length = np.sqrt((problem.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
+    rest = problem.radii[:, :, None] + problem.radii[:, None, :] + GAP
+    target = problem.order / length * rest[..., None]  # of p_i - p_j
+    weight = problem.related + 0.02
+    laplacian = weight.sum(axis=2)[:, :, None] * np.eye(n) - weight + 0.02 * np.eye(n)
+    springs = np.linalg.solve(laplacian, (problem.related[..., None] * target).sum(axis=2))
+    starts = np.empty((num, NUM_STARTS, n, 2))
+    for start in range(NUM_STARTS - 1):
+        jitter = np.random.default_rng(start).uniform(-1.0, 1.0, (n, 2))
+        starts[:, start] = springs + (0.01 + 0.45 * start) * jitter
+    behind = closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(axis=3)  # (B, axis, n)
+    ranks = behind.argsort(axis=2, kind="stable").argsort(axis=2).swapaxes(1, 2)
+    starts[:, -1] = 1.6 * ranks + 0.3 * springs
+    for b in np.flatnonzero(~problem.order.any(axis=(1, 2, 3))):
+        starts[b] = _unfolded(problem.related[b], problem.radii[b])
+    return starts.reshape(-1, n, 2)
+
+
+def _unfolded(related: Mask, radii: Array) -> Array:
+    """Float[NUM_STARTS, n, 2]: rooms as far apart as the ways between them are long.
+
+    Stress majorisation (Gansner, Koren and North 2004) of the squared relative errors of distances.
+    Rooms without a way between them are a little farther apart than any others.
+    """
+    n = len(radii)
+    way = np.where(related, radii[:, None] + radii + GAP, np.inf)
+    np.fill_diagonal(way, 0.0)
+    for k in range(n):
+        way = np.minimum(way, way[:, k, None] + way[k])
+    longest = way[np.isfinite(way)].max(initial=1.0)
+    way = np.where(np.isfinite(way), way, longest + 1.0)
+    weight = 1 / np.maximum(way, 1e-9) ** 2
+    np.fill_diagonal(weight, 0.0)
+    inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
+    jitters = [np.random.default_rng(k).uniform(-1.0, 1.0, (n, 2)) for k in range(NUM_STARTS)]
+    points = longest * np.stack(jitters)
+    for _ in range(UNFOLDING_STEPS):
+        _, distance = _gaps(points)
+        ratio = weight * way / distance
+        laplacian = ratio.sum(axis=2)[:, :, None] * np.eye(n) - ratio
+        points = inverse @ laplacian @ points
+    return points
+
+
+def _gaps(points: Array) -> tuple[Array, Array]:
+    """Differences p_i - p_j, Float[B, n, n, 2], and their lengths, Float[B, n, n]."""
+    delta = points[:, :, None, :] - points[:, None, :, :]
+    return delta, np.sqrt((delta**2).sum(axis=-1) + 1e-12)
+
+
+def _descend(points: Array, problem: Constraints) -> Array:
+    """Adam on the sum of squared hinges, soft ones included."""
+    first, second = np.zeros_like(points), np.zeros_like(points)
+    for step in range(DESCENT_STEPS):
+        progress = step / DESCENT_STEPS
+        gradient = _gradient(points, problem, hardness=0.3 + 1.7 * progress)
+        first = 0.85 * first + 0.15 * gradient
+        second = 0.97 * second + 0.03 * gradient**2
+        correction = np.sqrt(1 - 0.97 ** (step + 1)) / (1 - 0.85 ** (step + 1))
+        rate = 0.12 * (1 - progress) + 0.004
+        points = points - rate * correction * first / (np.sqrt(second) + 1e-6)
+    return points
+
+
+def _gradient(points: Array, problem: Constraints, hardness: float) -> Array:
+    """Float[B, n, 2], of the sum; ``hardness`` weighs hard constraints against soft ones."""
+    delta, distance = _gaps(points)
+    order = problem.order
+    force = -hardness * order * np.maximum(problem.soft_margin - order * delta, 0) * np.abs(order)
+    force += 0.25 * np.sign(delta) * np.maximum(np.abs(delta) - problem.corridor, 0)
+    too_close = np.maximum(problem.soft_least - distance, 0)
+    too_far = np.maximum(distance - problem.soft_most, 0)
+    radial = (problem.pull * too_far - hardness * problem.push * too_close) / distance
+    return 2 * (force + radial[..., None] * delta).sum(axis=2)
+
+
+def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -> Array:
+    """Move bubbles until the hard constraints hold: averaged projections on the violated ones."""
+    order = problem.order if orders else np.zeros_like(problem.order)
+    for _ in range(steps):
+        delta, distance = _gaps(points)
+        short = np.maximum(ORDER_MARGIN - order * delta, 0) * np.abs(order)
+        shift = order * short
+        radial = np.maximum(problem.least - distance, 0) - np.maximum(distance - problem.most, 0)
+        wrong = (short > 1e-9).sum(axis=(2, 3)) + (np.abs(radial) > 1e-9).sum(axis=2)
+        if not wrong.any():
+            break
+        shift = shift + (radial / distance)[..., None] * delta
+        points = points + 0.62 * shift.sum(axis=2) / np.maximum(wrong, 1)[..., None] ** 0.7
+    return points
+
+
+def _spread(points: Array, problem: Constraints) -> Array:
+    """Scale each placement up until no two bubbles that must be apart overlap (at most doubled).
+
+    Only where nothing is contained: a scaled containment would break.
+    """
+    _, distance = _gaps(points)
+    clear = np.where(problem.apart, problem.touching / distance, 1.0).max(axis=(1, 2))
+    scale = np.where(problem.inside.any(axis=(1, 2)), 1.0, clear.clip(1.0, 2.0) + 1e-9)
+    return points * scale[:, None, None]
+
+
+def _badness(points: Array, problem: Constraints) -> Array:
+    """Float[B]: violated hard constraints count most, then size, crooked lines, covered lines."""
+    delta, distance = _gaps(points)
+    disorder = (np.abs(problem.order) * (problem.order * delta < 1e-6)).sum(axis=(1, 2, 3)) / 2
+    overlap = np.maximum(problem.touching - distance, 0)
+    outside = np.maximum(distance - problem.most, 0)
+    hard = 20 * disorder + 50 * (overlap + outside).sum(axis=(1, 2))
+    low = (points - problem.radii[..., None]).min(axis=1)
+    high = (points + problem.radii[..., None]).max(axis=1)
+    size = (high - low).max(axis=1)
+    astray = np.maximum(np.abs(delta) - problem.corridor, 0).sum(axis=(1, 2, 3)) / 2
+    return hard + size + 0.35 * astray + 0.6 * _covered_lines(points, delta, problem)
+
+
+def _covered_lines(points: Array, delta: Array, problem: Constraints) -> Array:
+    """Float[B]: how deeply lines of listed relations run under bubbles of third rooms, summed."""
+    squared = (delta**2).sum(axis=-1) + 1e-12
+    # k projected on the segment j -> i: foot = p_j + along (p_i - p_j)
+    towards = points[:, None, None, :, :] - points[:, None, :, None, :]
+    along = (towards * delta[:, :, :, None, :]).sum(axis=-1) / squared[..., None]
+    foot = towards - along.clip(0, 1)[..., None] * delta[:, :, :, None, :]
+    depth = np.maximum(problem.radii[:, None, None, :] - np.sqrt((foot**2).sum(axis=-1)), 0)
+    ends = np.eye(points.shape[1], dtype=bool)
+    third = ~(ends[:, None, :] | ends[None, :, :])
+    line = problem.related & problem.apart
+    return (depth * third * line[..., None]).sum(axis=(1, 2, 3)) / 2

@@ -1,0 +1,171 @@
+"""The pictures of an evaluation: counts of real diagrams against those of sampled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, Normalize
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from discrete_diffusion.viz.bars import BarPanel, plot_bars
+from discrete_diffusion.viz.chart_style import (
+    DIFFERENCE_MAP,
+    LINE,
+    MUTED_TEXT,
+    SHARE_MAP,
+    TEXT,
+    TICK_POINTS,
+    add_colour_bar,
+    new_figure,
+    save,
+    style_axes,
+)
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.metrics.diagram_counts import count_diagrams
+from floor_plans.diagrams.pictures.palette import room_style
+from floor_plans.diagrams.vocabulary import ROOM_TYPES
+
+Array = NDArray[np.float64]
+
+FEWEST_PAIRS = 50
+"""A pair of room types seen less often is left out of the heat maps."""
+SMALLEST_SPAN = 0.1
+"""Differences are coloured on at least -10 to 10 points, so that noise stays pale."""
+
+
+def plot_samples(
+    samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram], folder: Path
+) -> None:
+    """``adjacency.png``, ``histograms.png`` and ``relations.png``: real against sampled."""
+    real = count_diagrams(reference)
+    sampled = count_diagrams(samples, real.vocabulary)
+    types = map(ROOM_TYPES.index, real.vocabulary.room_types)
+    names = [room_style(code).name for code in types]
+    plot_adjacency(
+        real.share_related(FEWEST_PAIRS),
+        sampled.share_related(FEWEST_PAIRS),
+        names,
+        folder / "adjacency.png",
+        note="How often two rooms of one diagram are related, by their types. "
+        f"A dot: fewer than {FEWEST_PAIRS} such pairs.",
+    )
+    plot_bars(
+        [
+            BarPanel("Rooms per diagram", "rooms", "diagrams", real.rooms, sampled.rooms),
+            BarPanel("Relations per room", "relations", "rooms", real.degrees, sampled.degrees),
+            BarPanel("Relations per diagram", "relations", "diagrams", real.edges, sampled.edges),
+        ],
+        folder / "histograms.png",
+    )
+    plot_bars(
+        [
+            BarPanel("Room types", "", "rooms", real.room_types, sampled.room_types, names),
+            BarPanel(
+                "Relations",
+                "seen from the room whose type comes first",
+                "relations",
+                real.relations,
+                sampled.relations,
+                real.vocabulary.relations,
+            ),
+        ],
+        folder / "relations.png",
+    )
+
+
+def plot_adjacency(
+    real: Array,
+    sampled: Array,
+    names: Sequence[str],
+    path: str | Path | None = None,
+    *,
+    note: str = "",
+) -> Figure:
+    """Three heat maps: real, sampled, and sampled minus real; written to ``path`` if given.
+
+    ``real``, ``sampled``: Float[K, K] symmetric shares in 0..1 of pairs that are related, NaN where
+    there is nothing to say (left blank). ``names``: of the K types; a type that is blank in both is
+    left out. ``note``: a line below the maps.
+
+    Raises ``ValueError`` if the arrays are not K x K.
+    """
+    if not real.shape == sampled.shape == (len(names), len(names)):
+        raise ValueError(
+            f"{len(names)} names for arrays of shape {real.shape} and {sampled.shape}; expected "
+            f"{(len(names), len(names))} twice"
+        )
+    known = ~(np.isnan(real) & np.isnan(sampled))
+    keep = np.flatnonzero(known.any(axis=0) if known.any() else np.ones(len(names)))
+    real, sampled = (shares[np.ix_(keep, keep)] for shares in (real, sampled))
+    difference, labels = sampled - real, [names[k] for k in keep.tolist()]
+    side = max(3.2, 0.4 * len(labels) + 1.0)
+    figure = new_figure(3 * side + 1.4, side + (0.3 if note else 0.0))
+    maps = figure.subplots(1, 3)
+    span = max(SMALLEST_SPAN, float(np.nanmax(np.abs(difference), initial=0.0)))
+    whole, signed = Normalize(0, 1), Normalize(-span, span)
+    for axes, title, shares, colours, norm in (
+        (maps[0], "Real", real, SHARE_MAP, whole),
+        (maps[1], "Sampled", sampled, SHARE_MAP, whole),
+        (maps[2], "Sampled − real", difference, DIFFERENCE_MAP, signed),
+    ):
+        _draw_map(axes, shares, labels, title, colours, norm)
+    _add_scale(figure, maps[:2], "related pairs (%)", SHARE_MAP, whole)
+    _add_scale(figure, maps[2:], "difference (points)", DIFFERENCE_MAP, signed)
+    if note:
+        figure.supxlabel(note, fontsize=TICK_POINTS, color=MUTED_TEXT)
+    return save(figure, path)
+
+
+def _add_scale(
+    figure: Figure, maps: Sequence[Axes], label: str, colours: Colormap, norm: Normalize
+) -> None:
+    """What the colours of the maps say, in per cent."""
+    add_colour_bar(
+        figure,
+        colours,
+        norm,
+        label,
+        shown=lambda share: f"{100 * share:.0f}",
+        ax=list(maps),
+        shrink=0.62,
+        aspect=22,
+        pad=0.02,
+    )
+
+
+def _draw_map(
+    axes: Axes,
+    shares: Array,
+    labels: Sequence[str],
+    title: str,
+    colours: Colormap,
+    norm: Normalize,
+) -> None:
+    """The lower triangle: the rest of a symmetric array says the same."""
+    lower = np.tril(np.ones_like(shares, dtype=bool))
+    axes.imshow(np.where(lower, shares, np.nan), cmap=colours, norm=norm, interpolation="nearest")
+    style_axes(axes, title=title, grid=None)
+    ticks = np.arange(len(labels))
+    axes.set_xticks(ticks, labels, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(ticks, labels)
+    axes.tick_params(length=0, labelcolor=TEXT)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks(ticks[1:] - 0.5, minor=True)
+    axes.set_yticks(ticks[1:] - 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.6)
+    axes.tick_params(which="minor", length=0)
+    for row, column in zip(*np.nonzero(lower), strict=True):
+        share = shares[row, column]
+        text, ink = "·", LINE
+        if not np.isnan(share):
+            points = round(100 * share)
+            is_signed = norm.vmin != 0 and points != 0
+            text = f"{points:+d}".replace("-", "−") if is_signed else f"{points}"
+            red, green, blue, _ = colours(norm(share))
+            ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else TEXT
+        cell = axes.text(column, row, text, ha="center", va="center", fontsize=7.0, color=ink)
+        cell.set_in_layout(False)  # it lies inside the axes; measuring it would only take time

@@ -1,0 +1,209 @@
+"""Pictures of diagrams coming out of the noise: ``plot_film_strip`` and ``animate``.
+
+The bubbles of all states of a diagram stand where they stand in the picture of the finished one, so
+that only their types and relations change. A grey bubble with a question mark is a room that is not
+known yet, a dotted line a pair that is not known yet, a dashed red line a relation that the
+positions of the bubbles contradict. The rim of a bubble that ends up in others is dotted until it
+is known that it lies in them, and dashed red where the state says otherwise. The bar at the bottom
+of a card is the share of rooms and pairs that are as in the finished diagram.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from floor_plans.diagrams.pictures.diagram_pictures import grid_shape
+from floor_plans.diagrams.pictures.gif import Palette, Pixels, write_gif
+from floor_plans.diagrams.pictures.palette import Knowledge
+from floor_plans.diagrams.pictures.pen import Pen
+from floor_plans.diagrams.pictures.placement import Placement, is_honoured, place_all
+from floor_plans.diagrams.pictures.routing import label_spot, route_lines
+from floor_plans.diagrams.pictures.sheet import (
+    Entry,
+    Sheet,
+    check_positive,
+    checked_path,
+    key_entries,
+)
+from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
+from floor_plans.diagrams.vocabulary import ADJACENT
+
+if TYPE_CHECKING:
+    from floor_plans.diagrams.partial import PartialDiagram
+
+MAX_FRAMES = 100
+"""In a GIF: twenty rooms take two hundred states, a second of work for every few."""
+PALETTE_FRAMES = 8
+"""Frames that the colours of a GIF are chosen from."""
+MAX_SHOWN = 8
+"""States in a film strip."""
+SECONDS_PER_FRAME, SECONDS_AT_END = 0.12, 2.0
+
+
+class _Film:
+    """The states of one diagram, and what is the same in all of their pictures.
+
+    ``lines``: of each pair, of those that have one. ``nested``: the relation of each pair that puts
+    the bubble of a room into another in the finished diagram; ``outer``: per room, those pairs.
+    ``spots``: centre and largest width of each label.
+    """
+
+    def __init__(self, frames: Sequence[PartialDiagram], placement: Placement) -> None:
+        self.frames, self.placement, self.finished = frames, placement, frames[-1]
+        rooms, relations = range(self.finished.num_rooms), self.finished.relations
+        self.lines = route_lines(placement, combinations(rooms, 2))
+        self.nested: dict[tuple[int, int], int] = {}
+        self.outer: dict[int, list[tuple[int, int]]] = {room: [] for room in rooms}
+        for i, j, r in relations:
+            inner, outer = (j, i) if r == SURROUNDING else (i, j)
+            if r in (INSIDE, SURROUNDING) and placement.inside[inner, outer]:
+                self.nested[i, j] = r
+                self.outer[inner].append((i, j))
+        drawn = [self.lines[i, j] for i, j, r in relations if r != NO_EDGE and (i, j) in self.lines]
+        self.spots = [label_spot(placement, drawn, room) for room in rooms]
+
+    def known(self, pair: tuple[int, int], r: int | None) -> Knowledge:
+        """Knowledge, in a state that says ``r`` of a pair, of how its bubbles lie."""
+        if r is None:
+            return "unknown"
+        if pair in self.nested:
+            return "known" if r == self.nested[pair] else "broken"
+        lies = is_honoured(self.placement.centres, self.placement.radii, *pair, r)
+        knowledge: Knowledge = "wall" if r == ADJACENT else "known"
+        return knowledge if lies or pair not in self.lines else "broken"
+
+    def draw(self, pen: Pen, number: int) -> None:
+        """State ``number``; the last one stays once it is reached."""
+        frame = self.frames[min(number, len(self.frames) - 1)]
+        relation = {(i, j): r for i, j, r in frame.relations}
+        for pair, line in self.lines.items():
+            if relation.get(pair) != NO_EDGE:
+                pen.line(line, self.known(pair, relation.get(pair)))
+        for room, code in enumerate(frame.rooms):
+            around = {self.known(pair, relation.get(pair)) for pair in self.outer[room]}
+            rim: Knowledge = "unknown" if "unknown" in around else "known"
+            pen.room(room, code, *self.spots[room], "broken" if "broken" in around else rim)
+        pen.progress(_settled(frame, self.finished))
+
+
+def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
+    """One diagram on its way out of the noise, state by state; written to ``path`` if given.
+
+    ``frames``: its states, the finished diagram last. Shown are the first, the last, and others at
+    even distances between them, 8 in all, each under its number from 0 on.
+
+    Raises ``ValueError`` for no frames, frames with different numbers of rooms, a last frame that
+    is not complete, and a path that ends in anything but ``.png`` or ``.svg``.
+    """
+    path = checked_path(path)
+    _check_frames(frames, "frames")
+    numbers = _evenly(len(frames), MAX_SHOWN)
+    (film,) = films = _films([[frames[k] for k in numbers]])
+    rows, columns = grid_shape(len(numbers), 4)
+    sheet = Sheet(rows, columns, [film.placement], titled=True, key=_key(films))
+    for index, number in enumerate(numbers):
+        film.draw(sheet.card(index, film.placement, f"state {number}"), index)
+    return sheet.finish(path)
+
+
+def animate(
+    trajectories: Sequence[Sequence[PartialDiagram]],
+    path: str | Path,
+    *,
+    cell: float = 2.1,
+    dpi: float = 110.0,
+) -> None:
+    """Diagrams coming out of the noise side by side: an animated GIF that loops.
+
+    ``trajectories``: the states of each diagram, the finished one last; a shorter one waits for
+    the others at its end. Of more than ``MAX_FRAMES`` states so many are shown, at even distances.
+    ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file appears whole or not at
+    all.
+
+    Raises ``ValueError`` for a path that does not end in ``.gif``, no trajectories, a trajectory
+    without frames, with different numbers of rooms or with a last frame that is not complete, and
+    a ``cell`` or ``dpi`` that is not positive.
+    """
+    checked_path(path, (".gif",))
+    check_positive(cell=cell, dpi=dpi)
+    if len(trajectories) == 0:
+        raise ValueError("no trajectories to draw: an animation needs at least one")
+    for index, frames in enumerate(trajectories):
+        _check_frames(frames, f"trajectory {index}")
+    rows, columns = grid_shape(len(trajectories))
+    films = _films(trajectories)
+    placements, key = [film.placement for film in films], _key(films)
+
+    def picture(number: int) -> Pixels:
+        """State ``number`` of every film."""
+        sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
+        for index, film in enumerate(films):
+            film.draw(sheet.card(index, film.placement), number)
+        canvas = FigureCanvasAgg(sheet.finish())
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+    longest = max(map(len, trajectories))
+    numbers = _evenly(longest, MAX_FRAMES)
+    some = {numbers[k]: picture(numbers[k]) for k in _evenly(len(numbers), PALETTE_FRAMES)}
+    pictures = (some[k] if k in some else picture(k) for k in numbers)
+    seconds = [SECONDS_PER_FRAME] * (len(numbers) - 1) + [SECONDS_AT_END]
+    write_gif(Path(path), pictures, Palette(list(some.values())), seconds)
+
+
+def _films(trajectories: Sequence[Sequence[PartialDiagram]]) -> list[_Film]:
+    return list(map(_Film, trajectories, place_all([frames[-1] for frames in trajectories])))
+
+
+def _key(films: Sequence[_Film]) -> tuple[Entry, ...]:
+    frames = [frame for film in films for frame in film.frames]
+    broken = any(
+        film.known((i, j), r) == "broken"
+        for film in films
+        for frame in film.frames
+        for i, j, r in frame.relations
+    )
+    return key_entries(
+        frames,
+        unknown=not all(frame.is_complete for frame in frames),
+        broken="Contradicts the positions" if broken else "",
+    )
+
+
+def _settled(frame: PartialDiagram, finished: PartialDiagram) -> float:
+    """Share of the rooms and pairs that are as in the finished diagram."""
+    rooms = sum(a == b for a, b in zip(frame.rooms, finished.rooms, strict=True))
+    pairs = len(set(frame.relations) & set(finished.relations))
+    return (rooms + pairs) / (len(finished.rooms) + len(finished.relations))
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    """At most ``most`` of the numbers 0 to ``count`` - 1 at even distances, both ends included."""
+    return [round(k) for k in np.linspace(0, count - 1, min(most, count))]
+
+
+def _check_frames(frames: Sequence[PartialDiagram], name: str) -> None:
+    if len(frames) == 0:
+        raise ValueError(f"{name}: no frames; give the states of a diagram, the finished one last")
+    counts = {frame.num_rooms for frame in frames}
+    if len(counts) > 1:
+        raise ValueError(
+            f"{name}: frames with {sorted(counts)} rooms; give states of one diagram, all with the "
+            f"rooms of the finished one"
+        )
+    last = frames[-1]
+    rooms = sum(room is None for room in last.rooms)
+    pairs = math.comb(last.num_rooms, 2) - len(last.relations)
+    if rooms + pairs > 0:
+        raise ValueError(
+            f"{name}: {rooms} rooms and {pairs} pairs of the last frame are unknown; end with the "
+            f"finished diagram, in which pairs without a relation are listed as no-edge"
+        )

@@ -1,0 +1,47 @@
+"""The files that show how diagrams came out of the noise."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from pathlib import Path
+
+from torch import Tensor
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.layout.vocab_config import VocabConfig
+from floor_plans.diagrams.partial import PartialDiagram, decode_partial
+from floor_plans.diagrams.pictures.trajectory import MAX_FRAMES, animate, plot_film_strip
+
+logger = logging.getLogger(__name__)
+
+TRAJECTORY = ("trajectory.gif", "trajectory.png")
+
+
+def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig) -> None:
+    """Write how samples Int[K, M, L] came out of the noise: ``trajectory.gif``, all of them, and
+    ``trajectory.png``, a film strip of the first. Each is shown by the states that are new to it.
+
+    Without any, those of an earlier run are removed: they show other samples.
+    """
+    animation, strip = (folder / name for name in TRAJECTORY)
+    if trajectory is None:
+        earlier = [path for path in (animation, strip) if path.is_file()]
+        for path in earlier:
+            path.unlink()
+        if earlier:
+            logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))
+        return
+    states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
+    count = max(map(len, states))
+    shown = f", {MAX_FRAMES} of {count:,} states" if count > MAX_FRAMES else ""
+    frames = counted(min(count, MAX_FRAMES), "frame")
+    logger.info("drawing %s of %s%s", frames, counted(len(states), "diagram"), shown)
+    animate(states, animation)
+    plot_film_strip(states[0], strip)
+    logger.info("on the way out of the noise: %s, %s", animation, strip)
+
+
+def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
+    """States that differ from the one before: other samples may have changed in between."""
+    return states[:1] + [new for old, new in pairwise(states) if new != old]

@@ -1,0 +1,15 @@
+"""The plans of ``data=bubble_diagrams``, for commands that are given no others."""
+
+from __future__ import annotations
+
+from discrete_diffusion.config.files import shipped_config
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.procedural.generator import cached_plans
+
+
+def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
+    """Title in words of the embedded plans, and all of them, as the config says."""
+    config = shipped_config("data", "bubble_diagrams")
+    plans = cached_plans(config["num_plans"], seed := config["plan_seed"])
+    title = f"the embedded plans: {len(plans):,} of seed {seed} (data=bubble_diagrams)"
+    return title, plans.to_diagrams()

@@ -1,0 +1,303 @@
+"""The embedded data set: seeded, vectorised, procedural floor plans.
+
+Room programme -> sites around the living room -> dissection into boxes -> relations by the
+geometric rule. What no plan may have (rooms that overlap, rooms that cannot be reached, a bedroom
+inside a bathroom) is sampled again with the same programme, in large plans with another of as many
+rooms, so that room counts keep their distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.runtime import progress
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.geometry import relations_from_boxes
+from floor_plans.diagrams.metrics.soundness import (
+    Flags,
+    Ints,
+    is_connected,
+    is_inside_valid,
+    neighbours,
+)
+from floor_plans.diagrams.procedural.dissection import dissect, draw_walls
+from floor_plans.diagrams.procedural.livable import are_livable
+from floor_plans.diagrams.procedural.programme import (
+    N_MAX,
+    PAD,
+    sample_large_programmes,
+    sample_programmes,
+)
+from floor_plans.diagrams.procedural.ring import RING, Ring, ring_for
+from floor_plans.diagrams.procedural.siting import choose_sites
+from floor_plans.diagrams.rooms import NO_EDGE
+
+GENERATOR_VERSION = 1
+"""Raise it whenever the same seed gives other plans: it is part of the name of cached files."""
+
+BLOCK_SIZE = 1024
+"""Plans are sampled in blocks of this many, each from its own random stream (seed, block)."""
+
+MIN_ROOM_SIDE = 8
+"""Pixels; a plan with a shorter side of a room is sampled again."""
+
+MAX_PLAN_SIDE = 256
+"""Pixels; a plan that is wider or higher is sampled again."""
+
+SIDE_PER_ROOM = 16
+"""Pixels that a plan may be wider and higher for every room beyond eight, about a metre."""
+
+LARGE = (4, 33)
+"""The least and the most rooms that ``num_rooms`` may request."""
+
+_MAX_ROUNDS = 2000
+
+
+@dataclass(frozen=True)
+class PlanArrays:
+    """P plans as arrays; room 0 is the living room, the others follow by type code.
+
+    ``room_types``: Int64[P, N] codes of ``ROOM_TYPES``, PAD (14) in unused slots.
+    ``num_rooms``: Int64[P].
+    ``boxes``: Int64[P, N, 4] (x0, y0, x1, y1) in pixels of a 256 x 256 plan, y downwards; 0 in
+        unused slots. Large plans reach beyond 256.
+    ``relations``: Int64[P, N, N], entry (i, j) for i < j the code r of "room i is
+        RELATIONS[r] room j"; "no-edge" (10) everywhere else, unused slots included.
+    """
+
+    room_types: Ints
+    num_rooms: Ints
+    boxes: Ints
+    relations: Ints
+
+    def __len__(self) -> int:
+        return len(self.num_rooms)
+
+    def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedGraphs:
+        """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N."""
+        num_rooms, width = torch.from_numpy(self.num_rooms), self.room_types.shape[1]
+        pairs = self.relations[:, *np.triu_indices(width, k=1)] + vocab.edge_offset
+        tokens = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
+        real = vocab.real_positions(num_rooms)
+        x0 = torch.full(real.shape, vocab.pad_id)
+        x0[real] = tokens[VocabConfig(n_max=width).real_positions(num_rooms)]
+        return EncodedGraphs(x0, real, num_rooms)
+
+    def to_diagrams(self) -> list[BubbleDiagram]:
+        """The same plans as objects, boxes included."""
+        plan, i, j = (self.relations != NO_EDGE).nonzero()
+        triples = np.stack([i, j, self.relations[plan, i, j]], axis=1)
+        listed = np.split(triples, np.searchsorted(plan, np.arange(1, len(self))))
+        boxes = self.boxes.astype(float)
+        return [
+            BubbleDiagram.of_checked(
+                rooms=tuple(self.room_types[k, :n].tolist()),
+                relations=tuple(map(tuple, listed[k].tolist())),
+                boxes=tuple(map(tuple, boxes[k, :n].tolist())),
+            )
+            for k, n in enumerate(self.num_rooms.tolist())
+        ]
+
+
+def generate_plans(
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
+) -> list[BubbleDiagram]:
+    """``num`` procedural floor plans with boxes; see ``sample_plans`` for what they are like.
+
+    The living room comes first, the other rooms follow by type code. Raises ``ValueError`` as
+    ``sample_plans`` does.
+    """
+    return sample_plans(num, seed, num_rooms, livable=livable).to_diagrams()
+
+
+def sample_plans(
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
+) -> PlanArrays:
+    """``num`` procedural floor plans as arrays.
+
+    ``num_rooms``: the least and the most rooms of a plan, all numbers between equally often; None
+    is 4 to 8, as often as in real plans. Every plan has exactly one living room, at most one
+    entrance, is connected, and contains no room in one where it cannot be. The same seed gives the
+    same plans, and plan k does not depend on ``num``. Global random state is neither read nor
+    changed.
+
+    ``livable``: only plans that people can live in, see ``are_livable``; of 4 to 8 rooms.
+
+    Raises ``ValueError`` for a negative ``num`` or ``seed``, for ``num_rooms`` that are not in
+    ``LARGE``, and for ``livable`` plans of ``num_rooms``.
+    """
+    for name, value in (("num", num), ("seed", seed)):
+        if value < 0:
+            raise ValueError(f"{name}={value}: expected an integer >= 0")
+    sizes = None if num_rooms is None else checked_range(num_rooms)
+    if livable and sizes is not None:
+        raise ValueError(
+            f"data.livable=true with data.num_rooms={list(sizes)}: such plans are drawn of 4 "
+            "to 8 rooms alone; take data.livable=false, or leave data.num_rooms out"
+        )
+    num_blocks = max(1, -(-num // BLOCK_SIZE))
+    numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
+    if sizes is None:
+        blocks = [_draw_block(np.random.default_rng([seed, block]), livable) for block in numbers]
+    else:
+        least, most = sizes
+        blocks = [
+            _draw_large_block(np.random.default_rng([seed, block, least, most]), least, most)
+            for block in numbers
+        ]
+    joined = (
+        np.concatenate([getattr(b, f.name) for b in blocks])[:num] for f in fields(PlanArrays)
+    )
+    return PlanArrays(*joined)
+
+
+def checked_range(num_rooms: Sequence[int] | int) -> tuple[int, int]:
+    """``ValueError`` unless these are two numbers of rooms in ``LARGE``, the smaller one first."""
+    given = [num_rooms] if isinstance(num_rooms, int) else list(num_rooms)
+    if len(given) != 2 or not LARGE[0] <= given[0] <= given[1] <= LARGE[1]:
+        raise ValueError(
+            f"data.num_rooms={given}: expected the least and the most rooms of a plan, from "
+            f"{LARGE[0]} to {LARGE[1]}, such as [9,20]"
+        )
+    return given[0], given[1]
+
+
+def cache_file(
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
+) -> Path:
+    """File in which ``cached_plans`` keeps its plans."""
+    kind = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
+    kind += "-livable" * livable
+    return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}{kind}.npz"
+
+
+def cached_plans(
+    num: int,
+    seed: int = 0,
+    num_rooms: tuple[int, int] | None = None,
+    *,
+    livable: bool = False,
+) -> PlanArrays:
+    """Read from the cache what ``sample_plans`` returns, or sample it.
+
+    The plans of a file that cannot be read are sampled and written again, and a folder that cannot
+    be written to does no harm; both are logged as warnings.
+    """
+    width = N_MAX if num_rooms is None else num_rooms[1]
+    expected = {
+        "room_types": (np.int16, (num, width)),
+        "num_rooms": (np.int16, (num,)),
+        "boxes": (np.int16, (num, width, 4)),
+        "relations": (np.int16, (num, width, width)),
+    }
+    arrays = cached_arrays(
+        cache_file(num, seed, num_rooms, livable=livable),
+        "plans",
+        expected,
+        lambda: vars(sample_plans(num, seed, num_rooms, livable=livable)),
+    )
+    return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
+
+
+def _draw_block(rng: np.random.Generator, livable: bool) -> PlanArrays:
+    """``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
+    return _sound_plans(sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
+
+
+def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
+    """``BLOCK_SIZE`` sound plans of ``least`` to ``most`` rooms."""
+    num_rooms = rng.integers(least, most, size=BLOCK_SIZE, endpoint=True)
+    across = np.array([ring_for(n).across for n in num_rooms.tolist()])
+    found: dict[str, Ints] = {}
+    for length in np.unique(across).tolist():
+        rows = np.flatnonzero(across == length)
+
+        def draw(left: Ints, sizes: Ints = num_rooms[rows]) -> Ints:
+            return sample_large_programmes(sizes[left], most, rng)
+
+        first = draw(np.arange(len(rows)))
+        plans = _sound_plans(first, rng, Ring(across=length), again=draw)
+        for name, values in vars(plans).items():
+            whole = found.setdefault(name, np.zeros((BLOCK_SIZE, *values.shape[1:]), np.int64))
+            whole[rows] = values
+    return PlanArrays(**found)
+
+
+def _sound_plans(
+    rooms: Ints,
+    rng: np.random.Generator,
+    ring: Ring = RING,
+    again: Callable[[Ints], Ints] | None = None,
+    livable: bool = False,
+) -> PlanArrays:
+    """Plans with the programmes ``rooms`` Int[P, N]: sample, check, and sample the unsound ones
+    again, and with ``livable`` those that nobody can live in.
+
+    ``again``: other programmes for plans Int[K] that were unsound; None keeps theirs.
+    """
+    num, width = rooms.shape
+    boxes = np.zeros((num, width, 4), dtype=np.int64)
+    relations = np.full((num, width, width), NO_EDGE, dtype=np.int64)
+    todo = np.arange(num)
+    for turn in range(_MAX_ROUNDS):
+        if turn and again is not None:
+            rooms[todo] = again(todo)
+        pending = rooms[todo]
+        dissected = dissect(pending, choose_sites(pending, rng, ring), rng, ring)
+        drawn = draw_walls(pending, dissected)
+        real = pending != PAD
+        both_real = real[:, :, None] & real[:, None, :]
+        related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
+        sound = (
+            _are_disjoint(drawn, both_real)
+            & _are_well_sized(drawn, real)
+            & is_connected(neighbours(related), real.sum(axis=1))
+            & is_inside_valid(pending, related)
+        )
+        if livable:
+            sound[sound] = are_livable(pending[sound], dissected[sound], drawn[sound])
+        boxes[todo[sound]], relations[todo[sound]] = drawn[sound], related[sound]
+        todo = todo[~sound]
+        if len(todo) == 0:
+            break
+    assert len(todo) == 0, f"{len(todo)} plans still unsound after {_MAX_ROUNDS} rounds"
+    return PlanArrays(rooms, (rooms != PAD).sum(1), boxes, relations)
+
+
+def _are_well_sized(boxes: Ints, real: Flags) -> Flags:
+    """Bool[P]: no room is a sliver, and the plan fits on the sheet."""
+    sides = boxes[..., 2:] - boxes[..., :2]
+    most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - N_MAX).clip(min=0)
+    fits = np.all(boxes <= most[:, None, None], axis=(1, 2))
+    return ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1) & fits
+
+
+def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
+    """Bool[P]: rooms other than the living room are disjoint or nested."""
+    low = np.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
+    high = np.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
+    shared = (high - low).clip(0).prod(-1)
+    area = (boxes[..., 2:] - boxes[..., :2]).prod(-1)
+    nested = shared == np.minimum(area[:, :, None], area[:, None, :])
+    clash = (shared > 0) & ~nested & both_real
+    return np.all(~clash[:, 1:, 1:], axis=(1, 2))

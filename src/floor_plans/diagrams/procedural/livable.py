@@ -1,0 +1,241 @@
+"""Which dissections are plans that people can live in: rooms reached, lit, wide enough, compact.
+
+A plan is cut into cells along the edges of all boxes, on the middle of walls. Every cell belongs to
+one room, so that lengths of walls between rooms, and to the outside, are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from floor_plans.diagrams.geometry import metres_per
+from floor_plans.diagrams.metrics.soundness import Flags, Ints, closure
+from floor_plans.diagrams.procedural.dissection import Array
+from floor_plans.diagrams.procedural.programme import (
+    BALCONY,
+    BATHROOM,
+    CHILD,
+    DINING,
+    ENTRANCE,
+    GUEST,
+    KITCHEN,
+    LIVING,
+    MASTER,
+    PAD,
+    SECOND,
+    STORAGE,
+    STUDY,
+    WALL_IN,
+)
+
+METRE = 1 / metres_per("pixels")
+"""Pixels of a metre."""
+
+DOOR, FRONT_DOOR, PASSAGE, WINDOW = 0.9, 1.1, 1.0, 1.2
+"""Metres of wall for a door with its frame, for the front door, for a way from one common room to
+another, and of outer wall for windows."""
+WINDOW_SHARE = 0.08 / 2.134
+"""Metres of outer wall for each square metre of floor: windows of 8 %, 2.134 m high."""
+MOST_CORNERS, MOST_PERIMETER = 12, 1.5
+"""Corners of the outline, and its length beside that of a square of the same area."""
+
+LEAST_SIDE = np.zeros(PAD + 1)
+"""Metres of the shorter side of a room, without walls: 5 % of the living rooms, kitchens,
+bathrooms, balconies and bedrooms of 999 real plans are narrower. Studies and dining rooms are as
+bedrooms."""
+LEAST_SIDE[[LIVING, KITCHEN, BATHROOM, BALCONY]] = (2.9, 1.23, 1.10, 0.65)
+LEAST_SIDE[[MASTER, SECOND, CHILD, GUEST, STUDY, DINING]] = 2.4
+
+
+def _of_types(*types: int) -> Flags:
+    """Bool[PAD + 1]: is this type of room one of these?"""
+    return np.isin(np.arange(PAD + 1), types)
+
+
+_COMMON = _of_types(LIVING, DINING, ENTRANCE)
+_FIRST = _of_types(LIVING, ENTRANCE)
+_PRIVATE = _of_types(MASTER, SECOND, CHILD, GUEST, STUDY)
+_LIT = _PRIVATE | _of_types(LIVING, DINING)
+_REACHED = _PRIVATE | _of_types(KITCHEN, DINING)
+_STORES = _of_types(STORAGE, WALL_IN)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """P plans cut along the edges of their boxes, with a margin around.
+
+    ``owner``: Int[P, Y, X], the room of each cell; N outside, N + 1 in a pocket between rooms.
+    ``height``, ``width``: Float[P, Y], Float[P, X], pixels; a row or column without any has the
+        owners of the one before.
+    """
+
+    owner: Ints
+    height: Array
+    width: Array
+
+    @classmethod
+    def of(cls, rooms: Ints, boxes: Array) -> Cells:
+        """Cut rooms Int[P, N] in boxes Float[P, N, 4]. A cell belongs to the smallest box that it
+        lies in, to the living room (0) only if to no other."""
+        num, n = rooms.shape
+        there = (rooms != PAD)[..., None]
+        boxes = np.where(there, np.rint(boxes), np.rint(boxes[:, :1]))
+        x, y = (_edges(boxes[..., [axis, axis + 2]].reshape(num, 2 * n)) for axis in range(2))
+        in_x = _lies_in(x, boxes[..., 0], boxes[..., 2]) & there
+        in_y = _lies_in(y, boxes[..., 1], boxes[..., 3]) & there
+        area = (boxes[..., 2:] - boxes[..., :2]).prod(-1)
+        area[:, 0] = np.finfo(float).max
+        covered = in_y[..., :, None] & in_x[..., None, :]  # (P, N, Y, X)
+        owner = np.where(covered, area[..., None, None], np.inf).argmin(1)
+        owner = np.where(covered.any(1), owner, n)
+        width, height = np.diff(x), np.diff(y)
+        owner = np.take_along_axis(owner, _filled(width)[:, None, :], axis=2)
+        owner = np.take_along_axis(owner, _filled(height)[:, :, None], axis=1)
+        pocket = (owner == n) & ~_outside(owner == n)
+        return cls(np.where(pocket, n + 1, owner), height, width)
+
+    def walls(self, n: int) -> Array:
+        """Float[P, n + 2, n + 2]: pixels of wall between two rooms, of ``n`` that there may be, or
+        to the outside (n) and to pockets (n + 1)."""
+        num, size = len(self.owner), n + 2
+        lengths = np.zeros(num * size * size)
+        first = np.arange(num)[:, None, None] * size
+        for one, other, length in (
+            (self.owner[:, :, :-1], self.owner[:, :, 1:], self.height[:, :, None]),
+            (self.owner[:, :-1], self.owner[:, 1:], self.width[:, None, :]),
+        ):
+            pair = (first + one) * size + other
+            length = length * (one != other)
+            lengths += np.bincount(pair.ravel(), length.ravel(), minlength=lengths.size)
+        found = lengths.reshape(num, size, size)
+        return found + found.transpose(0, 2, 1)
+
+    def outline(self, n: int) -> tuple[Ints, Array]:
+        """Corners Int[P] of the outline of ``n`` rooms and pockets, and the pixels² in it."""
+        built = self.owner != n
+        four = [built[:, y : y - 1 or None, x : x - 1 or None] for y in (0, 1) for x in (0, 1)]
+        corner = np.logical_xor.reduce(four)
+        crossing = (four[0] == four[3]) & (four[1] == four[2]) & (four[0] != four[1])
+        area = (built * self.height[:, :, None] * self.width[:, None, :]).sum((1, 2))
+        return (corner + 2 * crossing).sum((1, 2)), area
+
+
+def _edges(edges: Array) -> Array:
+    """Edges Float[P, K] in order, with a margin before the first and after the last."""
+    ordered = np.sort(edges, axis=1)
+    return np.concatenate([ordered[:, :1] - METRE, ordered, ordered[:, -1:] + METRE], axis=1)
+
+
+def _lies_in(edges: Array, low: Array, high: Array) -> Flags:
+    """Bool[P, N, K - 1]: are spans between two edges Float[P, K] within those Float[P, N]?"""
+    middle = (edges[:, None, 1:] + edges[:, None, :-1]) / 2
+    return (low[..., None] < middle) & (middle < high[..., None])
+
+
+def _filled(size: Array) -> Ints:
+    """Int[P, K]: the span itself, or the last before it that is not empty."""
+    spans = np.where(size > 0, np.arange(size.shape[1]), 0)
+    return np.maximum.accumulate(spans, axis=1)
+
+
+def _outside(free: Flags) -> Flags:
+    """Bool[P, Y, X]: free cells that are reached from the margin over free ones."""
+    found = np.zeros_like(free)
+    found[:, 0] = True
+    while True:
+        grown = found.copy()
+        grown[:, 1:] |= found[:, :-1]
+        grown[:, :-1] |= found[:, 1:]
+        grown[:, :, 1:] |= found[:, :, :-1]
+        grown[:, :, :-1] |= found[:, :, 1:]
+        grown &= free
+        if np.array_equal(grown, found):
+            return found
+        found = grown
+
+
+def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
+    """Bool[P]: which plans have
+
+    * a front door: a living room or entrance with outer wall for it;
+    * every bedroom, study, kitchen and dining room beside a common room (living, dining, entrance)
+      that is reached over common rooms, with wall for a door; one bathroom too, the others beside
+      a private room at least; storage beside a room that is no bathroom, balcony or storage; a
+      balcony beside a common room, private room or kitchen;
+    * outer wall for windows of 8 % of the floor in every common or private room but the entrance;
+      balconies outside;
+    * no room that is narrower than ``LEAST_SIDE``;
+    * an outline of at most 12 corners, at most 1.5 times as long as that of a square.
+
+    They are asked of the plan as it is drawn. A plan that is built from its diagram alone may be
+    another one, and break them.
+
+    ``rooms``: Int[P, N] codes, the living room first. ``boxes``: Float[P, N, 4], pixels, on the
+    middle of walls. ``drawn``: Int[P, N, 4], the same without walls.
+    """
+    n, fits = rooms.shape[1], are_wide(rooms, drawn)
+    rooms, boxes = rooms[fits], boxes[fits]  # the others need no cells
+    cells = Cells.of(rooms, boxes)
+    pixels = cells.walls(n)
+    walls = pixels / METRE
+    fits[fits] = (
+        are_compact(cells, pixels)
+        & are_reached(rooms, walls)
+        & are_lit(rooms, boxes, walls[:, :n, n])
+    )
+    return fits
+
+
+def are_wide(rooms: Ints, drawn: Ints) -> Flags:
+    """Bool[P]: is no room too narrow?"""
+    side = (drawn[..., 2:] - drawn[..., :2]).min(-1) / METRE
+    fits: Flags = ((side >= LEAST_SIDE[rooms]) | (rooms == PAD)).all(1)
+    return fits
+
+
+def are_compact(cells: Cells, walls: Array) -> Flags:
+    """Bool[P]: is the outline of rooms and pockets simple and short enough? ``walls``: what
+    ``cells.walls`` says."""
+    n = walls.shape[1] - 2
+    corners, area = cells.outline(n)
+    length = walls[:, n].sum(1)
+    fits: Flags = (corners <= MOST_CORNERS) & (length <= 4 * MOST_PERIMETER * np.sqrt(area))
+    return fits
+
+
+def are_reached(rooms: Ints, walls: Array) -> Flags:
+    """Bool[P]: is there a way from the front door to all that needs one?"""
+    n = rooms.shape[1]
+    between, outer = walls[:, :n, :n], walls[:, :n, n]
+    common = _COMMON[rooms]
+    way = closure((between >= PASSAGE) & common[:, :, None] & common[:, None, :])[:, 0]
+    way[:, 0] = True
+    is_bath, is_balcony = rooms == BATHROOM, rooms == BALCONY
+
+    def beside(those: Flags) -> Flags:
+        """Bool[P, N]: has the room wall for a door to one of those Bool[P, N]?"""
+        fits: Flags = between >= DOOR
+        return np.logical_or.reduce(fits & those[:, None, :], axis=2)
+
+    private, stores = _PRIVATE[rooms], _STORES[rooms]
+    served = (
+        (way | ~common)
+        & (beside(way) | ~_REACHED[rooms])
+        & (beside(way | private) | ~is_bath)
+        & (beside(common | _REACHED[rooms]) | ~is_balcony)
+        & (beside(~(stores | is_bath | is_balcony | (rooms == PAD))) | ~stores)
+    )
+    bath = ~is_bath.any(1) | (is_bath & beside(way)).any(1)
+    front = (_FIRST[rooms] & (outer >= FRONT_DOOR)).any(1)
+    reached: Flags = served.all(1) & bath & front
+    return reached
+
+
+def are_lit(rooms: Ints, boxes: Array, outer: Array) -> Flags:
+    """Bool[P]: has every room to live in outer wall for its windows, and every balcony any?"""
+    floor = (boxes[..., 2:] - boxes[..., :2]).prod(-1) / METRE**2
+    needed = np.where(rooms == BALCONY, DOOR, np.maximum(WINDOW, WINDOW_SHARE * floor))
+    lit: Flags = ((outer >= needed) | ~(_LIT[rooms] | (rooms == BALCONY))).all(1)
+    return lit

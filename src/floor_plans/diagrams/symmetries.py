@@ -1,0 +1,70 @@
+"""Mirror images and quarter turns of diagrams, to train on.
+
+A plan mirrored left to right is as good a plan, and its diagram has the same rooms with "left" and
+"right" exchanged. Few hundred plans go a long way further with their images.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.layout.vocab_config import VocabConfig
+from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
+
+Motion = tuple[bool, bool, bool]
+"""Mirror left to right, mirror top to bottom, then exchange the two axes."""
+
+SYMMETRIES: dict[str, tuple[Motion, ...]] = {
+    "none": ((False, False, False),),
+    "mirror": ((False, False, False), (True, False, False)),
+    "square": tuple((x, y, s) for s in (False, True) for y in (False, True) for x in (False, True)),
+}
+"""Name -> the images of a plan that are plans alike, itself the first: the eight of the square are
+its mirror images and quarter turns."""
+
+
+def moved_relations(motion: Motion) -> tuple[int, ...]:
+    """The relation code that each code 0..10 becomes when the whole plan is moved."""
+    mirror_x, mirror_y, swap = motion
+    directions = list(zip(RELATION_X_ORDER, RELATION_Y_ORDER, strict=True))
+
+    def image(code: int) -> int:
+        x, y = directions[code]
+        if (x, y) == (0, 0):  # inside, surrounding, no-edge
+            return code
+        x, y = (-x if mirror_x else x), (-y if mirror_y else y)
+        return directions.index((y, x) if swap else (x, y))
+
+    return tuple(map(image, range(len(directions))))
+
+
+def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
+    """All images of B diagrams but themselves: (K - 1) B for a symmetry of K motions.
+
+    Raises ``ValueError`` for an unknown symmetry, and for any if relations have no direction.
+    """
+    if symmetry not in SYMMETRIES:
+        raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))
+    if symmetry != "none" and not vocab.edge_directions:
+        raise ValueError(
+            f"data.symmetry={symmetry}: relations without direction are those of every mirror "
+            "image too; leave it at none"
+        )
+    motions = SYMMETRIES[symmetry][1:]
+    moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
+    return EncodedGraphs(
+        torch.cat(moved) if moved else diagrams.x0[:0],
+        diagrams.real.repeat(len(motions), 1),
+        diagrams.num_nodes.repeat(len(motions)),
+    )
+
+
+def _moved(x0: Tensor, vocab: VocabConfig, motion: Motion) -> Tensor:
+    """Tokens Int[B, L] of the moved plans; rooms keep their slots."""
+    ids = torch.arange(vocab.vocab_size)
+    codes = torch.tensor(moved_relations(motion))
+    ids[vocab.edge_offset : vocab.edge_offset + len(codes)] = vocab.edge_offset + codes
+    return torch.cat([x0[:, : vocab.n_max], ids[x0[:, vocab.n_max :]]], dim=1)

@@ -1,0 +1,153 @@
+"""Bubble diagrams: floor plans as rooms and the spatial relations between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.domains import register_domain
+from discrete_diffusion.domains.domain import Domain
+from discrete_diffusion.domains.sub_command import SubCommand
+from floor_plans.briefs.command import BRIEF_COMMANDS
+from floor_plans.commands.data_commands import COMMANDS
+from floor_plans.diagrams.files.file_kinds import PLAN_KINDS
+from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
+from floor_plans.options import EVALUATE, SAMPLE, TRAIN
+from floor_plans.studio.command import STUDIO
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
+    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from floor_plans import rewards
+    from floor_plans.briefs import answering, evaluating, given
+    from floor_plans.diagrams import tokens as token_ids
+    from floor_plans.learning import build, comparing, evaluation, report, sampling
+    from floor_plans.learning.completion import given_file
+else:
+    answering = Later("floor_plans.briefs.answering")
+    build = Later("floor_plans.learning.build")
+    comparing = Later("floor_plans.learning.comparing")
+    evaluating = Later("floor_plans.briefs.evaluating")
+    evaluation = Later("floor_plans.learning.evaluation")
+    given = Later("floor_plans.briefs.given")
+    given_file = Later("floor_plans.learning.completion.given_file")
+    report = Later("floor_plans.learning.report")
+    rewards = Later("floor_plans.rewards")
+    sampling = Later("floor_plans.learning.sampling")
+    token_ids = Later("floor_plans.diagrams.tokens")
+
+
+@register_domain
+class BubbleDiagrams(Domain):
+    """Plans of the embedded generator, or of files."""
+
+    name, title = "bubble_diagrams", "diagrams"
+    data_sets = {"bubble_diagrams": "tokens", "plans": "tokens", "cubigraph": "tokens"}
+    data_files = ("path", "train_path", "val_path", "test_path", "names")
+    file_kinds = PLAN_KINDS
+    data_sets_of_files = {"bubble_diagrams": "plans"}
+    fixed_keys = ("n_max", "relations", "condition", "node_order")
+    sample_options, evaluate_options, train_options = SAMPLE, EVALUATE, TRAIN
+    group_titles = {"node": "rooms", "edge": "relations"}
+    command_help = (
+        "plans   realise FILE out=DIR   floor plans in metres from diagrams",
+        "plans   make out=DIR [brief=FILE]   sample, realise, keep the best",
+        "brief   check FILE        what a brief asks of floor plans, if it can be met",
+        "studio  [checkpoint=RUN]  a local page: draw, complete, realise",
+    )
+    setting_help = ("data=plans data.path=plans.jsonl                 your own plans",)
+    streamed_file = "samples.jsonl"
+    sample_files = (
+        *("plans.jsonl", "plans.partial.jsonl", "plans.json", "floor_plans.svg"),
+        *("trajectory.gif", "trajectory.png"),
+    )
+    quick = {
+        "num_held_out": 200,
+        "num_samples": 200,
+        "seeds": 1,
+        "floor_draws": 5,
+        "verdicts": 50,
+        "bound_draws": 1,
+        "time_bins": 5,
+    }
+
+    def graph(self, data: Mapping[str, Any]) -> VocabConfig:
+        """The vocabularies and slots of its diagrams."""
+        if data.get("n_max") is None:
+            raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
+        return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["n_max"])
+
+    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("condition",) if data.get("condition") else ()
+
+    def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
+        from floor_plans.learning.conditions.facts import Facts
+
+        facts = Facts.of(data, self.graph(data))
+        return None if facts is None else facts.sizes
+
+    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        graph = self.graph(data)
+        return {
+            "n_max": graph.n_max,
+            "room_types": list(graph.node_types),
+            "relations": list(graph.edge_types),
+        }
+
+    def build(self, data: DictConfig) -> Dataset:
+        return build.build_dataset(data, self.graph(data))
+
+    def test_data(self, data: DictConfig) -> Dataset:
+        return build.build_test_plans(data, self.graph(data))
+
+    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
+        return token_ids.encode(samples, self.graph(data)).x0
+
+    def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
+        return token_ids.decode(tokens, self.graph(data))
+
+    def rewards(
+        self, data: Mapping[str, Any], file: str | None = None
+    ) -> Mapping[str, SampleScore]:
+        return rewards.diagram_rewards(self.graph(data), file)
+
+    def report(self, data: Any, split: str, config: DictConfig) -> Report:
+        of = report.DiagramReport if data.vocab.edge_directions else report.AdjacencyReport
+        return of(data, split, num_verdicts=config.eval.verdicts)
+
+    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
+        vocab = self.graph(trained.data_config)
+        if request.given is not None:
+            choose = (
+                None if request.brief is None else given.chosen_by_brief(request, trained, vocab)
+            )
+            return given_file.complete_file(request, trained, vocab, choose)
+        if request.brief is not None:
+            return answering.answer_brief(request, trained, vocab)
+        return sampling.sample_diagrams(request, trained, vocab)
+
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+        evaluating.refuse_options(request)
+        if request.brief is not None:
+            return evaluating.evaluate_brief(request, trained, self.graph(trained.data_config))
+        return evaluation.evaluate_model(request, trained, self.graph(trained.data_config))
+
+    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
+        return evaluation.evaluate_files(request)
+
+    def cell_measurement(self) -> CellMeasurement:
+        return comparing.DiagramCells()
+
+    def commands(self) -> Mapping[str, SubCommand]:
+        return COMMANDS
+
+    def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
+        return {"brief": BRIEF_COMMANDS, "studio": {"": STUDIO}}

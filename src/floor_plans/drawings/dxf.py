@@ -1,0 +1,250 @@
+"""DXF: a plan as a drawing for CAD, in metres, y upwards, a layer for each kind of line."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from floor_plans.drawings.drawing_style import DrawingStyle
+from floor_plans.drawings.drawn_plan import drawn_floor, flipped, upwards
+from floor_plans.drawings.embedded_json import WRITTEN, written_text
+from floor_plans.drawings.room_names import names_of_rooms
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.solver.dimension_lines import dimension_lines
+from floor_plans.solver.shapes import PlanShapes
+
+if TYPE_CHECKING:
+    from ezdxf.document import Drawing as Document
+    from shapely.geometry.base import BaseGeometry
+
+LAYERS = {
+    "OUTLINE": (8, "A-FLOR-OTLN"),
+    "BOUNDARY": (8, "C-PROP"),
+    "ROOMS": (9, "A-AREA"),
+    "WALLS": (7, "A-WALL"),
+    "DOORS": (30, "A-DOOR"),
+    "WINDOWS": (4, "A-GLAZ"),
+    "RAILINGS": (8, "A-FLOR-HRAL"),
+    "DIMENSIONS": (8, "A-ANNO-DIMS"),
+    "LABELS": (7, "A-AREA-IDEN"),
+}
+"""Layer -> its colour, and its name in the guidelines of the American Institute of Architects. A
+plan that has a boundary has BOUNDARY in the place of OUTLINE."""
+
+PLAIN_LAYERS = {aia: plain for plain, (_, aia) in LAYERS.items()}
+
+BOUNDARY = "BOUNDARY"
+APP = WRITTEN.upper()
+"""The name of what is ours in the file."""
+
+FLOOR, HOLE, DOOR, LABEL = "floor", "hole", "door", "label"
+"""Tags for what a polyline, line or text stands for, with the number of its room."""
+
+_WALL_WEIGHT = 50
+"""Hundredths of a millimetre on paper."""
+
+_LETTER, _LETTER_WIDTH, _LINES = 0.25, 0.8, 2.0
+"""The height of letters in metres, their width in heights, and half the height of two lines."""
+
+_FIRST_LINE, _NEXT_LINE = 1.0, 0.6
+"""Metres from a plan to its first line of dimensions, and from one line to the next."""
+
+_DIMENSIONS = {
+    "dimtxt": 0.18,  # height of figures
+    "dimtsz": 0.09,  # oblique ticks
+    "dimexo": 0.25,
+    "dimexe": 0.1,
+    "dimgap": 0.06,
+    "dimtad": 1,  # figures above the line
+    "dimtih": 0,  # and along it
+    "dimdec": 2,
+    "dimzin": 0,  # with all zeros
+    "dimlunit": 2,
+    "dimdsep": 46,
+    **dict.fromkeys(("dimclrd", "dimclre", "dimclrt"), 8),
+}
+"""Variables of the style of dimensions, in metres."""
+
+_SWUNG, _THICK = "DOOR", 0.05
+"""The block of a door that is 1 m wide, and how thick its leaf is."""
+
+_MARGIN, _NARROWEST_WINDOW = 0.1, 1.2
+"""Size of the view when the file is opened: what is free around the plan, a share of its height;
+and the width of a window in its heights."""
+
+_CHUNK = 250
+"""Characters of a string that every reader of DXF takes."""
+
+
+def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
+    """Layers WALLS (closed polylines, open at doors and windows), DOORS (their openings as lines,
+    and blocks with leaf and arc), WINDOWS (a proposal), RAILINGS, DIMENSIONS, LABELS (names and
+    square metres), ROOMS (the floors up to the middle of walls, closed polylines; not plotted) and
+    BOUNDARY, or OUTLINE where the plan has no boundary.
+
+    The plan's own JSON is a record of the file, DISCRETE_DIFFUSION, which CAD programs keep.
+    """
+    sheet = _Sheet(plan, style)
+    outline = "OUTLINE" if plan.boundary is None else BOUNDARY
+    sheet.ring(outline, flipped(plan.outline).exterior)
+    for k in range(plan.diagram.num_rooms):
+        sheet.room(k)
+    sheet.walls()
+    sheet.doors()
+    sheet.windows()
+    sheet.dimensions()
+    document = sheet.document
+    # A backslash may begin a code of DXF, so JSON writes it as its own escape.
+    text = json.dumps(written_text(plan)).replace("\\\\", "\\u005c")
+    chunks = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
+    document.rootdict.add_xrecord(APP).reset([(1, chunk) for chunk in chunks])
+    _show(document)
+    file = io.StringIO()
+    document.write(file)
+    return file.getvalue()
+
+
+def _show(document: Document) -> None:
+    """Open on what is drawn: extents and limits of the drawing, and a view somewhat larger."""
+    from ezdxf import bbox
+
+    drawn = bbox.extents(document.modelspace(), fast=True)
+    (x0, y0, _), (x1, y1, _) = drawn.extmin, drawn.extmax
+    document.modelspace().reset_extents((x0, y0, 0), (x1, y1, 0))
+    document.modelspace().reset_limits((x0, y0), (x1, y1))
+    for name, corner in (("MIN", (x0, y0)), ("MAX", (x1, y1))):
+        document.header[f"$EXT{name}"] = (*corner, 0)
+        document.header[f"$LIM{name}"] = corner
+    height = max(y1 - y0, (x1 - x0) / _NARROWEST_WINDOW) * (1 + _MARGIN)
+    document.set_modelspace_vport(height, ((x0 + x1) / 2, (y0 + y1) / 2))
+
+
+class _Sheet:
+    """A drawing that a plan is put on, part by part."""
+
+    def __init__(self, plan: FloorPlan, style: DrawingStyle) -> None:
+        import ezdxf
+        from ezdxf import units
+
+        self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
+        self.names = names_of_rooms(plan, style.language)
+        self.document = ezdxf.new("R2010")
+        self.document.units = units.M  # $INSUNITS = 6
+        self.document.appids.add(APP)
+        self.space = self.document.modelspace()
+        unused = "OUTLINE" if plan.boundary is not None else BOUNDARY
+        for name, (colour, _) in LAYERS.items():
+            if name != unused:
+                layer = self.document.layers.add(self.layer(name), color=colour)
+                layer.dxf.plot = int(name not in ("ROOMS", "OUTLINE"))
+        self.document.layers.get(self.layer("WALLS")).dxf.lineweight = _WALL_WEIGHT
+        self.document.styles.add("PLAN", font="arial.ttf")
+        self.document.dimstyles.new("PLAN", dxfattribs=_DIMENSIONS | {"dimtxsty": "PLAN"})
+        block = self.document.blocks.new(_SWUNG)
+        leaf = [(0, 0), (_THICK, 0), (_THICK, 1), (0, 1)]
+        block.add_lwpolyline(leaf, close=True)
+        block.add_arc((0, 0), radius=1, start_angle=0, end_angle=90)
+
+    def layer(self, name: str) -> str:
+        return LAYERS[name][1] if self.style.layers == "aia" else name
+
+    def ring(self, layer: str, ring: BaseGeometry, *about: Any) -> None:
+        """A closed polyline; ``about``: what it stands for, and its room."""
+        line = self.space.add_lwpolyline(
+            list(ring.coords)[:-1], close=True, dxfattribs={"layer": self.layer(layer)}
+        )
+        if about:
+            kind, number = about
+            line.set_xdata(APP, [(1000, kind), (1071, number)])
+
+    def polygons(self, layer: str, shape: BaseGeometry, *, number: int | None = None) -> None:
+        """Their rings; ``number``: of the room whose floor they are."""
+        import shapely
+
+        for part in shapely.get_parts(flipped(shape)):
+            for kind, rings in ((FLOOR, [part.exterior]), (HOLE, part.interiors)):
+                for ring in rings:
+                    self.ring(layer, ring, *(() if number is None else (kind, number)))
+
+    def room(self, number: int) -> None:
+        """The floor with its holes, and the label on it: in the middle, as large as fits."""
+        import shapely
+        from ezdxf.enums import MTextEntityAlignment
+
+        floor = drawn_floor(self.plan, number)
+        self.polygons("ROOMS", floor, number=number)
+        parts = shapely.get_parts(self.shapes.free_floor(number))
+        free = [part for part in parts if part.area > 0]  # none of a room that others cover
+        around = flipped(max(free, key=lambda part: part.area, default=floor))
+        inscribed = shapely.maximum_inscribed_circle(around, tolerance=0.05)
+        x0, _, x1, _ = around.bounds
+        y = inscribed.coords[0][1]
+        across = shapely.LineString([(x0 - 1, y), (x1 + 1, y)]).intersection(around)
+        across = max(shapely.get_parts(across), key=lambda part: part.length)
+        at, name = across.interpolate(0.5, normalized=True), self.names[number]
+        text = [name, f"{self.plan.areas[number]:.2f} m²"]
+        longest = _LETTER_WIDTH * max(map(len, text))
+        height = min(_LETTER, across.length / longest, inscribed.length / _LINES)
+        label = self.space.add_mtext(
+            "\\P".join(text),
+            dxfattribs={"layer": self.layer("LABELS"), "char_height": height, "style": "PLAN"},
+        )
+        label.set_location((at.x, at.y), attachment_point=MTextEntityAlignment.MIDDLE_CENTER)
+        kind = self.plan.diagram.room_names[number]
+        label.set_xdata(APP, [(1000, LABEL), (1071, number), (1000, kind)])
+
+    def walls(self) -> None:
+        self.polygons("WALLS", self.shapes.walls)
+        self.polygons("RAILINGS", self.shapes.railings)
+
+    def doors(self) -> None:
+        """The opening of each as a line in the middle of the wall; then what opens."""
+        from shapely import Polygon
+
+        on_layer = {"layer": self.layer("DOORS")}
+        for door in self.plan.doors:
+            start, end = upwards(door.start), upwards(door.end)
+            line = self.space.add_line(start, end, dxfattribs=on_layer)
+            line.set_xdata(APP, [(1000, DOOR), *((1071, room) for room in door.rooms)])
+        for swing in self.shapes.swings:
+            hinge, shut = upwards(swing.leaf[0]), upwards(swing.arc[-1])
+            leaf, width = upwards(swing.leaf[1]), math.dist(hinge, shut)
+            x, y = shut[0] - hinge[0], shut[1] - hinge[1]
+            is_left = x * (leaf[1] - hinge[1]) - y * (leaf[0] - hinge[0]) > 0
+            scale = {"xscale": width, "yscale": width if is_left else -width, "zscale": width}
+            turned = {"rotation": math.degrees(math.atan2(y, x))}
+            self.space.add_blockref(_SWUNG, hinge, dxfattribs=on_layer | scale | turned)
+        for pane in self.shapes.panes:
+            self.polygons("DOORS", Polygon(pane))
+
+    def windows(self) -> None:
+        """The break in the wall with a line along either face, and the glass in the middle."""
+        for window, opening in zip(self.shapes.windows, self.shapes.glazed, strict=True):
+            self.polygons("WINDOWS", opening)
+            ends = upwards(window.start), upwards(window.end)
+            self.space.add_line(*ends, dxfattribs={"layer": self.layer("WINDOWS")})
+
+    def dimensions(self) -> None:
+        x0, y0, x1, y1 = flipped(self.shapes.solid).bounds
+        for line in dimension_lines(self.shapes, chained=True):
+            away = _FIRST_LINE + line.number * _NEXT_LINE
+            if line.axis == 0:
+                side = y0 if line.far else y1
+                base = (0, side - away if line.far else side + away)
+                marks = [(x, side) for x in line.stops]
+            else:
+                side = x1 if line.far else x0
+                base = (side + away if line.far else side - away, 0)
+                marks = [(side, 0.0 - y) for y in reversed(line.stops)]
+            for first, last in pairwise(marks):
+                self.space.add_linear_dim(
+                    base,
+                    first,
+                    last,
+                    angle=90 * line.axis,
+                    dimstyle="PLAN",
+                    dxfattribs={"layer": self.layer("DIMENSIONS")},
+                ).render()

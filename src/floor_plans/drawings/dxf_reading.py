@@ -1,0 +1,247 @@
+"""DXF read as a plan: closed polylines on ROOMS, named by the texts on LABELS, and DOORS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.files.json_text import load_json
+from floor_plans.diagrams.files.own_names import NO_NAMES, OwnNames
+from floor_plans.diagrams.geometry import UNITS, metres_per
+from floor_plans.diagrams.scales import DrawnIn
+from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
+from floor_plans.drawings.drawn_plan import (
+    Drawing,
+    check_installed,
+    corners_of,
+    flipped,
+    largest_boundary,
+    rooms_of_labels,
+)
+from floor_plans.drawings.dxf import APP, BOUNDARY, DOOR, FLOOR, HOLE
+from floor_plans.drawings.dxf_document import entities_by_layer, read_document
+from floor_plans.drawings.dxf_labels import names_of_floors, noted_on, reason_without_name
+from floor_plans.drawings.dxf_rings import place_of, ring_of
+from floor_plans.plans.door import FRONT_DOOR
+from floor_plans.plans.floor_plan import Point
+from floor_plans.plans.floors import is_same
+from floor_plans.plans.outline import LONGEST
+
+if TYPE_CHECKING:
+    from ezdxf.document import Drawing as Document
+    from shapely.geometry.base import BaseGeometry
+
+_CENTIMETRE = 0.01
+
+LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
+"""Names of what is left out: on ROOMS what is no closed polyline, and what another one draws
+again; on BOUNDARY what is no closed polyline."""
+
+
+def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
+    """Read what ``dxf_of`` writes, and drawings of others like it: a closed polyline on ROOMS is a
+    room, the text on LABELS inside it begins with its type, a line on DOORS is a door; layers may
+    have the names of the AIA. All else is left out. ``unit``: of a drawing whose header states
+    none; pixels are none. ``names``: somebody's own of rooms. Raises ``DiagramError``.
+    """
+    check_installed()
+    document = read_document(content)
+    drawn = _drawn_in(document, unit)
+    scale = drawn.metres
+    layers = entities_by_layer(document)
+    left_out: list[str] = []
+    _check_one_level(layers)
+    floors = _floors(layers.get("ROOMS", []), scale, left_out)
+    if not floors:
+        raise DiagramError(
+            "ROOMS",
+            "no closed polyline on this layer, as every room is; the layers with lines are "
+            f"{', '.join(layers) or 'none'}",
+        )
+    texts, notes = names_of_floors(layers.get("LABELS", []), floors, scale, names)
+    for number, floor in floors.items():
+        if number not in texts:
+            raise DiagramError(place_of(floor), reason_without_name(number, floors, texts, layers))
+    types = rooms_of_labels(
+        [texts[number] for number in floors],
+        [*floors.values()],
+        [place_of(floor) for floor in floors.values()],
+    )
+    rooms = tuple(
+        DrawnRoom(room, flipped(floor), number)
+        for room, (number, floor) in zip(types, floors.items(), strict=True)
+    )
+    rings = []
+    for entity in layers.get(BOUNDARY, []):
+        if (ring := ring_of(entity)) is None:
+            left_out.append(OPEN)
+        else:
+            rings.append(flipped(_scaled(ring, scale)))
+    boundary, others = largest_boundary(rings)
+    return Drawing(
+        rooms,
+        tuple(_doors(layers.get("DOORS", []), scale)),
+        boundary,
+        _written(document),
+        (*left_out, *others),
+        notes=tuple(notes),
+        drawn=drawn,
+    )
+
+
+def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
+    """``DiagramError`` naming the layers if the rooms are on several: ROOMS-EG and ROOMS-OG."""
+
+    def is_named_after_rooms(layer: str) -> bool:
+        if "ROOMS" in re.split(r"[\W_]+", layer):
+            return True
+        minor = layer.removeprefix("A-AREA-")
+        return minor != layer and not re.fullmatch("[A-Z]{4}", minor)  # as A-AREA-IDEN, of the AIA
+
+    those = [layer for layer in layers if is_named_after_rooms(layer)]
+    if len(those) > 1:  # a layer without an outline draws no rooms
+        those = [layer for layer in those if any(ring_of(each) for each in layers[layer])]
+    if len(those) > 1:
+        raise DiagramError(
+            "ROOMS",
+            f"rooms are on the layers {', '.join(those)}, as those of several storeys or dwellings "
+            "are, and a drawing is one plan; write each to a file of its own, its rooms on ROOMS",
+        )
+
+
+def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
+    """Corners of a plot, metres, y downwards, from 0, 0 on, to a centimetre: the largest closed
+    polyline that does not cross itself, on the layer of outlines, or else on any.
+
+    Raises ``DiagramError`` for what is not DXF, has no unit or no closed polyline, or is longer
+    than a plan may be.
+    """
+    check_installed()
+    document = read_document(content)
+    drawn = _drawn_in(document, UNITS[0])
+    layers = entities_by_layer(document)
+    refused: list[DiagramError] = []
+    rings = _plots(layers.get(BOUNDARY, []), refused)
+    rings = rings or _plots(chain(*layers.values()), refused)
+    if not rings:
+        why = f"; {refused[0]}" if refused else ""
+        raise DiagramError("", f"no closed polyline, as the outline of a plot is{why}")
+    largest = max(rings, key=lambda ring: ring.area)
+    outline = flipped(_scaled(largest, drawn.metres))
+    left, top, right, bottom = outline.bounds
+    if not (right - left <= LONGEST and bottom - top <= LONGEST):
+        raise DiagramError(
+            "$INSUNITS",
+            f"drawn in {drawn.unit} the plot is {right - left:g} x {bottom - top:g} m, expected at "
+            f"most {LONGEST} m each way; set the unit that it is drawn in (in AutoCAD: UNITS)",
+        )
+    outline = outline.simplify(_CENTIMETRE)
+    corners = corners_of(outline)
+    return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
+
+
+def _plots(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeometry]:
+    """The closed polylines. ``refused``: gets the errors of those that are not sound."""
+    found = []
+    for each in entities:
+        try:
+            ring = ring_of(each)
+        except DiagramError as error:
+            refused.append(error)
+            continue
+        if ring is not None:
+            found.append(ring)
+    return found
+
+
+def _drawn_in(document: Document, unit: str) -> DrawnIn:
+    """The unit of the header; ``unit`` if it says none. ``DiagramError`` where nobody says one."""
+    from ezdxf.units import InsertUnits, conversion_factor
+
+    key = "set $INSUNITS to {} (in AutoCAD: UNITS)"
+    if document.units == 0:
+        if unit == UNITS[0]:
+            raise DiagramError(
+                "$INSUNITS",
+                "0: the drawing has no unit; say it with data.unit=metres (evaluate: unit=, "
+                "discrete-diffusion data: --unit), or whichever it is drawn in, or set it, in "
+                "AutoCAD with the command UNITS",
+            )
+        return DrawnIn(unit, metres_per(unit), "unit=", "give data.unit={} (--unit {})")
+    try:
+        found = InsertUnits(document.units)
+        metres = (
+            1.0 if found == InsertUnits.Meters else conversion_factor(found, InsertUnits.Meters)
+        )
+    except (KeyError, ValueError) as error:
+        raise DiagramError("$INSUNITS", f"{document.units}: an unknown unit of length") from error
+    name = found.name.lower().replace("meters", "metres")
+    return DrawnIn(name, metres, f"$INSUNITS={document.units} of its header", key)
+
+
+def _scaled(shape: BaseGeometry, scale: float) -> BaseGeometry:
+    import shapely
+
+    return shape if scale == 1 else shapely.transform(shape, lambda corners: corners * scale)
+
+
+def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[int, BaseGeometry]:
+    """Number -> floor, in metres; polylines without a number are rooms of their own. What is no
+    closed polyline, or an earlier one again, is named in ``left_out``."""
+    import shapely
+
+    parts: dict[int, list[BaseGeometry]] = {}
+    holes: dict[int, list[BaseGeometry]] = {}
+    own: list[BaseGeometry] = []
+    others: dict[tuple[float, ...], list[BaseGeometry]] = {}  # by their bounds
+    for entity in entities:
+        if (ring := ring_of(entity)) is None:
+            left_out.append(LINES)
+            continue
+        ring = _scaled(ring, scale)
+        kind, numbers = noted_on(entity)
+        if kind in (FLOOR, HOLE) and len(numbers) == 1:
+            (parts if kind == FLOOR else holes).setdefault(numbers[0], []).append(ring)
+            continue
+        alike = others.setdefault(tuple(round(side, 3) for side in ring.bounds), [])
+        if any(is_same(ring, other) for other in alike):
+            left_out.append(DOUBLED)
+        else:
+            alike.append(ring)
+            own.append(ring)
+    floors = {
+        number: shapely.union_all(rings).difference(shapely.union_all(holes.get(number, [])))
+        for number, rings in sorted(parts.items())
+    }
+    first = max(floors, default=-1) + 1
+    return floors | dict(enumerate(own, start=first))
+
+
+def _doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:
+    from shapely import LineString
+
+    for entity in entities:
+        if entity.dxftype() != "LINE":
+            continue
+        ends = [(end.x, end.y) for end in (entity.dxf.start, entity.dxf.end)]
+        line = flipped(_scaled(LineString(ends), scale))
+        kind, numbers = noted_on(entity)
+        rooms = (numbers[0], numbers[1]) if kind == DOOR and len(numbers) == 2 else None
+        yield DrawnDoor(line, rooms is not None and rooms[1] == FRONT_DOOR, rooms)
+
+
+def _written(document: Document) -> object:
+    """The JSON of the plan that was drawn; None if there is none."""
+    from ezdxf.entities import XRecord
+
+    record = document.rootdict.get(APP)
+    if not isinstance(record, XRecord):
+        return None
+    text = "".join(str(tag.value) for tag in record.tags if tag.code == 1)
+    try:
+        return load_json(text.encode())
+    except DiagramError as error:
+        raise DiagramError(APP, f"the record of the plan is {error.reason}; delete it") from error

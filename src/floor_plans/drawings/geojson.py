@@ -1,0 +1,141 @@
+"""GeoJSON: a plan as a FeatureCollection, in metres of a local frame with y upwards.
+
+RFC 7946 knows degrees only; here the coordinates are metres, as the members "unit" and "frame" say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from floor_plans.diagrams.files.fields import DiagramError, required_list, room_code
+from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
+from floor_plans.drawings.drawn_plan import (
+    Drawing,
+    check_boundary,
+    check_installed,
+    drawn_floor,
+    flipped,
+    in_stated_unit,
+    largest_boundary,
+    rooms_of_labels,
+)
+from floor_plans.drawings.embedded_json import WRITTEN, written_text
+from floor_plans.plans.door import FRONT_DOOR, rooms_from_json, rooms_to_json
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.rules.finding import ADDED, added_rooms
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+OTHERS = "features that are neither room nor door"
+
+
+def geojson_of(plan: FloorPlan) -> str:
+    """Features of ``kind`` "room" (``room_type``, ``area``, true ``added`` of one that no diagram
+    has; its number is the id), "door" (``rooms``) and "boundary", or "outline" where the plan has
+    no boundary; and, under ``discrete_diffusion``, the plan's own JSON."""
+    from shapely import LineString
+
+    outline = "outline" if plan.boundary is None else "boundary"
+    added = added_rooms(plan.diagram)
+    features = [_feature(plan.outline, {"kind": outline, "area": round(plan.outline.area, 2)})]
+    for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
+        about = {"kind": "room", "room_type": name, "area": round(area, 2)}
+        about |= {ADDED: True} if k in added else {}
+        features.append({"id": k, **_feature(drawn_floor(plan, k), about)})
+    for door in plan.doors:
+        about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}
+        features.append(_feature(LineString([door.start, door.end]), about))
+    collection = {
+        "type": "FeatureCollection",
+        "unit": "metres",
+        "frame": "local: x to the right, y upwards; not longitude and latitude",
+        "features": features,
+        WRITTEN: written_text(plan),
+    }
+    return json.dumps(collection) + "\n"
+
+
+def _feature(shape: BaseGeometry, properties: Mapping[str, Any]) -> dict[str, Any]:
+    from shapely.geometry import mapping
+    from shapely.geometry.polygon import orient
+
+    shape = flipped(shape)
+    if shape.geom_type == "Polygon":
+        shape = orient(shape)
+    return {"type": "Feature", "properties": dict(properties), "geometry": mapping(shape)}
+
+
+def read_geojson(data: Mapping[str, Any]) -> Drawing:
+    """Read what ``geojson_of`` writes, and drawings of others like it: polygons with a
+    ``room_type`` are rooms, lines of ``kind`` "door" are doors; all else is left out. "unit" states
+    another unit than metres."""
+    check_installed()
+    labels: list[object] = []
+    floors: list[BaseGeometry] = []
+    ids: list[object] = []
+    places: list[str] = []
+    doors: list[DrawnDoor] = []
+    boundaries: list[BaseGeometry] = []
+    num_others = 0
+    for k, feature in enumerate(required_list(data, "features")):
+        where = f"features[{k}]"
+        about = feature.get("properties") if isinstance(feature, Mapping) else None
+        if not isinstance(about, Mapping):
+            raise DiagramError(where, "expected a Feature with properties")
+        kind = about.get("kind", "room" if "room_type" in about else None)
+        if kind == "room":
+            ids.append(feature.get("id"))
+            labels.append(about.get("room_type"))
+            places.append(f"{where}.properties.room_type")
+            room_code(labels[-1], places[-1])
+            floors.append(_shape(feature, where, "Polygon", "MultiPolygon"))
+        elif kind == "door":
+            stated = about.get("rooms")
+            ends = None if stated is None else rooms_from_json(stated, math.inf)
+            line = _shape(feature, where, "LineString")
+            doors.append(DrawnDoor(line, ends is not None and ends[1] == FRONT_DOOR, ends))
+        elif kind == "boundary":
+            shape = _shape(feature, where, "Polygon")
+            boundaries.append(check_boundary(shape, f"{where}.geometry"))
+        elif kind != "outline":
+            num_others += 1
+    if not labels:
+        raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
+    boundary, left_out = largest_boundary(boundaries)
+    left_out += (OTHERS,) * num_others
+    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, _numbers(ids))
+    found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(WRITTEN), left_out)
+    return in_stated_unit(found, data)
+
+
+def _numbers(ids: Sequence[object]) -> list[int]:
+    """The ids of rooms, if all have one and no two the same; else their places among rooms."""
+    numbers = [each for each in ids if type(each) is int]
+    return numbers if len(set(numbers)) == len(ids) else [*range(len(ids))]
+
+
+def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
+    """The geometry of a feature, y downwards; ``DiagramError`` unless it is sound and of one of the
+    ``types``."""
+    from shapely.errors import ShapelyError
+    from shapely.geometry import shape
+
+    given = feature.get("geometry")
+    try:
+        found = shape(given)
+        is_sound = found.geom_type in types and not found.is_empty
+        is_sound = is_sound and found.is_valid
+    except (ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        is_sound = False
+    if not is_sound:
+        raise DiagramError(
+            f"{where}.geometry",
+            f"expected a {types[0]} in metres that does not cross itself, got "
+            f"{reprlib.repr(given)}",
+        )
+    return flipped(found)

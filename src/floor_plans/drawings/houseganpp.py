@@ -1,0 +1,206 @@
+"""House-GAN++ JSON: rooms and doors as nodes, with boxes and walls in pixels of 256 x 256.
+
+``line_formats`` reads it. The format has nine types of rooms and no relations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES
+from floor_plans.diagrams.files.fields import DiagramError, finite_number
+from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, metres_per
+from floor_plans.drawings.drawn_plan import drawn_floor
+from floor_plans.plans.door import FRONT_DOOR, Box
+from floor_plans.plans.floor_plan import FloorPlan
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+FRAME = "frame"
+"""The key of a plan that does not lie on the 256 x 256 pixels of 18 m: where it lies."""
+
+_PIXELS = 256
+_METRES = metres_per("pixels")
+_WRITTEN_DIGITS, _READ_DIGITS = 9, 6
+"""Decimals of a pixel."""
+
+_DOOR_THICKNESS = 4
+"""Pixels of the wall around a door, where nobody says how thick it is."""
+
+_MOST_WALL = DEFAULT_THRESHOLD
+"""Pixels between two rooms that a wall may fill."""
+
+_BEDROOMS = ("MasterRoom", "ChildRoom", "SecondRoom", "GuestRoom")
+_NEAREST = {**dict.fromkeys(_BEDROOMS, BEDROOM), "Wall-in": "Storage"}
+"""Name of a type in a table that lacks it."""
+
+_CODES = {name: code for code, name in CODE_TABLES["houseganpp"].known.items()}
+
+
+_Wall = tuple[Box, int, int | None]
+"""A side, the node that it is of, and the room behind it."""
+
+
+def nearest_type(room: str) -> str:
+    """The room type, or ``BEDROOM``, that a type of ours is in tables of House-GAN++."""
+    return _NEAREST.get(room, room)
+
+
+class _Frame(NamedTuple):
+    """Pixel (x, y) lies at (left + x * metres, top + y * metres)."""
+
+    metres: float = _METRES
+    left: float = 0.0
+    top: float = 0.0
+
+    def pixels(self, box: Sequence[float]) -> Box:
+        x0, y0, x1, y1 = (
+            round((side - corner) / self.metres, _WRITTEN_DIGITS) + 0.0
+            for side, corner in zip(box, (self.left, self.top) * 2, strict=True)
+        )
+        return x0, y0, x1, y1
+
+
+def _frame_of(boxes: Sequence[Box]) -> _Frame:
+    """Frame of RPLAN if the plan lies on it; else one in whose middle the plan lies, as large."""
+    low = [min(box[a] for box in boxes) for a in (0, 1)]
+    high = [max(box[a + 2] for box in boxes) for a in (0, 1)]
+    if min(low) >= 0 and max(high) <= _PIXELS * _METRES:
+        return _Frame()
+    size = max(last - first for first, last in zip(low, high, strict=True))
+    metres = max(_METRES, size / _PIXELS)
+    left, top = (
+        (first + last - _PIXELS * metres) / 2 for first, last in zip(low, high, strict=True)
+    )
+    return _Frame(metres, left, top)
+
+
+def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
+    """Boxes in pixels of 18 m / 256, of a plan whose ``frame`` may say that it was moved or scaled
+    to fit; ``DiagramError`` for a frame that is none."""
+    if FRAME not in data:
+        return list(boxes)
+    given = data[FRAME]
+    keys = ("metres_per_pixel", "left", "top")
+    if not isinstance(given, Mapping) or any(key not in given for key in keys):
+        raise DiagramError(FRAME, f"expected an object with {', '.join(keys)}")
+    metres, left, top = (finite_number(given[key], f"{FRAME}.{key}") for key in keys)
+    if metres <= 0:
+        raise DiagramError(f"{FRAME}.metres_per_pixel", f"{metres}: expected more than 0")
+
+    def moved(box: Box) -> Box:
+        x0, y0, x1, y1 = (
+            round((side * metres + corner) / _METRES, _READ_DIGITS)
+            for side, corner in zip(box, (left, top) * 2, strict=True)
+        )
+        return x0, y0, x1, y1
+
+    return [moved(box) for box in boxes]
+
+
+def houseganpp_of(plan: FloorPlan) -> str:
+    """``room_type`` and ``boxes`` of rooms, then of doors; ``edges``, the walls around each, with
+    the types of the node and of the room behind, 0 if there is none; ``ed_rm``, their numbers.
+
+    The room behind a wall is the one that faces most of it, at most 9 pixels off; a door has its
+    two rooms behind its long sides. A plan that does not fit 256 x 256 pixels of 18 m is moved to
+    their middle, and scaled down if it is larger; ``frame`` says how.
+    """
+    import shapely
+
+    assert plan.diagram.boxes is not None
+    doors = [door.box(_DOOR_THICKNESS * _METRES) for door in plan.doors]
+    boxes = [*plan.diagram.boxes, *doors]
+    frame = _frame_of(boxes)
+    kinds = ["front-door" if door.is_front else "interior-door" for door in plan.doors]
+    codes = [_CODES[nearest_type(name)] for name in (*plan.diagram.room_names, *kinds)]
+    floors = [_in_pixels(drawn_floor(plan, k), frame) for k in range(plan.diagram.num_rooms)]
+    openings = [_in_pixels(shapely.box(*box), frame) for box in doors]
+    walls = [*_walls_of_rooms(floors), *_walls_of_doors(plan, openings, floors)]
+    data: dict[str, Any] = {
+        "room_type": codes,
+        "boxes": [list(frame.pixels(box)) for box in boxes],
+        "edges": [
+            [*side, codes[node], 0 if behind is None else codes[behind]]
+            for side, node, behind in walls
+        ],
+        "ed_rm": [[node] if behind is None else [node, behind] for _, node, behind in walls],
+    }
+    if frame != _Frame():
+        data[FRAME] = {"metres_per_pixel": frame.metres, "left": frame.left, "top": frame.top}
+    return json.dumps(data) + "\n"
+
+
+def _walls_of_rooms(floors: Sequence[BaseGeometry]) -> Iterator[_Wall]:
+    for k, floor in enumerate(floors):
+        others = [number for number in range(len(floors)) if number != k]
+        for side, behind in _sides(floor):
+            areas = {number: behind.intersection(floors[number]).area for number in others}
+            faced = max(areas, key=areas.__getitem__, default=None)
+            yield side, k, faced if faced is not None and areas[faced] > 0 else None
+
+
+def _walls_of_doors(
+    plan: FloorPlan, openings: Sequence[BaseGeometry], floors: Sequence[BaseGeometry]
+) -> Iterator[_Wall]:
+    for number, (door, opening) in enumerate(zip(plan.doors, openings, strict=True), len(floors)):
+        rooms = [None if room == FRONT_DOOR else floors[room] for room in door.rooms]
+        for (side, _), leads in zip(_sides(opening), _rooms_of_sides(opening, rooms), strict=True):
+            yield side, number, None if leads is None else door.rooms[leads]
+
+
+def _in_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
+    import shapely
+
+    def pixels(corners: Any) -> Any:
+        moved = (corners - (frame.left, frame.top)) / frame.metres
+        return moved.round(_WRITTEN_DIGITS) + 0.0
+
+    return shapely.transform(shape, pixels)
+
+
+def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
+    """The walls around a shape, from its left upper corner down and round, and what lies behind
+    each: the rectangle as deep as a wall can be."""
+    import shapely
+    from shapely.geometry.polygon import orient
+
+    for part in shapely.get_parts(shape):
+        part = orient(part, sign=-1)
+        for ring in (part.exterior, *part.interiors):
+            corners = [(float(x), float(y)) for x, y in ring.coords[:-1]]
+            first = corners.index(min(corners))
+            corners = corners[first:] + corners[: first + 1]
+            for (x0, y0), (x1, y1) in pairwise(corners):
+                # The floor lies to the right of where the ring goes, in coordinates with y up.
+                dx, dy = x1 - x0, y1 - y0
+                length = (dx * dx + dy * dy) ** 0.5
+                over, down = -dy / length * _MOST_WALL, dx / length * _MOST_WALL
+                far = [(x1 + over, y1 + down), (x0 + over, y0 + down)]
+                yield (x0, y0, x1, y1), shapely.Polygon([(x0, y0), (x1, y1), *far])
+
+
+def _rooms_of_sides(
+    opening: BaseGeometry, rooms: Sequence[BaseGeometry | None]
+) -> tuple[int | None, ...]:
+    """Room, of a door's two, behind each of its four sides: none at the short ones."""
+    behind = [rectangle for _, rectangle in _sides(opening)]
+    x0, y0, x1, y1 = opening.bounds
+    long = (1, 3) if x1 - x0 >= y1 - y0 else (0, 2)
+
+    def lean(room: BaseGeometry | None) -> float:
+        """Area of the room behind the first long side, less that behind the second."""
+        if room is None:
+            return 0.0
+        first, second = (behind[side].intersection(room).area for side in long)
+        return float(first - second)
+
+    ahead = 0 if lean(rooms[0]) >= lean(rooms[1]) else 1
+    found: list[int | None] = [None] * 4
+    for side, which in zip(long, (ahead, 1 - ahead), strict=True):
+        found[side] = None if rooms[which] is None else which
+    return tuple(found)

@@ -1,0 +1,190 @@
+"""``IfcModel``: an IFC 4 file that grows entity by entity; ``Frame``: where a thing stands."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shapely import Polygon
+
+    from floor_plans.plans.floor_plan import Point
+
+_NAMESPACE = uuid.UUID("5d4f7f1e-6d62-4b8e-9a67-3c1f0a7b2d94")
+"""From which ids of files are derived; any constant would do."""
+
+_NO_TIME = "1970-01-01T00:00:00"
+"""When a file was made, in its header: the same plan is the same file."""
+
+_PRECISION = 1e-6
+"""Metres."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A place on the storey: the origin, in metres, y upwards, the direction of its x-axis, and
+    how high it lies."""
+
+    x: float = 0.0
+    y: float = 0.0
+    ux: float = 1.0
+    uy: float = 0.0
+    z: float = 0.0
+
+    @classmethod
+    def along(cls, start: Point, end: Point, z: float = 0.0) -> Frame:
+        length = math.dist(start, end)
+        return cls(*start, (end[0] - start[0]) / length, (end[1] - start[1]) / length, z)
+
+    def local(self, points: Iterable[Sequence[float]]) -> list[Point]:
+        """Points of the storey in this frame."""
+        moved = [(point[0] - self.x, point[1] - self.y) for point in points]
+        return [(x * self.ux + y * self.uy, y * self.ux - x * self.uy) for x, y in moved]
+
+    def on_storey(self, points: Iterable[Sequence[float]]) -> list[Point]:
+        """The inverse of ``local``."""
+        return [
+            (self.x + x * self.ux - y * self.uy, self.y + x * self.uy + y * self.ux)
+            for x, y in points
+        ]
+
+    def within(self, other: Frame) -> Frame:
+        """This frame as the other one sees it."""
+        (origin,) = other.local([(self.x, self.y)])
+        ux = self.ux * other.ux + self.uy * other.uy
+        uy = self.uy * other.ux - self.ux * other.uy
+        return Frame(*origin, ux, uy, self.z - other.z)
+
+
+class IfcModel:
+    """A file of the schema IFC4, in metres.
+
+    ``key``: what its ids are derived from: the same key and names give the same ids. ``north``:
+    degrees clockwise from the y-axis.
+    """
+
+    def __init__(self, key: str, north: float | None = None) -> None:
+        import ifcopenshell
+
+        self.file = ifcopenshell.file(schema="IFC4")
+        self.file.header.file_name.time_stamp = _NO_TIME
+        self._ids = uuid.uuid5(_NAMESPACE, key)
+        self._frames: dict[int, Frame] = {}
+        self._origin = self.new("IfcCartesianPoint", (0.0, 0.0, 0.0))
+        self._up = self.new("IfcDirection", (0.0, 0.0, 1.0))
+        self.world = self.new(
+            "IfcGeometricRepresentationContext",
+            ContextType="Model",
+            CoordinateSpaceDimension=3,
+            Precision=_PRECISION,
+            WorldCoordinateSystem=self.new("IfcAxis2Placement3D", self._origin),
+        )
+        if north is not None:
+            turned = math.radians(north)
+            self.world.TrueNorth = self.new("IfcDirection", (math.sin(turned), math.cos(turned)))
+        self._body = self.new(
+            "IfcGeometricRepresentationSubContext",
+            ContextIdentifier="Body",
+            ContextType="Model",
+            ParentContext=self.world,
+            TargetView="MODEL_VIEW",
+        )
+
+    def new(self, kind: str, *values: Any, **named: Any) -> Any:
+        """An entity without an id."""
+        return self.file.create_entity(kind, *values, **named)
+
+    def add(self, kind: str, name: str, **attributes: Any) -> Any:
+        """An entity whose id is derived from ``name``, which no other has."""
+        import ifcopenshell.guid
+
+        own = ifcopenshell.guid.compress(uuid.uuid5(self._ids, f"{kind} {name}").hex)
+        return self.new(kind, GlobalId=own, **attributes)
+
+    def text(self) -> str:
+        return str(self.file.to_string())
+
+    def units(self) -> Any:
+        """Metres, square and cubic ones, and radians."""
+        named = {
+            "LENGTHUNIT": "METRE",
+            "AREAUNIT": "SQUARE_METRE",
+            "VOLUMEUNIT": "CUBIC_METRE",
+            "PLANEANGLEUNIT": "RADIAN",
+        }
+        units = [self.new("IfcSIUnit", UnitType=kind, Name=name) for kind, name in named.items()]
+        return self.new("IfcUnitAssignment", units)
+
+    def place(self, frame: Frame, parent: Any = None) -> Any:
+        """Placement of a thing that stands in ``frame``, relative to the placement ``parent``."""
+        outer = Frame() if parent is None else self._frames[parent.id()]
+        seen = frame.within(outer)
+        axes = self.new(
+            "IfcAxis2Placement3D",
+            self.new("IfcCartesianPoint", (seen.x, seen.y, seen.z)),
+            self._up,
+            self.new("IfcDirection", (seen.ux, seen.uy, 0.0)),
+        )
+        placement = self.new("IfcLocalPlacement", parent, axes)
+        self._frames[placement.id()] = frame
+        return placement
+
+    def body(self, frame: Frame, polygons: Iterable[Polygon], height: float) -> Any:
+        """Solids over polygons of the storey, ``height`` high, of a thing that stands in
+        ``frame``."""
+        solids = [
+            self.new("IfcExtrudedAreaSolid", self._profile(frame, polygon), None, self._up, height)
+            for polygon in polygons
+        ]
+        shape = self.new(
+            "IfcShapeRepresentation",
+            ContextOfItems=self._body,
+            RepresentationIdentifier="Body",
+            RepresentationType="SweptSolid",
+            Items=solids,
+        )
+        return self.new("IfcProductDefinitionShape", Representations=[shape])
+
+    def _profile(self, frame: Frame, polygon: Polygon) -> Any:
+        from shapely.geometry.polygon import orient
+
+        rings = orient(polygon)
+        outer, *holes = (
+            self._curve(frame.local(ring.coords)) for ring in (rings.exterior, *rings.interiors)
+        )
+        if holes:
+            return self.new("IfcArbitraryProfileDefWithVoids", "AREA", None, outer, holes)
+        return self.new("IfcArbitraryClosedProfileDef", "AREA", None, outer)
+
+    def _curve(self, points: Sequence[Point]) -> Any:
+        corners = [self.new("IfcCartesianPoint", point) for point in points[:-1]]
+        return self.new("IfcPolyline", [*corners, corners[0]])
+
+    def properties(self, of: Any, name: str, values: Mapping[str, bool]) -> None:
+        """A set of properties of an entity, such as ``Pset_WallCommon``."""
+        made = [
+            self.new("IfcPropertySingleValue", Name=key, NominalValue=self.new("IfcBoolean", value))
+            for key, value in values.items()
+        ]
+        own = f"{name} {of.GlobalId}"
+        self._define(of, own, self.add("IfcPropertySet", own, Name=name, HasProperties=made))
+
+    def quantities(self, of: Any, name: str, values: Mapping[str, tuple[str, float]]) -> None:
+        """A set of quantities of an entity: by name, what they measure ("Area") and how much."""
+        made = [
+            self.new(f"IfcQuantity{kind}", Name=key, **{f"{kind}Value": value})
+            for key, (kind, value) in values.items()
+        ]
+        own = f"{name} {of.GlobalId}"
+        self._define(of, own, self.add("IfcElementQuantity", own, Name=name, Quantities=made))
+
+    def _define(self, of: Any, name: str, definition: Any) -> None:
+        self.add(
+            "IfcRelDefinesByProperties",
+            name,
+            RelatedObjects=[of],
+            RelatingPropertyDefinition=definition,
+        )

@@ -1,0 +1,151 @@
+"""Storeys and dwellings that share one drawing: each is read as a plan of its own."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from floor_plans.diagrams.files.everyday_names import plain
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.files.records import Note, Plan
+
+PART = "plan of a part of a drawing"
+"""Note on a plan that shares its drawing with others."""
+
+_LEVELS = ("level", "storey", "story", "etage", "geschoss", "stockwerk")
+_OTHERS = ("floor", "flat", "apartment", "dwelling", "unit", "wohnung")
+_SUFFIXES = ("id", "name", "number", "no", "nr")
+_KEYS = {f"{word}{suffix}" for word in (*_LEVELS, *_OTHERS) for suffix in ("", *_SUFFIXES)}
+"""Keys of rooms, in small letters alone, that say on which storey or in which dwelling they are."""
+
+
+class Part(NamedTuple):
+    """``name``: of the part, ``level EG``, empty for a whole drawing; ``data``: its JSON object;
+    ``values``: what its rooms say."""
+
+    name: str
+    data: Any
+    values: Mapping[str, object]
+
+    def labelled(self, plan: Plan) -> Plan:
+        """The plan, with these values in its metadata and a note on them."""
+        if not self.values:
+            return plan
+        metadata = {**self.values, **plan.diagram.metadata}
+        said = " and ".join(f'"{key}" {value!r}' for key, value in self.values.items())
+        note = Note(PART, f"its rooms have {said}")
+        diagram = replace(plan.diagram, metadata=metadata)
+        return plan._replace(diagram=diagram, notes=(note, *plan.notes))
+
+
+def parts_of(data: Any) -> list[Part]:
+    """Parts of a plan's JSON object in GeoJSON or RLVR whose rooms are on several storeys or in
+    several dwellings, as properties of theirs say; anything else is one part.
+
+    A boundary that names no part is that of all. Raises ``DiagramError`` naming a room or door
+    that is in no part though others are.
+    """
+    key, about, is_room = _drawn(data)
+    items = data[key] if key else []
+    facts = [about(item) for item in items]
+    rooms = [k for k, each in enumerate(facts) if is_room(each)]
+    keys = level_keys([facts[k] for k in rooms])
+    if not keys:
+        return [Part("", data, {})]
+    if key == "features":  # doors name rooms by their ids, or by their places among all
+        items = _numbered(items, rooms)
+    parts: dict[tuple[object, ...], list[int]] = {}
+    everywhere = []
+    for k, each in enumerate(facts):
+        values = tuple(each.get(key) for key in keys)
+        if None not in values:
+            parts.setdefault(values, []).append(k)
+        elif k in rooms or "door" in str(each.get("kind", each.get("room_type"))):
+            lacking = keys[values.index(None)]
+            raise DiagramError(
+                f"{key}[{k}]", f'it has no "{lacking}", as others have; say where it is'
+            )
+        else:
+            everywhere.append(k)
+    found = []
+    for values, own in parts.items():
+        if not set(own) & set(rooms):
+            continue
+        name = ", ".join(f"{key} {value}" for key, value in zip(keys, values, strict=True))
+        those = [items[k] for k in sorted((*own, *everywhere))]
+        found.append(Part(name, {**data, key: those}, dict(zip(keys, values, strict=True))))
+    return found
+
+
+def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Keys by which rooms are on several storeys or in several dwellings. A key of dwellings or
+    "floor" by which each room is alone is none: it numbers rooms, or measures them."""
+    found = []
+    for key in dict.fromkeys(key for room in rooms for key in room if plain(key) in _KEYS):
+        values = [room[key] for room in rooms if room.get(key) is not None]
+        if not all(isinstance(value, str | int | float) for value in values):
+            continue
+        num = len(set(values))
+        if num > 1 and (num < len(values) or plain(key).startswith(_LEVELS)):
+            found.append(key)
+    return tuple(found)
+
+
+def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
+    """``DiagramError`` naming the storeys or dwellings of rooms that are on several."""
+    for key in level_keys(rooms):
+        values = dict.fromkeys(room[key] for room in rooms if room.get(key) is not None)
+        shown = ", ".join(map(reprlib.repr, values))
+        raise DiagramError(
+            key, f"rooms of {shown}, and these are several plans; write each as one of its own"
+        )
+
+
+def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
+    """``DiagramError`` for an object that lists a storey or dwelling for each of its rooms, and
+    several of them."""
+    listed = {
+        key: values
+        for key, values in data.items()
+        if isinstance(values, list) and len(values) == num_rooms and plain(key) in _KEYS
+    }
+    if listed:
+        check_one_part([{key: listed[key][k] for key in listed} for k in range(num_rooms)])
+
+
+def _drawn(data: Any) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable[[Any], bool]]:
+    """The key of what an object draws, what is said about each, and whether that is a room; no key
+    of an object that draws nothing."""
+
+    def properties(feature: Any) -> Mapping[str, Any]:
+        about = feature.get("properties") if isinstance(feature, Mapping) else None
+        return about if isinstance(about, Mapping) else {}
+
+    def itself(space: Any) -> Mapping[str, Any]:
+        return space if isinstance(space, Mapping) else {}
+
+    if isinstance(data, Mapping) and "rooms" not in data:
+        if isinstance(data.get("features"), list):
+            return "features", properties, _is_room_feature
+        if isinstance(data.get("spaces"), list):
+            return "spaces", itself, _is_room_space
+    return "", itself, _is_room_space
+
+
+def _is_room_feature(about: Mapping[str, Any]) -> bool:
+    return about.get("kind", "room" if "room_type" in about else None) == "room"
+
+
+def _is_room_space(about: Mapping[str, Any]) -> bool:
+    return "door" not in str(about.get("room_type"))
+
+
+def _numbered(features: Sequence[Any], rooms: Iterable[int]) -> list[Any]:
+    """Features whose rooms have ids: their own, or their places among all rooms."""
+    ids = [features[k].get("id") for k in rooms]
+    if len({each for each in ids if type(each) is int}) == len(ids):
+        return [*features]
+    number = {k: n for n, k in enumerate(rooms)}
+    return [{**f, "id": number[k]} if k in number else f for k, f in enumerate(features)]

@@ -1,0 +1,245 @@
+"""One JSON object of a plans file -> ``BubbleDiagram``; the format is recognised by its fields."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.code_tables import (
+    CODE_TABLES,
+    CODES_FIELD,
+    OUR_TABLE,
+    RoomCodes,
+    areas_of,
+    codes_of,
+    own_table,
+    room_types,
+)
+from floor_plans.diagrams.files.cubigraph import GRAPH, parse_cubigraph
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    check_size,
+    checked_box,
+    finite_number,
+    read_relations,
+    required_list,
+    room_code,
+)
+from floor_plans.diagrams.files.foreign_objects import foreign_object
+from floor_plans.diagrams.files.json_text import check_keys, check_metadata, check_spelling
+from floor_plans.diagrams.files.records import Note, Plan
+from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.drawings.drawn_plan import Drawing
+from floor_plans.drawings.geojson import read_geojson
+from floor_plans.drawings.houseganpp import FRAME, read_frame
+from floor_plans.drawings.houseganpp_floors import read_outlines
+from floor_plans.drawings.levels import check_listed
+from floor_plans.drawings.rlvr import read_rlvr
+
+_FIELDS = ("rooms", "relations", "boxes", "room_type")
+"""Fields of plans of any format: those that a misspelt key may be meant for."""
+
+WALLS = "walls"
+"""Walls that a House-GAN++ plan holds and its diagram does not: those that close no outline."""
+
+
+def room_codes(data: object) -> RoomCodes:
+    """Codes with which a JSON object writes its rooms."""
+    if not isinstance(data, Mapping) or _format(data) in _DRAWINGS:
+        return RoomCodes()
+    own, _ = _FORMATS[_format(data)]
+    key = "rooms" if "rooms" in data and own is None else "room_type"
+    return codes_of(data.get(key), data.get(CODES_FIELD, own))
+
+
+def parse_plan(
+    data: object, *, n_max: int, threshold: float, unit: str = "pixels", codes: str | None = None
+) -> Plan:
+    """The diagram of one JSON object.
+
+    * ``rooms``, ``relations``: the interchange format;
+    * ``room_type``, ``boxes``, ``rel``: a rendered plan with coarse room codes, relations as given;
+    * ``room_type``, ``boxes``, ``ed_rm``: a House-GAN++ plan;
+    * ``features``: GeoJSON, see ``geojson.read_geojson``; ``spaces``: RLVR, see ``read_rlvr``;
+    * ``graph``: a plan of CubiGraph5K, see ``parse_cubigraph``;
+    * ``rooms`` or ``room_type``, ``boxes``: relations by ``relations_from_boxes(.., threshold)``.
+
+    ``threshold`` is in ``unit``, as boxes are; formats that are in metres get it in metres.
+    ``codes``: the table of its room codes where neither it nor its format says it; None is that of
+    ``ROOM_TYPES``.
+
+    Keys of no format become metadata. Raises ``DiagramError`` naming the field that is wrong or
+    misspelt, more than ``n_max`` rooms, or metadata
+    that could not be written again.
+    """
+    if not isinstance(data, Mapping):
+        raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+    check_keys(data)
+    if foreign := foreign_object(data):
+        raise DiagramError(*foreign)
+    check_spelling(data, _FIELDS)
+    field = _format(data)
+    if field in _DRAWINGS:
+        drawing = _DRAWINGS[field](data)
+        plan = drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
+        check_metadata(plan.diagram.metadata)
+        return plan
+    own, parse = _FORMATS[field]
+    if own is not None and (named := own_table(data)) not in (None, own):
+        reason = f"{named}, but a plan with {field!r} has room codes of {own}"
+        raise DiagramError(CODES_FIELD, reason)
+    plan = parse(data, own or codes or OUR_TABLE, n_max, threshold)
+    check_listed(data, plan.diagram.num_rooms)
+    if not plan.duplicate:
+        check_metadata(plan.diagram.metadata)
+    return plan
+
+
+def _format(data: Mapping[str, Any]) -> str:
+    """The field that tells the format of an object."""
+    fields = _FORMATS if "rooms" in data else (*_FORMATS, *_DRAWINGS)
+    return next((field for field in fields if field in data), "relations")
+
+
+def _parse_interchange(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    if isinstance(data.get("rooms"), list) and "relations" in data:
+        check_size(len(data["rooms"]), n_max, "rooms")
+    return Plan(BubbleDiagram.from_json(data, codes=codes))  # names the field that is missing
+
+
+def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    given = required_list(data, "room_type")
+    check_size(len(given), n_max, "room_type")
+    duplicate = data.get("duplicate", False)
+    if not isinstance(duplicate, bool):
+        raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
+    places = [f"room_type[{k}]" for k in range(len(given))]
+    areas = partial(_pixels, data.get("area_px"), len(given))
+    types = room_types(given, CODE_TABLES[codes], places, areas)
+    metadata = _rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
+    if "front_door" in metadata and "doors" not in metadata:
+        box = checked_box(metadata.pop("front_door"), "front_door")
+        metadata["doors"] = [{"type": "front-door", "box": list(box)}]
+    diagram = BubbleDiagram(
+        rooms=tuple(room_code(room, place) for room, place in zip(types, places, strict=True)),
+        relations=read_relations(data["rel"], len(given), "rel"),
+        boxes=tuple(required_list(data, "boxes")),
+        metadata=metadata,
+    )
+    return Plan(diagram, duplicate=duplicate)
+
+
+def _pixels(areas: object, num_rooms: int) -> list[float]:
+    """``area_px``, which tells the largest bedroom."""
+    if not isinstance(areas, list) or len(areas) != num_rooms:
+        raise DiagramError("area_px", f"expected {num_rooms} areas, got {reprlib.repr(areas)}")
+    return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
+
+
+def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    """Relations are measured on the boxes, (x0, y0, x1, y1), y downwards.
+
+    Doors are no rooms: they are kept in the metadata, as ``doors``. So are the ``floors`` of a
+    House-GAN++ plan that its walls (``edges`` and the rooms beside them, ``ed_rm``) enclose.
+    """
+    walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
+    key = "rooms" if "rooms" in data and not walls else "room_type"
+    table = CODE_TABLES[own_table(data) or codes]
+    given = required_list(data, key)
+    if not table.doors:
+        check_size(len(given), n_max, key)
+    boxes = required_list(data, "boxes")
+    if len(boxes) != len(given):
+        what = "rooms and doors" if table.doors else "rooms"
+        raise DiagramError("boxes", f"{len(boxes)} boxes for {len(given)} {what}")
+    metadata = _rest(data, key, "boxes", CODES_FIELD, *walls)
+    if table.doors and "doors" in metadata:
+        raise DiagramError("doors", f"a plan of {table.name} lists its doors among its rooms")
+    places = [f"{key}[{k}]" for k in range(len(given))]
+    types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
+    checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
+    is_door = [room in table.doors.values() for room in types]
+    outlines = read_outlines(data, read_frame(data, checked), is_door) if walls else None
+    if outlines is not None:
+        checked = [*outlines.boxes]
+        types = room_types(given, table, places, outlines.areas, doors=True)
+    nodes = [k for k, door in enumerate(is_door) if not door]
+    rooms = [room_code(types[k], places[k]) for k in nodes]
+    if not rooms:
+        no_door = " that is no door" if table.doors else ""
+        raise DiagramError(key, f"a diagram needs at least one room{no_door}")
+    check_size(len(rooms), n_max, key)
+    if len(nodes) < len(types):
+        behind = data["ed_rm"] if walls else []
+        metadata["doors"] = [
+            {"type": types[k], "box": list(checked[k]), **_rooms_of_door(k, nodes, behind)}
+            for k, door in enumerate(is_door)
+            if door
+        ]
+    notes: tuple[Note, ...] = ()
+    if outlines is not None:
+        floors, notes = outlines.floors(dict(zip(nodes, rooms, strict=True)))
+        metadata |= {} if floors is None else {"floors": floors}
+    bare = BubbleDiagram(tuple(rooms), (), tuple(checked[k] for k in nodes), metadata)
+    related = replace(bare, relations=_measured(bare, threshold, were_metres=bool(walls)))
+    num_open = 0 if outlines is None else outlines.num_open
+    return Plan(related, (WALLS,) * num_open, measured=True, notes=notes)
+
+
+def _measured(
+    bare: BubbleDiagram, threshold: float, *, were_metres: bool
+) -> tuple[tuple[int, int, int], ...]:
+    """The relations of its boxes. ``were_metres``: they are in pixels that were metres."""
+    boxes = np.array(bare.boxes)
+    if were_metres:
+        factor = metres_per("pixels")
+        found = relations_in_metres(boxes * factor, threshold * factor)
+    else:
+        found = relations_from_boxes(boxes, threshold)
+    return tuple((i, j, int(found[i, j])) for i, j in np.argwhere(found != NO_EDGE).tolist())
+
+
+def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, Any]:
+    """The rooms behind a door of House-GAN++, numbered without the doors, as ``Door`` has them;
+    nothing if its walls do not say one for a front door, two for another. ``rooms``: the nodes
+    that are no doors."""
+    numbers = {k: number for number, k in enumerate(rooms)}
+    found: list[Any] = []
+    for behind in walls if isinstance(walls, list) else []:
+        if isinstance(behind, list) and node in behind:
+            found += [numbers[k] for k in behind if type(k) is int and k in numbers]
+    found = list(dict.fromkeys(found))
+    if len(found) == 1:
+        found.append("outside")
+    return {"rooms": found} if len(found) == 2 else {}
+
+
+def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
+    """Rest of the fields, for the metadata."""
+    return {key: value for key, value in data.items() if key not in used}
+
+
+_Parser = Callable[[Mapping[str, Any], str, int, float], Plan]
+
+_FORMATS: dict[str, tuple[str | None, _Parser]] = {
+    "relations": (None, _parse_interchange),
+    "rel": ("coarse", _parse_rendered),
+    "ed_rm": ("houseganpp", _parse_boxes),
+    "boxes": (None, _parse_boxes),
+    GRAPH: (None, parse_cubigraph),
+}
+"""Field that tells a format, the first of these that a plan has -> the table of its room codes, if
+it is the format that says it, and what parses it."""
+
+_DRAWINGS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
+    "features": read_geojson,
+    "spaces": read_rlvr,
+}
+"""Field that marks a format which draws a plan in metres -> what reads it."""

@@ -1,0 +1,196 @@
+"""``PlanPen``: plots a floor plan on a card, to scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from shapely import Geometry, Polygon, get_parts
+from shapely.geometry.polygon import orient
+
+from discrete_diffusion.viz.chart_style import MUTED_TEXT, TEXT
+from floor_plans.diagrams.pictures import palette
+from floor_plans.diagrams.pictures.palette import room_style, tint
+from floor_plans.diagrams.pictures.pen import CAPTION, LABEL, POINTS_PER_INCH, text_width
+from floor_plans.drawings.pictures.labels import LINE_HEIGHT, Label, label_of
+from floor_plans.drawings.room_names import names_of_rooms, word
+from floor_plans.solver.shapes import PlanShapes, extent, hatching
+
+if TYPE_CHECKING:
+    from floor_plans.plans.floor_plan import FloorPlan
+    from floor_plans.plans.floor_plan import Point as Corner
+
+WALL = TEXT
+FRONT_DOOR = palette.BROKEN_LINE
+SMALL = 6.5
+"""Points, of figures and captions."""
+_LIGHT = 0.6
+"""Share of a bubble's colour in that of a floor."""
+_CORNER, _ARROW = 0.3, 0.12
+"""Inches from the corner of a card to the middle of an arrow to the north, and half its length."""
+_HATCH = 0.07
+"""Inches between two lines that mean dead area."""
+
+
+@dataclass(frozen=True)
+class PlanPen:
+    """Plots a plan in the middle of a card of side ``side`` inches, ``per_metre`` inches a metre.
+
+    ``name``: what shapes are called in an SVG. ``language``: of the names of rooms. ``height``: of
+    a card that is no square.
+    """
+
+    axes: Axes
+    left: float
+    top: float
+    side: float
+    plan: FloorPlan
+    per_metre: float
+    name: str = "plan"
+    language: str = "en"
+    height: float | None = None
+
+    @property
+    def bottom(self) -> float:
+        return self.top + (self.side if self.height is None else self.height)
+
+    @cached_property
+    def shapes(self) -> PlanShapes:
+        return PlanShapes(self.plan)
+
+    def draw(self) -> None:
+        shapes, rooms = self.shapes, self.plan.diagram.rooms
+        self._fill(shapes.house, "paper", facecolor="white", zorder=2)
+        self._fill(shapes.dead, "dead", facecolor="white", zorder=2)
+        lines = get_parts(hatching(shapes.dead, _HATCH / self.per_metre))
+        self._lines([line.coords for line in lines], 0.5, colors=palette.HINT_LINE, zorder=2)
+        self._lines(
+            [line.coords for line in get_parts(shapes.boundary)],
+            0.7,
+            colors=MUTED_TEXT,
+            linestyles=[(0, (8, 2, 1.5, 2))],
+            zorder=3.5,
+            gid=f"{self.name}-boundary",
+        )
+        for room, (floor, code) in enumerate(zip(shapes.floors, rooms, strict=True)):
+            colour = tint(room_style(code).colour, _LIGHT)
+            self._fill(floor, f"room-{room}", facecolor=colour, zorder=2.5)
+        self._fill(
+            shapes.railings, "railing", facecolor="white", edgecolor=WALL, linewidth=0.5, zorder=3
+        )
+        self._fill(shapes.walls, "wall", facecolor=WALL, zorder=4)
+        self._windows()
+        self._doors()
+        self._labels()
+        if self.plan.north is not None:
+            self._north(math.radians(self.plan.north))
+
+    def page(self, points: Sequence[Corner]) -> np.ndarray:
+        """Inches on the page."""
+        left, top, right, bottom = extent(self.plan)
+        middle = np.array([(left + right) / 2, (top + bottom) / 2])
+        centre = np.array([self.left + self.side / 2, (self.top + self.bottom) / 2])
+        return centre + (np.asarray(points, dtype=float) - middle) * self.per_metre
+
+    def _fill(self, area: Geometry, name: str, **style: Any) -> None:
+        """``name``: of the shape, in an SVG after that of the plan."""
+        parts = [part for part in get_parts(area) if part.geom_type == "Polygon" and part.area > 0]
+        rings = [
+            ring.coords for part in map(orient, parts) for ring in (part.exterior, *part.interiors)
+        ]
+        if rings:
+            path = Path.make_compound_path(*(Path(self.page(ring), closed=True) for ring in rings))
+            style = {"linewidth": 0, "edgecolor": "none"} | style
+            self.axes.add_artist(PathPatch(path, gid=f"{self.name}-{name}", **style))
+
+    def _lines(self, lines: Sequence[Sequence[Corner]], width: float, **style: Any) -> None:
+        look: dict[str, Any] = {"colors": WALL, "zorder": 5, "capstyle": "butt"}
+        pages = [self.page(line) for line in lines if len(line)]
+        if pages:
+            drawn = LineCollection(pages, linewidths=width, **(look | style))
+            self.axes.add_collection(drawn, autolim=False)
+
+    def _windows(self) -> None:
+        """A break in the wall, with a line along either face and the glass in the middle."""
+        pairs = zip(self.shapes.glazed, self.shapes.windows, strict=True)
+        for k, (opening, window) in enumerate(pairs):
+            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
+            self._fill(opening, f"window-{k}", **look)
+            self._lines([(window.start, window.end)], 0.5)
+
+    def _doors(self) -> None:
+        for swing in self.shapes.swings:
+            self._lines([swing.leaf], 1.1, capstyle="projecting")
+            self._lines([swing.arc], 0.4, colors=MUTED_TEXT)
+        for k, pane in enumerate(self.shapes.panes):
+            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 5}
+            self._fill(Polygon(pane), f"pane-{k}", **look)
+        for arrow in self.shapes.arrows:
+            self._fill(Polygon(arrow), "front-door", facecolor=FRONT_DOOR, zorder=6)
+
+    def _labels(self) -> None:
+        per_metre = self.per_metre * POINTS_PER_INCH
+        names = names_of_rooms(self.plan, self.language)
+        captions, number = [], 1
+        for room, whole in enumerate(names):
+            label = label_of(
+                self.plan,
+                room,
+                self.shapes.free_floor(room),
+                per_metre=per_metre,
+                language=self.language,
+                number=number,
+            )
+            if not label.states_area:
+                is_number = label.lines[0] == str(number)
+                number += is_number
+                name = f"{label.lines[0]} {whole}" if is_number else label.lines[0]
+                captions.append(f"{name} {self.plan.areas[room]:.1f} m²")
+            self._label(label)
+        total = f"{word('Rooms', self.language)} {sum(self.plan.areas):.1f} m²"
+        self._caption("   ".join([total, *captions]))
+
+    def _label(self, label: Label) -> None:
+        """Line by line, so that each is where it was measured."""
+        x, y = self.page([(label.x, label.y)])[0]
+        sizes = label.sizes
+        at = -LINE_HEIGHT * sum(sizes) / 2
+        for number, (line, size) in enumerate(zip(label.lines, sizes, strict=True)):
+            middle = (at + LINE_HEIGHT * size / 2) / POINTS_PER_INCH
+            at += LINE_HEIGHT * size
+            dx, dy = (middle, 0.0) if label.angle else (0.0, middle)
+            style = LABEL | ({"color": MUTED_TEXT} if number and number == len(sizes) - 1 else {})
+            self.axes.text(
+                x + dx,
+                y + dy,
+                line,
+                fontsize=size,
+                rotation=label.angle,
+                rotation_mode="anchor",
+                zorder=7,
+                **style,
+            )
+
+    def _north(self, turned: float) -> None:
+        """An arrow to the north in the upper right corner of the card."""
+        centre = np.array([self.left + self.side - _CORNER, self.top + _CORNER])
+        along = np.array([math.sin(turned), -math.cos(turned)])  # y is downwards on the page
+        across = np.array([-along[1], along[0]]) / 3
+        corners = [along, -along + across, -along / 2, -along - across, along]
+        arrow = Path(centre + _ARROW * np.array(corners), closed=True)
+        self.axes.add_artist(PathPatch(arrow, facecolor=WALL, zorder=7, gid=f"{self.name}-north"))
+        x, y = centre + 1.6 * _ARROW * along
+        self.axes.text(x, y, "N", fontsize=SMALL, zorder=7, **LABEL)
+
+    def _caption(self, text: str) -> None:
+        points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
+        y = self.bottom - 0.07
+        self.axes.text(self.left + 0.03 * self.side, y, text, fontsize=points, **CAPTION)

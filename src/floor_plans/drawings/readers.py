@@ -1,0 +1,275 @@
+"""Plans and partial diagrams read from files and folders, every one of them accounted for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from floor_plans.diagrams.files.code_recognition import recognise_codes
+from floor_plans.diagrams.files.code_tables import (
+    CODES_FIELD,
+    OUR_TABLE,
+    RoomCodes,
+    check_table,
+    codes_of,
+)
+from floor_plans.diagrams.files.fields import DiagramError, check_vocabulary
+from floor_plans.diagrams.files.foreign_files import foreign_format
+from floor_plans.diagrams.files.json_text import numbered_lines, one_document
+from floor_plans.diagrams.files.measured_boxes import check_measured
+from floor_plans.diagrams.files.own_names import read_names
+from floor_plans.diagrams.files.records import Plan, ReadReport, Record, remarks_of
+from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.diagrams.vocabulary import PlanVocabulary
+from floor_plans.drawings.plan_files import (
+    count_other_files,
+    plan_records,
+    record_of_line,
+    records_of_lines,
+)
+from floor_plans.drawings.reading import Reading, ReadOptions
+from floor_plans.solver.diagram_list import Diagrams
+
+logger = logging.getLogger(__name__)
+
+OTHER_FILES = "other files"
+
+_LABELS = ("given", "name", "id")
+"""Keys of a partial diagram that name it, copied to its completions without a word."""
+
+_MAX_NAMED = 6
+
+
+def read_diagrams(
+    path: str | os.PathLike[str],
+    *,
+    skip_invalid: bool = False,
+    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
+    threshold: float | None = None,
+    unit: str = "pixels",
+    codes: str | None = None,
+    names: str | os.PathLike[str] | None = None,
+    vocabulary: PlanVocabulary | None = None,
+) -> Diagrams:
+    """The diagrams of a file or folder, in its order; see ``read_report``, and ``ReadOptions`` for
+    the keywords.
+
+    What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls)
+    is logged, and so is what is odd.
+
+    Raises:
+        FileNotFoundError: nothing is at ``path``.
+        ValueError: a plan is invalid or has more than ``n_max`` rooms (unless ``skip_invalid``),
+            naming file, line or record, and field; a keyword is wrong or does not fit the file; or
+            the package that reads a drawing is missing.
+    """
+    options = ReadOptions(
+        skip_invalid=skip_invalid,
+        n_max=n_max,
+        threshold=threshold,
+        unit=unit,
+        codes=codes,
+        names=names,
+        vocabulary=vocabulary,
+    )
+    report = read_report(path, options)
+    if report.problems or report.num_duplicates or report.left_out:
+        logger.log(logging.WARNING if report.problems else logging.INFO, "%s", report.summary())
+    return Diagrams(report.diagrams)
+
+
+def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None) -> ReadReport:
+    """Read plans and account for every line, record or file.
+
+    * ``.json``: one plan, or a list of plans; JSON lines under this name are read too;
+    * ``.graphml``: one plan, as ``to_graphml`` writes it;
+    * ``.json`` of CubiGraph5K: an object of plans by id, see ``parse_cubigraph``;
+    * a MATLAB file: Graph2Plan's ``data.mat``, see ``graph2plan.plan_of_record``;
+    * a folder: its .json, .jsonl and .graphml files in the order of their names;
+    * any of these but MATLAB's, gzipped, as in ``plans.jsonl.gz``;
+    * any other file: JSON lines, a plan per line; one JSON object or list is read as in ``.json``.
+
+    The fields of a plan in JSON tell its format: interchange, boxes, House-GAN++ or rendered, see
+    ``line_formats.parse_plan``. Pickles are never loaded.
+
+    Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
+    record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms
+    (unless ``skip_invalid``: then the report lists it), for codes that fit several tables, boxes
+    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), and
+    drawings that can hardly be in theirs (``check_drawings``).
+    """
+    path, options = Path(path), options or ReadOptions()
+    if not path.exists():
+        raise FileNotFoundError(f"no plans file at {path.absolute()}")
+    own_names = read_names(options.names)
+    with progress.task(f"opening {path.name}"):
+        most = options.n_max + options.halls
+        records = plan_records(path, most, options.gap, options.unit, own_names)
+        found = recognise_codes(path, records, options.codes)
+    reading = Reading(options)
+    for record in progress.track(records, f"reading {path.name}", "plans"):
+        reading.take(record, found.table_of(record))
+    check_measured(path, reading.measured, options.unit, options.threshold)
+    remarks = remarks_of(reading.noted)
+    for remark in remarks:
+        logger.warning("%s", remark.sentence())
+    reading.leave_out_foreign()
+    if path.is_dir() and (num_others := count_other_files(path)):
+        reading.left_out[OTHER_FILES] = num_others
+    return ReadReport(
+        path=path,
+        diagrams=tuple(reading.diagrams),
+        num_records=len(records),
+        unit=_unit_of(records),
+        problems=tuple(reading.problems),
+        num_duplicates=reading.num_duplicates,
+        left_out=dict(reading.left_out),
+        code_tables={name: tuple(reading.tables[name]) for name in sorted(reading.tables)},
+        doubts=found.doubts,
+        places=tuple(reading.places),
+        remarks=remarks,
+    )
+
+
+def _unit_of(records: Sequence[Record[Plan]]) -> str:
+    """Name of the records, in the plural: lines, records, or plans where they differ."""
+    units = {record.where.split(" ")[0] for record in records}
+    return f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"
+
+
+def read_partials(
+    path: str | os.PathLike[str],
+    *,
+    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
+    codes: str | None = None,
+    vocabulary: PlanVocabulary | None = None,
+) -> list[PartialDiagram]:
+    """The partial diagrams of a file, in its order; see ``numbered_partials``.
+
+    Raises:
+        FileNotFoundError: nothing is at ``path``.
+        ValueError: ``path`` is a folder or no file of JSON lines, or a line is wrong, contradicts
+            itself or has more than ``n_max`` rooms, naming file, line and field.
+    """
+    partials = numbered_partials(path, n_max=n_max, codes=codes, vocabulary=vocabulary)
+    return list(partials.values())
+
+
+def numbered_partials(
+    given: str | os.PathLike[str] | GivenObjects,
+    *,
+    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
+    codes: str | None = None,
+    vocabulary: PlanVocabulary | None = None,
+) -> dict[int, PartialDiagram]:
+    """The partial diagrams of a file, or of objects, by the number of their line, from 1 on: one
+    JSON object per line, see ``PartialDiagram.from_json``; blank lines are skipped, and a gzipped
+    file is read as well. ``codes``, ``vocabulary``: as for plans, see ``ReadOptions``. Keys that
+    are not read are logged with how many lines have them, unless they are labels (``name``, ``id``,
+    ``given``).
+
+    Raises ``FileNotFoundError`` naming the path looked for, and ``ValueError`` naming file, line
+    and field for the first line that is wrong, contradicts itself, has more than ``n_max`` rooms or
+    a key ``given``, which is what completions call the line that they complete; and for room codes
+    that fit several tables.
+    """
+    check_table(codes)
+    path = Path(str(given))
+    parse = partial(_parse_partial, n_max=n_max, vocabulary=vocabulary)
+    try:
+        records = _partial_records(given, parse)
+    except DiagramError as error:
+        raise ValueError(f"{path}: {error.reason}") from error
+    found = recognise_codes(path, records.values(), codes)
+    partials = {}
+    for number, record in records.items():
+        try:
+            partials[number] = record.read(found.table_of(record))
+        except DiagramError as error:
+            raise ValueError(record.problem(error).sentence()) from error
+    _report_other_keys(path, partials)
+    return partials
+
+
+def _parse_partial(
+    data: Any, table: str | None, *, n_max: int, vocabulary: PlanVocabulary | None
+) -> PartialDiagram:
+    """A partial diagram that the model knows; ``DiagramError`` for any other."""
+    diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
+    if type(diagram.metadata.get("given", 0)) is not int:
+        raise DiagramError(
+            "given", "completions keep the number of their line under this key; rename yours"
+        )
+    if vocabulary is not None:
+        check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
+    if diagram.num_rooms > n_max:
+        raise DiagramError(
+            "rooms", f"{diagram.num_rooms} rooms, more than the {n_max} that the model knows"
+        )
+    return diagram
+
+
+def _partial_records(
+    given: str | os.PathLike[str] | GivenObjects,
+    parse: Callable[[Any, str | None], PartialDiagram],
+) -> dict[int, Record[PartialDiagram]]:
+    """A record for each line that is not blank, by its number; ``DiagramError`` for a file that
+    holds something else."""
+    if isinstance(given, GivenObjects):
+        return {
+            number: record_of_line(Path(place_of_line(given, number)), "", line, _room_codes, parse)
+            for number, line in given.numbered_lines()
+        }
+    path = Path(given)
+    _check_lines(path)
+    numbers = [number for number, _ in numbered_lines(path)]
+    return dict(zip(numbers, records_of_lines(path, _room_codes, parse), strict=True))
+
+
+def _check_lines(path: Path) -> None:
+    """``DiagramError`` for a file of partial diagrams that does not hold a JSON object per line;
+    ``ValueError`` for a folder, ``FileNotFoundError`` for none."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
+    if not path.exists():
+        raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
+    if foreign := foreign_format(path):
+        raise DiagramError("", foreign)
+    if one_document(path):
+        raise DiagramError(
+            "",
+            "one JSON text of several lines, or a list; expected one JSON object per line, a "
+            "partial diagram each",
+        )
+    if next(numbered_lines(path), None) is None:
+        raise DiagramError("", "the file is empty; expected one JSON object per line")
+
+
+def _report_other_keys(path: Path, partials: Mapping[int, PartialDiagram]) -> None:
+    """Log the keys that say nothing of a diagram and are no label of it, with how many lines have
+    each."""
+    counts = Counter(key for partial in partials.values() for key in partial.metadata)
+    others = {key: num for key, num in counts.items() if key not in _LABELS}
+    if others:
+        shown = [f"{reprlib.repr(key)} ({counted(num, 'line')})" for key, num in others.items()]
+        more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
+        logger.warning(
+            "%s: ignored, and copied to the completions as they are: %s%s",
+            *(path, ", ".join(shown[:_MAX_NAMED]), more),
+        )
+
+
+def _room_codes(data: object) -> RoomCodes:
+    if not isinstance(data, Mapping):
+        return RoomCodes()
+    return codes_of(data.get("rooms"), data.get(CODES_FIELD))

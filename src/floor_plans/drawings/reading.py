@@ -1,0 +1,143 @@
+"""How plans are read from a source, and what has come of its records so far."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.box_notes import notes_of_boxes
+from floor_plans.diagrams.files.code_tables import check_table
+from floor_plans.diagrams.files.fields import DiagramError, SizeError, check_size, check_vocabulary
+from floor_plans.diagrams.files.records import Note, Plan, Problem, Record
+from floor_plans.diagrams.geometry import threshold_of
+from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary
+from floor_plans.rules.finding import added_rooms
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How plans are read.
+
+    ``skip_invalid``: report invalid plans, and read on. ``n_max``: the most rooms of a plan;
+    ``halls``: how many it may have besides, if it says that they were added to its diagram.
+    ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
+    none; None recognises it, see ``recognise_codes``. ``names``: a file of somebody's own names of
+    rooms, see ``read_names``. ``unit``: of boxes, and of drawings in DXF that do not say it, one of
+    ``UNITS``; ``threshold``: the gap up to which boxes are related, in their unit, None is the
+    usual one, see ``threshold_of``. ``vocabulary``: of all plans; None is that of the first that
+    has relations.
+
+    Raises ``ValueError`` for values that cannot be.
+    """
+
+    skip_invalid: bool = False
+    n_max: int = RPLAN_VOCAB_CONFIG.n_max
+    halls: int = 0
+    threshold: float | None = None
+    unit: str = "pixels"
+    codes: str | None = None
+    names: str | os.PathLike[str] | None = None
+    vocabulary: PlanVocabulary | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_max < 1:
+            raise ValueError(f"n_max={self.n_max}: expected at least 1 room")
+        threshold_of(self.unit, self.threshold)
+        check_table(self.codes)
+
+    @property
+    def gap(self) -> float:
+        """``threshold``, or the usual one of the unit."""
+        return threshold_of(self.unit, self.threshold)
+
+
+@dataclass
+class Reading:
+    """Plans that were read so far, and what was not; the fields as in ``ReadReport``.
+
+    ``measured``: the plans whose relations come from boxes or a drawing, and ``noted``: what is
+    odd, by their places. ``tables``: the files that were read by each table of room codes.
+    """
+
+    options: ReadOptions
+    diagrams: list[BubbleDiagram] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    measured: list[tuple[str, Plan]] = field(default_factory=list)
+    noted: list[tuple[str, Note]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    tables: dict[str, dict[Path, None]] = field(default_factory=dict)
+    num_duplicates: int = 0
+
+    def take(self, record: Record[Plan], table: str | None) -> None:
+        """Read a record by a table of room codes.
+
+        Raises ``ValueError`` for an invalid plan, unless these are skipped.
+        """
+        try:
+            plan = self._sized(record, table)
+        except DiagramError as error:
+            self.problems.append(record.problem(error))
+            if not self.options.skip_invalid:
+                raise ValueError(self.problems[0].sentence()) from error
+            return
+        self.left_out.update(plan.left_out)
+        if table is not None:
+            self.tables.setdefault(table, {})[record.path] = None
+        if plan.duplicate:
+            self.num_duplicates += 1
+            return
+        self.diagrams.append(plan.diagram)
+        self.places.append(record.place)
+        notes = (*plan.notes, *notes_of_boxes(plan.diagram))
+        self.noted += [(record.place, note) for note in notes]
+        if plan.measured or plan.drawn is not None:
+            self.measured.append((record.place, plan))
+
+    def _sized(self, record: Record[Plan], table: str | None) -> Plan:
+        """A plan of ``n_max`` rooms at most, and ``halls`` that were added to its diagram.
+        ``DiagramError`` for any other."""
+        n_max = self.options.n_max
+        try:
+            plan = record.read(table)
+        except SizeError as error:
+            check_size(error.num_rooms, n_max, error.field)  # ``parse`` names n_max + halls
+            raise
+        if plan.diagram.num_rooms > n_max:
+            check_size(plan.diagram.num_rooms - len(added_rooms(plan.diagram)), n_max, "rooms")
+        return plan
+
+    def leave_out_foreign(self) -> None:
+        """Leave out the diagrams of other words than the vocabulary.
+
+        Raises ``ValueError`` for the first, unless invalid plans are skipped.
+        """
+        foreign = _foreign(self.diagrams, self.places, self.options.vocabulary)
+        if foreign and not self.options.skip_invalid:
+            raise ValueError(next(iter(foreign.values())).sentence())
+        self.problems += foreign.values()
+        self.diagrams = [each for k, each in enumerate(self.diagrams) if k not in foreign]
+        self.places = [place for k, place in enumerate(self.places) if k not in foreign]
+
+
+def _foreign(
+    diagrams: Sequence[BubbleDiagram], places: Sequence[str], vocabulary: PlanVocabulary | None
+) -> dict[int, Problem]:
+    """By its index, each diagram with rooms or relations that ``vocabulary`` does not have."""
+    if vocabulary is None:
+        related = (diagram for diagram in diagrams if diagram.relations)
+        first = next(related, None) or next(iter(diagrams), None)
+        vocabulary = DIRECTIONS if first is None else first.vocabulary
+    found = {}
+    for k, diagram in enumerate(diagrams):
+        try:
+            check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
+        except DiagramError as error:
+            place, where = places[k], places[k].rpartition(", ")[2]
+            found[k] = Problem(place, where, error.field, error.reason)
+    return found

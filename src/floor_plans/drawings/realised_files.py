@@ -1,0 +1,262 @@
+"""A folder of dimensioned plans: ``plans.jsonl``, a picture, other formats, and what was met."""
+
+from __future__ import annotations
+
+import json
+import logging
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.runtime.atomic_files import (
+    atomic_folder,
+    ensured_folder,
+    growing_file,
+    note_of_complete_files,
+    write_text,
+)
+from floor_plans.drawings.drawing_style import DrawingStyle
+from floor_plans.drawings.plan_formats import DEFAULT, FORMATS, sheets, write_plan
+from floor_plans.rules.finding import added_rooms
+from floor_plans.solver.ranking import SCORES, Scores, ranked
+from floor_plans.solver.realising import Job, Realised, realise_all
+from floor_plans.solver.room_sizes import least_areas
+
+if TYPE_CHECKING:
+    from floor_plans.plans.floor_plan import FloorPlan
+
+logger = logging.getLogger(__name__)
+
+PLANS, NUMBERS = "plans.jsonl", "plans.json"
+"""The plans, a line each, and what was met, in numbers."""
+
+_TOLD = 3
+"""Plans of which the command says why they cannot keep all rules."""
+
+PROVED, EXCLUDED, NOT_FOUND = "proved impossible", "the rules exclude each other", "not found"
+"""What the solver says of a rule that a plan breaks."""
+
+
+@dataclass(frozen=True)
+class PlanFiles:
+    """Files that are written into ``folder``: the picture's name, and formats with a folder
+    each, drawn in a ``style``."""
+
+    folder: Path
+    picture: str = "plans.svg"
+    formats: tuple[str, ...] = ()
+    style: DrawingStyle = DEFAULT
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the files and folders."""
+        return [PLANS, NUMBERS, self.picture, *self.formats]
+
+    @property
+    def left(self) -> list[Path]:
+        """Folders of formats that are there and are not written: they are of earlier plans."""
+        others = [self.folder / name for name in FORMATS if name not in self.formats]
+        return [folder for folder in others if folder.is_dir()]
+
+    def write(
+        self,
+        jobs: Sequence[Job],
+        *,
+        threads: int = 1,
+        stop_asked: Callable[[], bool] = lambda: False,
+    ) -> dict[str, Any]:
+        """Find the plans of all jobs and write them; the numbers.
+
+        ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
+        (see ``ranked``); of a diagram without a plan it has the diagram with "no_plan", the
+        reason. Plans are in ``plans.partial.jsonl`` as they are found. When a stop is requested,
+        those that are found are written, variants of the diagram at hand too, and the numbers say
+        how many diagrams were not tried.
+        """
+        plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
+        return self.write_found(jobs, plans, stop_asked=stop_asked)
+
+    def write_found(
+        self,
+        jobs: Sequence[Job],
+        plans: Iterable[Realised],
+        *,
+        stop_asked: Callable[[], bool] = lambda: False,
+        began: float | None = None,
+    ) -> dict[str, Any]:
+        """``write`` what is found of the jobs; ``began``: the clock when that began, in seconds."""
+        began = time.perf_counter() if began is None else began
+        with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
+            numbers, scores, shown = self._write_lines(jobs, plans, stop_asked, began)
+            (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
+            if shown:
+                sheets().plot_found(shown, scores, self.folder / self.picture)
+            for name in self.formats:
+                self._write_each(name, shown)
+        return numbers
+
+    def _write_lines(
+        self,
+        jobs: Sequence[Job],
+        plans: Iterable[Realised],
+        stop_asked: Callable[[], bool],
+        began: float,
+    ) -> tuple[dict[str, Any], list[tuple[Scores, ...]], list[tuple[int, tuple[FloorPlan, ...]]]]:
+        """Write plans and numbers; the numbers, and scores and plans of the diagrams, by their
+        number, that have one."""
+        text = ""
+        realised: list[Realised] = []
+        scores: list[tuple[Scores, ...]] = []
+        with growing_file(self.folder / PLANS) as append:
+            for job, any_order in zip(jobs, plans, strict=True):
+                if stop_asked() and not any_order.plans:
+                    break  # it was given up
+                found, scored = ranked(any_order)
+                append(lines := _lines(len(realised) + 1, job, found, scored))
+                realised.append(found)
+                scores.append(scored)
+                text += lines
+                if stop_asked():
+                    break
+            write_text(self.folder / PLANS, text)
+        numbers = _numbers(realised) | {"seconds": time.perf_counter() - began}
+        pairs = zip(jobs, realised, strict=False)
+        if raised := sum(len(_at_least(job, found)) for job, found in pairs if found.plans):
+            numbers["num_areas_at_least"] = raised
+        if len(realised) < len(jobs):
+            numbers["num_not_tried"] = len(jobs) - len(realised)
+        write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
+        shown = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
+        return numbers, [scored for scored in scores if scored], shown
+
+    def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
+        """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""
+        say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
+        with atomic_folder(self.folder / name, replaced=say) as folder:
+            for number, of_job in plans:
+                for variant, plan in enumerate(of_job, start=1):
+                    path = folder / f"{_stem(number, variant)}{FORMATS[name].suffix}"
+                    write_plan(path, plan, name, self.style)
+
+
+def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
+    """JSON lines of a job's plans, or of its diagram and why it has none; "diagram" is its number,
+    which files of other formats have as their name."""
+    if not found.plans:
+        objects = [job.diagram.to_json() | {"no_plan": found.reason}]
+        objects[0].pop(SCORES, None)  # of an earlier plan
+    else:
+        targets: dict[str, Any] = {"target_areas": [round(area, 2) for area in found.areas]}
+        if smallest := _at_least(job, found):
+            targets["at_least"] = smallest
+        objects = [
+            plan.to_json() | targets | {SCORES: each.to_json()}
+            for plan, each in zip(found.plans, scores, strict=True)
+        ]
+        for each, shortfalls in zip(objects, found.shortfalls, strict=True):
+            if shortfalls:
+                each["given_up"] = [shortfall.to_json() for shortfall in shortfalls]
+            if found.excluded:
+                each["rules_excluded"] = True
+            each |= found.why.to_json(found.names)
+    return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
+
+
+def _at_least(job: Job, found: Realised) -> list[int]:
+    """Rooms of which the target area is the least that the rules need."""
+    least = least_areas(job.diagram.rooms, job.demands.rules)
+    pairs = enumerate(zip(found.areas, least, strict=True))
+    return [room for room, (area, need) in pairs if area == need]
+
+
+def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
+    plans = [found for found in realised if found.plans]
+    off = [found.plans[0].largest_area_error(found.areas) for found in plans]
+    first = [found.plans[0] for found in plans]
+    return {
+        "num_diagrams": len(realised),
+        "num_with_plan": len(plans),
+        "num_plans": sum(len(found.plans) for found in realised),
+        "num_all_met": sum(not found.given_up for found in plans),
+        "given_up": dict(
+            Counter(kind for found in plans for kind in {each.kind for each in found.given_up})
+        ),
+        "broken": _broken(realised),
+        "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
+        "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
+        "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
+        "overlap": max((plan.overlap for plan in first), default=None),
+        "dead_area": _median([plan.dead_area / plan.outline.area for plan in first]),
+    }
+
+
+def _broken(realised: Sequence[Realised]) -> list[dict[str, Any]]:
+    """Of each plan, by the name that its files have, that breaks a rule: the rules, and whether
+    each was proved impossible, alone or beside the others; of a diagram without a plan none."""
+    found: list[dict[str, Any]] = []
+    for number, of_diagram in enumerate(realised, start=1):
+        if not of_diagram.plans:
+            found.append({"plan": f"{number}", "rules": {}})
+        for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
+            broken = [each for each in shortfalls if each.rule]
+            other = EXCLUDED if of_diagram.excluded else NOT_FOUND
+            rules = {each.rule: PROVED if each.proved else other for each in broken}
+            if rules:
+                why = of_diagram.why.sentences(of_diagram.names)
+                found.append({"plan": _stem(number, variant), "rules": rules, "why": why})
+    return found
+
+
+def broken_rules(numbers: dict[str, Any]) -> str:
+    """A line for every plan that breaks a rule, with the rules and why, and for every diagram that
+    has no plan; empty without any."""
+    named = []
+    for each in numbers["broken"]:
+        rules = [f"{rule} ({why})" for rule, why in each["rules"].items()]
+        words = [", ".join(rules) or "none was found", *each.get("why", [])]
+        named.append(f"plan {each['plan']}: {'; '.join(words)}")
+    return "\n".join(named)
+
+
+def _stem(number: int, variant: int) -> str:
+    """Name of a plan's files: the number of its diagram, and that of a second variant and more."""
+    return f"{number}" if variant == 1 else f"{number}-{variant}"
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
+    """Summary of what was found, in a sentence or two, and where it is."""
+    num, found = numbers["num_diagrams"], numbers["num_with_plan"]
+    text = f"{found:,} of {counted(num, 'diagram')} {'has' if 1 in (num, found) else 'have'} a plan"
+    if found < num:
+        text += " (" + ", ".join(f"{n:,}: {why}" for why, n in numbers["reasons"].items()) + ")"
+    if found:
+        met, dead = numbers["num_all_met"], numbers["dead_area"]
+        text += f"; {met:,} {'meets' if met == 1 else 'meet'} all that was requested"
+        if given_up := numbers["given_up"]:
+            text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
+        if halls := numbers["num_with_hall"]:
+            text += f"; {counted(halls, 'plan')} {'has' if halls == 1 else 'have'} an added hall"
+        text += f"; dead area {dead:.0%} of the outline (median)"
+    if raised := numbers.get("num_areas_at_least"):
+        text += f"; target areas of {counted(raised, 'room')} are the least that the rules need"
+    if left := numbers.get("num_not_tried"):
+        text += f"; stopped: {counted(left, 'more diagram')} not tried"
+    text += f"; {numbers['seconds']:.1f} s; {files.folder / PLANS}"
+    told = [each for each in numbers["broken"] if each.get("why")]
+    for each in told[:_TOLD]:
+        text += f"\nplan {each['plan']}: {'; '.join(each['why'])}"
+    if len(told) > _TOLD:
+        text += f"\nwhy {counted(len(told) - _TOLD, 'more plan')} cannot keep all rules: {NUMBERS}"
+    if files.left:
+        text += f"\nleft as they were, of earlier plans: {', '.join(map(str, files.left))}"
+    return text

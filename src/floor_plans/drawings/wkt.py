@@ -1,0 +1,137 @@
+"""WKT: a plan as a table of comma-separated values with a column of well-known text, in metres.
+
+y is upwards. There is a row for each room and door, and for the outline. Relations are not written:
+they are measured again, on the boxes of the rooms.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import reprlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from floor_plans.diagrams.files.fields import DiagramError, checked_box, room_code
+from floor_plans.diagrams.files.own_names import NO_NAMES, OwnNames
+from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
+from floor_plans.drawings.drawn_plan import (
+    Drawing,
+    check_boundary,
+    check_installed,
+    drawn_floor,
+    flipped,
+    largest_boundary,
+    rooms_of_labels,
+)
+from floor_plans.drawings.levels import check_one_part
+from floor_plans.plans.door import FRONT_DOOR, Box, rooms_from_json, rooms_to_json
+from floor_plans.plans.floor_plan import FloorPlan
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+COLUMNS = ("kind", "id", "type", "area", "wkt", "box")
+
+
+def wkt_of(plan: FloorPlan) -> str:
+    """Rows of kind "room" (``type``: its room type; ``box``: the "x0 y0 x1 y1" of which the floor
+    is what smaller rooms leave), "door" (``type``: the numbers of its rooms, as
+    in "0 3" or "2 outside") and "boundary", or "outline" where the plan has no boundary."""
+    from shapely import LineString
+
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(COLUMNS)
+    outline = "outline" if plan.boundary is None else "boundary"
+    table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text(plan.outline)])
+    for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
+        box = " ".join(repr(float(side)) for side in flipped(plan.boxes[k]).bounds)
+        table.writerow(["room", k, name, f"{area:.2f}", _text(drawn_floor(plan, k)), box])
+    for k, door in enumerate(plan.doors):
+        rooms = " ".join(map(str, rooms_to_json(door.rooms)))
+        table.writerow(["door", k, rooms, "", _text(LineString([door.start, door.end]))])
+    return file.getvalue()
+
+
+def _text(shape: BaseGeometry) -> str:
+    import shapely
+
+    return shapely.to_wkt(flipped(shape), rounding_precision=-1)  # as many digits as it has
+
+
+def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
+    """Read what ``wkt_of`` writes; ``names``: somebody's own of rooms. Raises ``DiagramError``
+    naming row and column."""
+    check_installed()
+    try:
+        rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DiagramError("", f"not comma-separated text in UTF-8: {error}") from error
+    if not rows or any(column not in rows[0] for column in ("kind", "type", "wkt")):
+        raise DiagramError("", f"expected a table with the columns {', '.join(COLUMNS)}")
+    labels, floors, boxes, places = [], [], [], []
+    doors: list[DrawnDoor] = []
+    boundaries: list[BaseGeometry] = []
+    for number, row in enumerate(rows, start=2):
+        where = f"line {number}"
+        if row["kind"] == "room":
+            labels.append(names.meant(row["type"]))
+            room_code(labels[-1], where)
+            floors.append(_shape(row["wkt"], where, "Polygon", "MultiPolygon"))
+            boxes.append(_box(row.get("box") or "", where))
+            places.append(where)
+        elif row["kind"] == "door":
+            ends = _rooms(row["type"] or "")
+            line = _shape(row["wkt"], where, "LineString")
+            doors.append(DrawnDoor(line, ends[1] == FRONT_DOOR, ends))
+        elif row["kind"] == "boundary":
+            boundaries.append(check_boundary(_shape(row["wkt"], where, "Polygon"), where))
+        elif row["kind"] != "outline":
+            reason = f"kind {reprlib.repr(row['kind'])}: expected room, door, boundary or outline"
+            raise DiagramError(where, reason)
+    if not labels:
+        raise DiagramError("kind", "no row is a room")
+    check_one_part([row for row in rows if row["kind"] == "room"])
+    types = rooms_of_labels(labels, floors, places)
+    rooms = tuple(
+        DrawnRoom(room, floor, k, box=box)
+        for k, (room, floor, box) in enumerate(zip(types, floors, boxes, strict=True))
+    )
+    boundary, left_out = largest_boundary(boundaries)
+    return Drawing(rooms, tuple(doors), boundary, left_out=left_out)
+
+
+def _rooms(text: str) -> tuple[int, int]:
+    return rooms_from_json([int(w) if w.isdecimal() else w for w in text.split()], math.inf)
+
+
+def _box(text: str, where: str) -> Box | None:
+    """Box of four numbers, y downwards; None of no text."""
+    if not text:
+        return None
+    try:
+        x0, y0, x1, y1 = map(float, text.split())
+    except ValueError as error:
+        reason = f'box {reprlib.repr(text)}: expected "x0 y0 x1 y1", or nothing'
+        raise DiagramError(where, reason) from error
+    return checked_box((x0, 0.0 - y1, x1, 0.0 - y0), where)
+
+
+def _shape(text: str | None, where: str, *types: str) -> BaseGeometry:
+    """The geometry, y downwards; ``DiagramError`` unless it is sound and one of the ``types``."""
+    import shapely
+
+    try:
+        with np.errstate(all="ignore"):  # numbers beyond float64 are found below
+            found = shapely.from_wkt(text)
+    except shapely.GEOSException:
+        found = None
+    if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
+        raise DiagramError(
+            where,
+            f"expected a {types[0]} in metres that does not cross itself, got {reprlib.repr(text)}",
+        )
+    return flipped(found)

@@ -1,0 +1,212 @@
+"""From a ``data`` config to a ``DiagramDataset``: the embedded generator, or plans files."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from discrete_diffusion.data.cache import cached_arrays
+from discrete_diffusion.data.graph_dataset import split_by_graph, without_held_out
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from floor_plans.diagrams.files.fields import SizeError
+from floor_plans.diagrams.files.records import ReadReport
+from floor_plans.diagrams.procedural.generator import (
+    PlanArrays,
+    cache_file,
+    cached_plans,
+    checked_range,
+    generate_plans,
+)
+from floor_plans.diagrams.procedural.programme import N_MAX
+from floor_plans.diagrams.tokens import encode
+from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary, vocabulary_named
+from floor_plans.drawings.readers import read_report
+from floor_plans.drawings.reading import ReadOptions
+from floor_plans.learning.conditions.facts import FACTS_VERSION, Facts
+from floor_plans.learning.dataset import DiagramDataset
+from floor_plans.plans.floor_plan import floor_plans, plans_with_boxes
+from floor_plans.solver.room_sizes import RoomAreas
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from omegaconf import DictConfig
+    from torch import Tensor
+
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+
+logger = logging.getLogger(__name__)
+
+_NUM_WITH_AREAS = 1000
+"""Generated plans that the areas of rooms are of."""
+
+
+def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
+    """``data=bubble_diagrams``: plans of the procedural generator, cached. ``data=plans`` and
+    ``data=cubigraph``: one file split here (``path``), or a file per split.
+
+    With a file per split, diagrams held out for validation or test are removed from training and
+    counted. Raises ``ValueError`` if neither or both ways are given.
+    """
+    facts, symmetry = Facts.of(config, vocab), config.get("symmetry", "none")
+    if facts is not None and facts.of_plans and symmetry != "none":
+        raise ValueError(
+            f"data.symmetry={symmetry}: images of a diagram have no {', '.join(facts.of_plans)}; "
+            "leave it at none, or these out of data.condition"
+        )
+    splits = (_from_files if "path" in config else _generated)(config, vocab, facts)
+    if facts is not None:
+        facts.check_known(splits["train"])
+    return DiagramDataset(
+        splits, vocab, node_order=config.node_order, symmetry=symmetry, facts=facts
+    )
+
+
+def build_test_plans(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
+    """The plans of ``path`` as the test split of what a model with this config was trained on.
+
+    Raises the readers' errors, such as for a plan of other rooms or of too many.
+    """
+    facts = Facts.of(config, vocab)
+    try:
+        test = _read(config.path, config, vocab, facts)
+    except ValueError as error:
+        if not isinstance(error.__cause__, SizeError):
+            raise
+        skip = "leave such plans out with data.skip_invalid=true"
+        raise too_large(error, f", which the model was trained for; {skip}") from error
+    nothing = test[torch.zeros(0, dtype=torch.long)]
+    splits = {"train": nothing, "val": nothing, "test": test}
+    return DiagramDataset(splits, vocab, node_order=config.node_order, facts=facts)
+
+
+def too_large(error: ValueError, remedy: str) -> ValueError:
+    """A reader's ``error`` about a plan of too many rooms, with another remedy."""
+    return ValueError(f"{str(error).rpartition('; ')[0]}{remedy}")
+
+
+def _generated(
+    config: DictConfig, vocab: VocabConfig, facts: Facts | None
+) -> dict[str, EncodedGraphs]:
+    asked = config.get("num_rooms")
+    sizes = None if asked is None else checked_range(asked)
+    most = N_MAX if sizes is None else sizes[1]
+    if vocab.n_max < most:
+        raise ValueError(
+            f"data.n_max={vocab.n_max}: the embedded plans have up to {most} rooms; take "
+            f"data.n_max={most} or more"
+        )
+    of_plans = (config.num_plans, config.plan_seed, sizes)
+    livable = config.get("livable", False)
+    plans = cached_plans(*of_plans, livable=livable)
+    graphs = plans.encode(vocab)
+    if facts is not None and facts.of_plans:
+        path = cache_file(*of_plans, livable=livable)
+        graphs = replace(graphs, facts=_cached_facts(facts, plans, path))
+    return _split(graphs, config, vocab)
+
+
+def _cached_facts(facts: Facts, plans: PlanArrays, plans_file: Path) -> Tensor:
+    """Values of ``facts`` in generated plans, kept beside ``plans_file``."""
+    name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.of_plans)}-of-{plans_file.name}"
+    arrays = cached_arrays(
+        plans_file.with_name(name),
+        "facts of plans",
+        {"facts": (np.float32, (len(plans), None))},
+        lambda: {"facts": facts.of_diagrams(plans.to_diagrams(), "pixels").numpy()},
+    )
+    return torch.from_numpy(arrays["facts"])
+
+
+def _from_files(
+    config: DictConfig, vocab: VocabConfig, facts: Facts | None
+) -> dict[str, EncodedGraphs]:
+    paths = {name: config.get(f"{name}_path") for name in ("train", "val", "test")}
+    if (config.path is None) == (paths["train"] is None):
+        raise ValueError(
+            f"data={config.name} needs data.path=FILE, or data.train_path=FILE with "
+            "data.val_path=FILE"
+        )
+    if config.path is not None:
+        if any(paths.values()):
+            raise ValueError("give data.path or data.train_path and data.val_path, not both")
+        return _split(_read(config.path, config, vocab, facts), config, vocab)
+    if paths["val"] is None:
+        raise ValueError("data.train_path needs data.val_path=FILE beside it")
+    splits = {
+        name: encode([], vocab) if path is None else _read(path, config, vocab, facts)
+        for name, path in paths.items()
+    }
+    kept = without_held_out(splits["train"], [splits["val"], splits["test"]], vocab)
+    if removed := len(splits["train"]) - len(kept):
+        logger.warning("left out %d training diagrams that are held out too", removed)
+    return {**splits, "train": kept}
+
+
+def _split(
+    diagrams: EncodedGraphs, config: DictConfig, vocab: VocabConfig
+) -> dict[str, EncodedGraphs]:
+    return split_by_graph(diagrams, vocab, fractions=config.split, seed=config.split_seed)
+
+
+def _read(path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None) -> EncodedGraphs:
+    words = vocabulary_named(config.get("relations", DIRECTIONS.name))
+    diagrams = read_plans(path, config, vocab.n_max, words).diagrams
+    graphs = encode(diagrams, vocab)
+    if facts is None or not facts.of_plans:
+        return graphs
+    return replace(graphs, facts=facts.of_diagrams(diagrams, config.get("unit", "pixels")))
+
+
+def read_plans(
+    path: str,
+    config: DictConfig | EvaluateRequest,
+    n_max: int,
+    vocabulary: PlanVocabulary | None = None,
+) -> ReadReport:
+    """The plans of a file, of at most ``n_max`` rooms, in any format the readers take; counted in
+    the log. ``config``: says how to read them, as of ``data=plans`` or ``evaluate``.
+    ``vocabulary``: as for ``ReadOptions``.
+
+    Raises the readers' errors, and ``ValueError`` if there is no plan.
+    """
+    options = ReadOptions(
+        skip_invalid=config.skip_invalid,
+        n_max=n_max,
+        threshold=config.get("threshold"),
+        unit=config.get("unit", "pixels"),
+        codes=config.get("codes"),
+        names=config.get("names"),
+        vocabulary=vocabulary,
+    )
+    report = read_report(path, options)
+    logger.info("%s", report.summary())
+    if not report.diagrams:
+        raise ValueError(
+            f"{path} holds no plan that can be read; `discrete-diffusion data check` says why"
+        )
+    return report
+
+
+def training_areas(config: DictConfig) -> RoomAreas:
+    """Areas to sample target areas from: of the plans that ``config``, a ``config.data``, trained
+    on; or, where these have no boxes or are gone, typical ones, as the log then says."""
+    if config.name != "plans":
+        livable = config.get("livable", False)
+        drawn = generate_plans(_NUM_WITH_AREAS, config.plan_seed, livable=livable)
+        return RoomAreas(floor_plans(drawn, "pixels"))
+    path = config.path or config.train_path
+    try:
+        diagrams = read_plans(path, config, config.n_max).diagrams
+        plans = plans_with_boxes(diagrams, config.get("unit", "pixels"))
+    except (OSError, ValueError) as error:
+        logger.warning("room areas are typical ones, not those of the training data: %s", error)
+        return RoomAreas()
+    if not plans:
+        logger.info("room areas are typical ones: the plans of %s have no boxes", path)
+    return RoomAreas(plans)

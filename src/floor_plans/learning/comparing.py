@@ -1,0 +1,97 @@
+"""Measures of diagrams for ``compare``: whether some of the samples can be built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.domains.cell_measurement import TokenCells
+from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.intervals import share_error
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.tokens import decode
+from floor_plans.learning.report import NUM_LARGE_VERDICTS, DiagramReport
+from floor_plans.plans.box_model import is_installed
+from floor_plans.plans.scores import plan_shares
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.evaluation.comparison import Comparison
+    from floor_plans.learning.dataset import DiagramDataset
+
+_PLAN_COLUMNS = (
+    Column("realisable", "realisable", 1, True, True, of_samples=True, counted="num_verdicts"),
+    Column("buildable", "buildable", 1, True, True, of_samples=True, counted="num_verdicts"),
+)
+
+_FEWEST_SAMPLES = 50
+"""Fewest samples of which a fifth is decided: of fewer, as after a short training, a fifth is not
+worth the start of the solver."""
+
+
+class DiagramCells(TokenCells):
+    """The bound, metrics of fresh samples, and the shares of the first of them that are realisable
+    and buildable; their errors are those of shares of so many."""
+
+    def __init__(self) -> None:
+        super().__init__(DiagramReport)
+        valid, transitive, *distances = self.columns
+        self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
+
+    def num_verdicts(self, config: DictConfig) -> int:
+        """``eval.verdicts``; null is a fifth of the samples, at most ``NUM_LARGE_VERDICTS``
+        of large plans, none if those are too few. 0 without OR-Tools."""
+        asked, num_samples = config.eval.verdicts, int(config.eval.num_samples)
+        if not is_installed():
+            return 0
+        if asked is None:
+            is_large = config.data.n_max > RPLAN_VOCAB_CONFIG.n_max
+            most = NUM_LARGE_VERDICTS if is_large else num_samples
+            return min(num_samples // 5, most) if num_samples >= _FEWEST_SAMPLES else 0
+        return min(num_samples, int(asked))
+
+    def report(self, data: DiagramDataset, verdicts: int = 0) -> DiagramReport:
+        return _ReportWithVerdicts(data, held_out_split(data), num_verdicts=verdicts)
+
+    def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
+        """Verdicts of one sample only."""
+        metrics = super().real_data(data, num_samples, verdicts)
+        train = data.splits["train"]
+        if metrics and verdicts and data.vocab.edge_directions:
+            chosen = torch.randperm(len(train), generator=make_generator(0))[:verdicts]
+            metrics |= _shares(decode(train[chosen].x0, data.vocab))
+        return metrics
+
+    def notes(self, comparison: Comparison) -> list[str]:
+        asked = sorted({int(n) for m in comparison.models if (n := m.mean("num_verdicts")) > 0})
+        return [
+            f"Realisable and buildable: whether a floor plan exists, of the first "
+            f"{counted(num, 'sample')}, decided by a constraint solver."
+            for num in asked
+        ]
+
+
+class _ReportWithVerdicts(DiagramReport):
+    """Report with verdicts: whether the first ``num_verdicts`` samples can be built."""
+
+    def measure(self, samples: Tensor) -> dict[str, float]:
+        num = self.num_verdicts if self.data.vocab.edge_directions else 0
+        first = decode(samples[:num], self.data.vocab) if len(samples) else []
+        return {**super().measure(samples), **_shares(first)}
+
+
+def _shares(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
+    """``plan_shares`` with the standard errors of the columns."""
+    found = plan_shares(diagrams, len(diagrams))
+    for column in _PLAN_COLUMNS if found else ():
+        error = share_error(found[column.name], len(diagrams))
+        found[f"{column.name}_standard_error"] = error
+    return found

@@ -1,0 +1,231 @@
+"""Completions of partial diagrams: arranged, scored, sampled, numbered as in the file again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.data.graph_dataset import NODE_ORDERS
+from discrete_diffusion.data.graph_tokens import relabel
+from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.sampling.drawing import sample_in_batches, sample_seeds
+from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
+from discrete_diffusion.sampling.model import Model
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.diagrams.tokens import decode
+from floor_plans.learning.completion.weighing import Arranged, Arranger, known_and_real
+from floor_plans.learning.ways import Way
+
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+    from discrete_diffusion.sampling.tokens import TokenSampler
+    from discrete_diffusion.types import SampleOutput
+
+
+@dataclass(frozen=True)
+class Completions:
+    """Completions that ``complete`` returns.
+
+    ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
+    as in the partial one, whose metadata they carry, with ``given``, its line.
+    ``network_calls``: Int64[M], of each diagram. ``real``, ``known``: Bool[M, L], its positions,
+    and those that were given. ``log_weights``: Float64[M], see ``SampleOutput``. ``num_scored``:
+    sequences that the network scored to weigh arrangements, in ``num_batches`` forward passes.
+    ``arrangement_errors``: ``Weighed.error`` of the lines of which only a random part of the
+    arrangements was weighed.
+    ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
+    """
+
+    diagrams: list[BubbleDiagram]
+    network_calls: Tensor
+    log_weights: Tensor
+    real: Tensor
+    known: Tensor
+    num_scored: int
+    num_batches: int
+    arrangement_errors: dict[int, float]
+    trajectory: Tensor | None
+
+    @property
+    def num_unknown(self) -> Tensor:
+        """Int64[M]: how many tokens of each were sampled."""
+        return (self.real & ~self.known).sum(dim=1)
+
+
+Draw = Callable[[Any, int, Sequence[int]], Completions]
+"""So many completions of each partial diagram, by a sampler, a function of some numbers."""
+
+Choose = Callable[[Sequence[int], Draw, int, Shard], tuple[Completions, dict[str, Any]]]
+"""So many completions of each of the lines, of those that are sampled, and facts of the choice."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionRequest:
+    """Completions to sample, ``num`` for each partial diagram.
+
+    ``partials``: by the number of their line, which completions and errors name. ``node_order``:
+    that of the model's data. ``way``: "lookahead" gives the completions a floor plan, and their
+    ``log_weight``, if one is possible. ``max_arrangements``: the most ways to keep at each step,
+    see ``complete``. ``trajectories``: the number of diagrams, the first ones, whose intermediate
+    states are kept.
+
+    Raises ``ValueError`` for no partial diagrams or an unknown ``node_order``.
+    """
+
+    partials: Mapping[int, PartialDiagram]
+    vocab: VocabConfig
+    node_order: str
+    num: int = 1
+    way: Way | None = None
+    max_arrangements: int | None = None
+    trajectories: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.partials:
+            raise ValueError("no partial diagrams to complete; give at least one")
+        if self.node_order not in NODE_ORDERS:
+            raise ValueError(unknown_name("node order", self.node_order, NODE_ORDERS))
+
+
+def complete(
+    model: Model, request: CompletionRequest, *, generator: torch.Generator
+) -> Completions:
+    """The requested completions, every room and relation of each partial diagram kept.
+
+    ``model.on_sampled``: given which diagrams are in each batch, and them. Each line is weighed by
+    one process.
+
+    Samples (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in
+    G. A model of ``node_order`` canonical knows diagrams in that order only, so m is sampled first,
+    in proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with
+    those tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be
+    shown more than 60 sequences per completion for that; else some are, sampled by their Z so far:
+    importance sampling, see ``weigh``, the more exact the more completions; ``max_arrangements`` of
+    the request replaces that limit.
+    For other orders any slot is as good as another (random) or the file's is right (given): one m.
+
+    A complete diagram costs no network call. Raises ``ValueError`` for a sampler that does not fit,
+    and ``UnseenError`` naming line and room or relation, see ``first_unseen``.
+    """
+    model.sampler.check(model.algorithm, model.steps)
+    way = request.way or Way("", request.vocab)
+    model = way.on(model)
+    arranged = _arranged(model, request, generator)
+    tokens = torch.cat([part.tokens for part in arranged])
+    known, real = known_and_real(tokens, request.vocab)
+    finished: list[Tensor] = []
+    if (on_sampled := model.on_sampled) is not None:
+
+        def report(rows: Tensor, output: SampleOutput) -> None:
+            finished.append(rows)
+            on_sampled(rows, numbered_as_given(output, arranged, real, known, rows, way).diagrams)
+
+        model = replace(model, on_sampled=report)
+    output = sample_in_batches(
+        model,
+        real,
+        generator=generator,
+        clamp=torch.where(known, tokens, -1),
+        trajectories=request.trajectories,
+    )
+    rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
+    return numbered_as_given(output, arranged, real, known, rows, way)
+
+
+def _arranged(
+    model: Model, request: CompletionRequest, generator: torch.Generator
+) -> list[Arranged]:
+    """The rooms of each partial diagram in slots of the network, ``num`` times."""
+    arranger = Arranger(
+        model.algorithm,
+        request.vocab,
+        request.node_order,
+        request.max_arrangements,
+        model.rows_at_once,
+        generator.device,
+        request.num,
+    )
+    seeds = sample_seeds(generator, len(request.partials))
+    with progress.task("weighing arrangements", len(seeds), "lines") as weighing:
+
+        def arrange(line: tuple[PartialDiagram, int, int]) -> Arranged:
+            found = arranger.arrange(line)
+            weighing.advance(model.shard.world_size)
+            return found
+
+        numbered = request.partials.items()
+        lines = [(each, k, seed) for (k, each), seed in zip(numbered, seeds, strict=True)]
+        return model.shard.map(arrange, lines)
+
+
+def numbered_as_given(
+    output: SampleOutput,
+    arranged: Sequence[Arranged],
+    real: Tensor,
+    known: Tensor,
+    rows: Tensor,
+    way: Way,
+) -> Completions:
+    """The samples, of some ``rows`` Int[M], with the rooms back at their own numbers. ``real``,
+    ``known``: of all."""
+    vocab = way.vocab
+    back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
+    num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
+
+    def numbered(x: Tensor) -> Tensor:
+        return relabel(x, num_rooms[: len(x)], back[: len(x)], vocab)
+
+    metadata = [
+        {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
+    ]
+    found = [metadata[row] for row in rows.tolist()]
+    diagrams = zip(decode(numbered(output.x0), vocab), found, strict=True)
+    frames = output.trajectory
+    return Completions(
+        diagrams=way.weighted(
+            [replace(diagram, metadata=data) for diagram, data in diagrams], output.log_weights
+        ),
+        network_calls=output.nfe,
+        log_weights=output.log_weights,
+        real=real[rows],
+        known=known[rows],
+        num_scored=sum(part.num_scored for part in arranged),
+        num_batches=sum(part.num_batches for part in arranged),
+        arrangement_errors={part.line: part.error for part in arranged if part.error is not None},
+        trajectory=None if frames is None else torch.stack([numbered(x) for x in frames]),
+    )
+
+
+def approximations(
+    sampler: TokenSampler,
+    algorithm: TokenAlgorithm,
+    completed: Completions,
+    steps: int | None = None,
+) -> list[str]:
+    """Why completions are not exact samples of the model's conditional; empty if they are."""
+    if not completed.num_unknown.any():
+        return []
+    reasons = sampler_approximations(
+        sampler,
+        algorithm,
+        steps=steps,
+        real=completed.real,
+        known=completed.known,
+        log_weights=completed.log_weights,
+    )
+    if completed.arrangement_errors:
+        errors = completed.arrangement_errors.items()
+        lines = ", ".join(f"{line} ({100 * error:.2g} %)" for line, error in errors)
+        reasons.append(
+            f"only a random part of the arrangements of line {lines} was weighed, within the error "
+            f"of their total that is in brackets; a larger max_arrangements weighs more"
+        )
+    return reasons

@@ -1,0 +1,210 @@
+"""``sample given=FILE``: completions of the partial diagrams of a file."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import warn_of_sizes
+from discrete_diffusion.runtime.given_objects import place_of_line
+from discrete_diffusion.sampling.exactness import exactness
+from floor_plans.diagrams.files.writers import lines_of, write_diagrams
+from floor_plans.diagrams.metrics.structure import never_valid
+from floor_plans.diagrams.pictures.completion_pictures import CompletedRow, plot_completions
+from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN
+from floor_plans.diagrams.pictures.trajectory_files import save_trajectory
+from floor_plans.diagrams.vocabulary import vocabulary_of_graph
+from floor_plans.drawings.readers import numbered_partials
+from floor_plans.learning.completion.completions import (
+    Choose,
+    CompletionRequest,
+    Completions,
+    approximations,
+    complete,
+)
+from floor_plans.learning.completion.weighing import UnseenError
+from floor_plans.learning.sampled_plans import check_given, check_realise
+from floor_plans.learning.sampling import check_directions, sampled
+from floor_plans.learning.ways import Way, check_partial
+from floor_plans.solver.diagram_list import Diagrams
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.requests import SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling.tokens import TokenSampler
+    from floor_plans.diagrams.diagram import BubbleDiagram
+    from floor_plans.diagrams.partial import PartialDiagram
+
+logger = logging.getLogger(__name__)
+
+COMPLETIONS = 4
+"""If ``completions`` does not say."""
+
+MAX_COLUMNS = 8
+"""Completions of a line that the picture shows."""
+
+MAX_NAMED = 5
+"""Lines that a warning names one by one."""
+
+
+def complete_file(
+    request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
+) -> Samples:
+    """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
+    trajectory, if one is requested. ``choose``: samples completions and takes some of them, such as
+    those that meet a brief; without it all that are sampled are taken.
+
+    Raises ``ValueError`` naming file, line and field of one that is wrong or cannot be completed.
+    """
+    _check_file(request, trained)
+    check_directions(request, trained, vocab)
+    way = Way("", vocab) if choose is not None else Way.requested(request, vocab)
+    completion = CompletionRequest(
+        partials=_partials(request, vocab, way),
+        vocab=vocab,
+        node_order=trained.data_config.node_order,
+        num=COMPLETIONS if request.completions is None else request.completions,
+        way=way,
+        max_arrangements=request.max_arrangements,
+        trajectories=request.trajectory,
+    )
+    warn_of_sizes(trained, (each.num_rooms for each in completion.partials.values()))
+    with trained.sharing() as shard:
+        start = time.perf_counter()
+
+        def draw(sampler: TokenSampler, num: int, entropy: Sequence[int]) -> Completions:
+            model = replace(trained.on(shard), sampler=sampler, on_sampled=None)
+            return _completed(request, model, replace(completion, num=num), entropy)
+
+        of_choice: dict[str, Any] = {}
+        if choose is None:
+            model = trained.on(shard, lambda _, diagrams: lines_of(diagrams))
+            completed = _completed(request, model, completion, (1,))
+        else:
+            completed, of_choice = choose(list(completion.partials), draw, completion.num, shard)
+        seconds = time.perf_counter() - start
+        weights = way.facts(completed.log_weights, way.work(shard))
+    if weights:
+        logger.info("%s", way.summary(weights))
+    why = _approximations(trained, completed, of_choice.get("num_particles"))
+    facts = {
+        "completions": completion.num,
+        "seconds": seconds,
+        **exactness(why),
+        **weights,
+        **of_choice,
+    }
+    return Samples(
+        Diagrams(completed.diagrams),
+        lambda: _write_completed(request, trained, completion, completed, facts),
+    )
+
+
+def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
+    """``ValueError`` for a file of another kind of data."""
+    if Path(str(request.given)).suffix == ".npz":
+        raise ValueError(
+            f"given={request.given}: {trained.path} was trained on diagrams; give partial "
+            "diagrams, JSON lines (docs/completion.md)"
+        )
+
+
+def _approximations(
+    trained: TrainedModel, completed: Completions, num_particles: int | None
+) -> list[str]:
+    """Why the completions are approximate, which is logged; empty if they are not."""
+    why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
+    if num_particles is not None:
+        why.append(f"{num_particles} particles of each line stand for all that meet it")
+    if reasons := "; ".join(why):
+        logger.info("the completions are approximate: %s", reasons)
+    return why
+
+
+def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
+    """The partial diagrams of ``given`` by line, each of which can be completed as requested."""
+    check_realise(request)
+    words = vocabulary_of_graph(vocab)
+    partials = numbered_partials(
+        request.given, n_max=vocab.n_max, codes=request.codes, vocabulary=words
+    )
+    if request.realise:
+        check_given(request.given, partials)
+    for line, partial in partials.items() if way.name else ():
+        check_partial(partial, place_of_line(request.given, line))
+    if words.has_directions:
+        _warn_of_never_valid(request.given, partials)
+    return partials
+
+
+def _completed(
+    request: SampleRequest, model: Model, completion: CompletionRequest, entropy: Sequence[int]
+) -> Completions:
+    """``complete``, a function of ``entropy``; an error names the file, too."""
+    generator = make_generator(request.seed, *entropy, device=model.device)
+    try:
+        return complete(model, completion, generator=generator)
+    except UnseenError as error:
+        place = place_of_line(request.given, error.line)
+        raise ValueError(f"{place}: {error.reason}") from error
+
+
+def _write_completed(
+    request: SampleRequest,
+    trained: TrainedModel,
+    completion: CompletionRequest,
+    completed: Completions,
+    facts: dict[str, Any],
+) -> SavedSamples:
+    folder, diagrams, partials = request.out, completed.diagrams, completion.partials
+    folder.mkdir(parents=True, exist_ok=True)
+    write_diagrams(folder / "samples.jsonl", diagrams)
+    _draw(diagrams, partials, folder / request.picture)
+    save_trajectory(completed.trajectory, folder, completion.vocab)
+    facts = {
+        "given": str(request.given),
+        "num_inputs": len(partials),
+        "num_samples": len(diagrams),
+        "network_calls_per_sample": float(completed.network_calls.double().mean()),
+        "scoring_calls_per_sample": completed.num_scored / len(diagrams),
+        "scoring_batches_per_input": completed.num_batches / len(partials),
+        "arrangement_errors": completed.arrangement_errors,
+        **facts,
+    }
+    what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
+    return sampled(request, trained, what, diagrams, facts)
+
+
+def _warn_of_never_valid(given: object, partials: Mapping[int, PartialDiagram]) -> None:
+    """Name the lines of which no completion can be valid, the first few of them with the reason."""
+    reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
+    for line, why in [*reasons.items()][:MAX_NAMED]:
+        place = place_of_line(given, line)
+        logger.warning("%s: no completion can be valid: %s", place, why)
+    if len(reasons) > MAX_NAMED:
+        more = counted(len(reasons) - MAX_NAMED, "more line")
+        logger.warning("%s: nor can those of %s", given, more)
+
+
+def _draw(
+    diagrams: Sequence[BubbleDiagram], partials: Mapping[int, PartialDiagram], path: Path
+) -> None:
+    """The first lines, a row each, and the first completions of each."""
+    of_line: dict[int, list[BubbleDiagram]] = {}
+    for diagram in diagrams:
+        of_line.setdefault(diagram.metadata["given"], []).append(diagram)
+    rows = [
+        CompletedRow(f"line {line}, given", partials[line], tuple(completions[:MAX_COLUMNS]))
+        for line, completions in of_line.items()
+    ]
+    shown = max(len(row.completions) for row in rows)
+    plot_completions(rows[: max(1, MAX_DRAWN // shown)], path)

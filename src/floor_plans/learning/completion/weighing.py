@@ -1,0 +1,301 @@
+"""Samples slots for the rooms of a partial diagram, in proportion to a model's probability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import make_generator, thin
+from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.sampling.calls import time_of_masked_share
+from discrete_diffusion.sampling.model import not_finite
+from discrete_diffusion.sampling.scoring import WHILE_WEIGHED, first_unseen, log_prob_of
+from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.learning.completion.arrangements import Arrangements, ArrangementTree, as_numbered
+
+SCORED_PER_COMPLETION = 60
+"""Default limit on the sequences that the network evaluates to weigh arrangements."""
+_MOST_LISTED, _FULL_LIST = 4096, 8
+"""Default limit on arrangements of at most eight rooms that are listed before the network weighs
+them; of more rooms fewer, as each can be continued in more ways."""
+
+
+class UnseenError(ValueError):
+    """A given token, of a ``line``, that the algorithm would not see before it samples the unknown
+    ones. ``reason``: which it is, and what to do."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(line, reason)  # so that it can be sent to other processes
+        self.line, self.reason = line, reason
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Arrangements of a partial diagram with importance weights.
+
+    ``log_weights``: Float64[R], log Z of each up to a constant, if these are all arrangements; if
+    they are a random part, the expected weight of every arrangement is its Z.
+    ``num_scored``: sequences that the network evaluated, in ``num_batches`` forward passes.
+    ``thinnings``: the steps at which arrangements were left out at random.
+    """
+
+    arrangements: Arrangements
+    log_weights: Tensor
+    num_scored: int = 0
+    num_batches: int = 0
+    thinnings: tuple[_Thinning, ...] = ()
+
+    @property
+    def error(self) -> float | None:
+        """Estimated relative standard deviation over seeds of the sum of the weights; None if these
+        are all arrangements."""
+        if not self.thinnings:
+            return None
+        shares = self.log_weights.softmax(dim=0)
+        return float(sum(thinning.variance(shares) for thinning in self.thinnings)) ** 0.5
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """Arrangements that ``Arranger`` sampled for one line: partial tokens Int64[num, L] and the
+    ``orders`` of its rooms Int64[num, n_max]; the rest as in ``Weighed``."""
+
+    partial: PartialDiagram
+    line: int
+    tokens: Tensor
+    orders: Tensor
+    num_scored: int
+    num_batches: int
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Arranger:
+    """Samples ``num`` arrangements of each partial diagram; see ``complete``."""
+
+    algorithm: TokenAlgorithm
+    vocab: VocabConfig
+    node_order: str
+    max_arrangements: int | None
+    batch_size: int
+    device: torch.device
+    num: int
+
+    def arrange(self, request: tuple[PartialDiagram, int, int]) -> Arranged:
+        """Sample in proportion to the model's probability of the tokens that each fixes.
+
+        ``request``: a partial diagram, its line, and a seed of its own. Raises ``UnseenError``.
+        """
+        partial, line, seed = request
+        generator = make_generator(seed, 1)
+        tree = ArrangementTree(partial, self.vocab)
+        if self.node_order != "canonical" or partial.is_complete:
+            weighed = Weighed(as_numbered(partial, self.vocab), torch.zeros(1).double())
+            self._check_seen(weighed.arrangements, line)
+        elif self.algorithm.process.absorbing and self.algorithm.blocks is None:
+            weighed = weigh(
+                self.algorithm,
+                tree,
+                max_scored=SCORED_PER_COMPLETION * self.num,
+                max_kept=self.max_arrangements,
+                batch_size=self.batch_size,
+                generator=generator,
+            )
+        else:
+            most = _MOST_LISTED * _FULL_LIST**2 // max(partial.num_rooms, _FULL_LIST) ** 2
+            listed = list_arrangements(tree, self.max_arrangements or most, generator)
+            self._check_seen(listed.arrangements, line)
+            generator_of_z = make_generator(seed, device=self.device)
+            weighed = weigh_listed(
+                self.algorithm, self.vocab, listed, generator_of_z, batch_size=self.batch_size
+            )
+        shares = weighed.log_weights.softmax(dim=0)
+        rows = torch.multinomial(shares, self.num, replacement=True, generator=generator)
+        drawn = weighed.arrangements.at(rows)
+        return Arranged(
+            partial=partial,
+            line=line,
+            tokens=drawn.tokens,
+            orders=drawn.orders(self.vocab.n_max),
+            num_scored=weighed.num_scored,
+            num_batches=weighed.num_batches,
+            error=weighed.error,
+        )
+
+    def _check_seen(self, found: Arrangements, line: int) -> None:
+        device = self.algorithm.layout.support.device
+        known, real = (part.to(device) for part in known_and_real(found.tokens, self.vocab))
+        unseen = first_unseen(self.algorithm, known, real)
+        if unseen is None:
+            return
+        row, position = unseen
+        order = found.orders(self.vocab.n_max)[row].tolist()
+        if position < self.vocab.n_max:
+            what = f"rooms[{order[position]}]"
+        else:
+            i, j = self.vocab.endpoints[position - self.vocab.n_max]
+            what = f"the relation of rooms {order[i]} and {order[j]}"
+        raise UnseenError(
+            line,
+            f"{self.algorithm.name} draws tokens from front to back and would not see {what} in "
+            "time; give every room and no relation, or use a model trained with algo=mdlm",
+        )
+
+
+def weigh(
+    algorithm: TokenAlgorithm,
+    tree: ArrangementTree,
+    *,
+    max_scored: int,
+    max_kept: int | None,
+    batch_size: int,
+    generator: torch.Generator,
+) -> Weighed:
+    """The arrangements and the model's probability Z of the tokens that each fixes, for absorbing
+    noise: by the chain rule in the order of the tree's steps, t being the masked share.
+
+    ``max_kept``: most arrangements to continue at each step; None: as many as keep the evaluated
+    sequences below ``max_scored``, but at least one.
+
+    One network call on an arrangement gives the probability of every choice of slots for the next
+    token; arrangements that agree so far share it, and the last choice costs no call. Where there
+    are too many, ``thin`` samples some by their probability so far and the tree's outlook, and
+    divides by the chance of each: sequential importance sampling.
+    """
+    network = _Network(algorithm, batch_size)
+
+    def most(steps_left: int) -> int:
+        return max_kept or max(1, (max_scored - network.num_scored) // steps_left)
+
+    with eval_mode(algorithm):
+        found = _grow(tree, network.log_d0, most, generator)
+    return replace(found, num_scored=network.num_scored, num_batches=network.num_batches)
+
+
+def list_arrangements(tree: ArrangementTree, max_kept: int, generator: torch.Generator) -> Weighed:
+    """The arrangements with equal weights; at most ``max_kept``, sampled uniformly at each step."""
+
+    def log_d0(tokens: Tensor) -> Tensor:
+        return torch.zeros(1).double().expand(*tokens.shape, tree.vocab.vocab_size)
+
+    return _grow(tree, log_d0, lambda steps_left: max_kept, generator)
+
+
+def weigh_listed(
+    algorithm: TokenAlgorithm,
+    vocab: VocabConfig,
+    listed: Weighed,
+    generator: torch.Generator,
+    *,
+    batch_size: int,
+) -> Weighed:
+    """``listed``, weighed by Z: for an algorithm that cannot evaluate tokens in every order."""
+    if len(listed.arrangements) == 1:
+        return listed
+    tokens = listed.arrangements.tokens
+    device = algorithm.layout.support.device
+    scored = log_prob_of(
+        algorithm,
+        *(part.to(device) for part in (tokens, *known_and_real(tokens, vocab))),
+        generator=generator,
+        batch_size=batch_size,
+    )
+    return replace(
+        listed,
+        log_weights=listed.log_weights + scored.log_prob.cpu(),
+        num_scored=scored.num_evaluated,
+        num_batches=scored.num_batches,
+    )
+
+
+def known_and_real(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:
+    """Bool[B, L] twice for partial tokens Int[B, L]: what is known, and what is real."""
+    real = tokens != vocab.pad_id
+    return real & (tokens != vocab.mask_id), real
+
+
+def _grow(
+    tree: ArrangementTree,
+    log_d0: Callable[[Tensor], Tensor],
+    most: Callable[[int], int],
+    generator: torch.Generator,
+) -> Weighed:
+    """See ``weigh``. ``log_d0``: Float64[R, L, V] of partial tokens Int[R, L]. ``most``: how many
+    to keep, by the number of steps left."""
+    now, log_weights = tree.root(), torch.zeros(1, dtype=torch.float64)
+    thinnings: list[_Thinning] = []
+    for step in range(len(tree.steps)):
+        choices = tree.choices(now, step)
+        if len(choices) == 1 and not thinnings:  # a factor that all have in common
+            now = choices.taken(now, torch.arange(1))
+            continue
+        log_d = log_d0(now.tokens)
+        log_weights = log_weights[choices.parents]
+        log_weights = log_weights + log_d[choices.parents, choices.positions, choices.tokens]
+        steps_left, rows = len(tree.steps) - 1 - step, torch.arange(len(choices))
+        thinnings = [thinning.at(choices.parents) for thinning in thinnings]
+        if steps_left and len(choices) > (num := most(steps_left)):
+            thinned = thin(log_weights + tree.outlook(now, choices, step, log_d), num, generator)
+            rows, log_weights = thinned.rows, log_weights[thinned.rows] - thinned.log_chances
+            thinnings = [thinning.at(rows) for thinning in thinnings]
+            thinnings.append(_Thinning(1 - thinned.log_chances.exp(), torch.arange(len(rows))))
+        now = choices.taken(now, rows)
+    return Weighed(tree.filled(now), log_weights, thinnings=tuple(thinnings))
+
+
+@dataclass(frozen=True)
+class _Thinning:
+    """``risk``: Float64[K], the probability with which each that was kept would have been left out.
+    ``origin``: Int[R], which of them each arrangement continues."""
+
+    risk: Tensor
+    origin: Tensor
+
+    def at(self, rows: Tensor) -> _Thinning:
+        return replace(self, origin=self.origin[rows])
+
+    def variance(self, weights: Tensor) -> Tensor:
+        """Variance that thinning adds to that of the sum of weights Float64[R]: Hajek's estimate
+        for a fixed number kept with unequal probabilities, sum risk (w - mean w)^2, of mean
+        risk."""
+        of_each = torch.zeros_like(self.risk).index_add_(0, self.origin, weights)
+        num = int((self.risk > 0).sum())
+        if num < 2:
+            return (self.risk * of_each.square()).sum()
+        mean = (self.risk * of_each).sum() / self.risk.sum()
+        return (self.risk * (of_each - mean).square()).sum() * num / (num - 1)
+
+
+class _Network:
+    """Log D of partial tokens, evaluated once for equal ones of a call, and how many it took."""
+
+    def __init__(self, algorithm: TokenAlgorithm, batch_size: int) -> None:
+        self.algorithm, self.batch_size = algorithm, batch_size
+        self.num_scored = self.num_batches = 0
+
+    def log_d0(self, tokens: Tensor) -> Tensor:
+        """Float64[R, L, V] of Int[R, L], on the CPU, at the times of their masked shares.
+
+        Raises ``ValueError`` for logits that are not finite."""
+        distinct, which = tokens.unique(dim=0, return_inverse=True)
+        batches = distinct.to(self.algorithm.layout.support.device).split(self.batch_size)
+        self.num_scored += len(distinct)
+        self.num_batches += len(batches)
+        found = torch.cat([self._denoised(x) for x in batches]).double().cpu()
+        if found.isnan().any():
+            raise not_finite(self.algorithm.backbone, WHILE_WEIGHED)
+        return found[which]
+
+    def _denoised(self, x: Tensor) -> Tensor:
+        layout = self.algorithm.layout
+        real = layout.is_real(x)
+        t = time_of_masked_share(self.algorithm, x == layout.mask_id, real)
+        return self.algorithm.denoise(x, t, real)

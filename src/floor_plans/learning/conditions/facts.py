@@ -1,0 +1,283 @@
+"""Facts of a plan that a model can be conditioned on: its rooms by number and kind, its area,
+outline, front door.
+
+Facts are numbers, NaN where they are not known: ``data.condition`` names those that a model learns
+from, and a brief says which of them hold, see docs/briefs.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.extras import install_command
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.geometry import UNITS, in_metres, threshold_of
+from floor_plans.diagrams.scales import check_metres
+from floor_plans.diagrams.vocabulary import ROOM_GROUPS, ROOM_TYPES
+from floor_plans.plans.floor_plan import FloorPlan, Point
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+    from floor_plans.diagrams.diagram import BubbleDiagram
+
+logger = logging.getLogger(__name__)
+
+OF_ROOMS = ("num_rooms", "counts")
+"""Facts that the rooms of a diagram say ..."""
+
+OF_PLANS = ("area", "outline", "front_door")
+"""... and those that only a plan with boxes does."""
+
+GRID, CELL = 20, 1.0
+"""An outline is GRID x GRID cells of so many metres, around the middle of its bounding box."""
+
+FACTS_VERSION = 1
+"""Version of what is kept in the cache; to be raised when the numbers of a fact change."""
+
+_SCALE = 10.0
+"""Metres, and _SCALE^2 square metres, that are one in the numbers of facts."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts ``names``, in the order of ``OF_ROOMS`` and ``OF_PLANS``, of diagrams of ``vocab``.
+
+    num_rooms     which of 0..n_max, one-hot
+    counts        a fact for each room type, and each group of them: how many, one-hot
+    area          inside the outline, in 100 m^2
+    outline       which cells of a grid lie inside, and width and height in 10 m; of the boundary,
+                  or of all rooms together where a plan says none
+    front_door    (x, y) of its middle from the middle of the outline, in 10 m
+    """
+
+    names: tuple[str, ...]
+    vocab: VocabConfig
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
+        """Facts of ``data.condition``, None if it has none; ``ValueError`` for an unknown one."""
+        asked, known = data.get("condition"), (*OF_ROOMS, *OF_PLANS)
+        if not asked:
+            return None
+        for name in [asked] if isinstance(asked, str) else asked:
+            if name not in known:
+                raise ValueError(f"data.condition: {unknown_name('fact', str(name), known)}")
+        return cls(tuple(name for name in known if name in asked), vocab)
+
+    @cached_property
+    def kinds(self) -> dict[str, tuple[int, ...]]:
+        """Room types, and groups of several, by name: the ids of their types."""
+        types = self.vocab.node_types
+        found: dict[str, tuple[int, ...]] = {name: (k,) for k, name in enumerate(types)}
+        for name, members in ROOM_GROUPS.items():
+            ids = tuple(types.index(each) for each in members if each in types)
+            if len(ids) > 1:
+                found[name] = ids
+        return found
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the facts, in numbers."""
+        return tuple(size for name in self.names for size in self._sizes_of(name))
+
+    def _sizes_of(self, name: str) -> tuple[int, ...]:
+        one_hot = self.vocab.n_max + 1
+        return {
+            "num_rooms": (one_hot,),
+            "counts": (one_hot,) * len(self.kinds),
+            "area": (1,),
+            "outline": (GRID * GRID + 2,),
+            "front_door": (2,),
+        }[name]
+
+    def _width(self, name: str) -> int:
+        """Size, in numbers, of the facts of one of the ``names`` together."""
+        return sum(self._sizes_of(name))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of every fact: its name, or for a count the kind of rooms."""
+        parts = {"counts": tuple(self.kinds)}
+        return tuple(label for name in self.names for label in parts.get(name, (name,)))
+
+    def columns(self, name: str) -> Tensor:
+        """Bool[S]: the numbers of the facts of one of the ``names``."""
+        return torch.cat([torch.full((self._width(n),), n == name) for n in self.names])
+
+    def known(self, numbers: Tensor) -> list[str]:
+        """The labels of the facts that are known in all rows of Float[B, S]."""
+        parts = zip(self.labels, numbers.split(self.sizes, dim=1), strict=True)
+        return [label for label, part in parts if not part.isnan().any()]
+
+    @property
+    def of_plans(self) -> tuple[str, ...]:
+        """The names of those that need boxes."""
+        return tuple(name for name in self.names if name in OF_PLANS)
+
+    def of_graphs(self, graphs: EncodedGraphs) -> Tensor:
+        """All facts of graphs, Float32[B, S]; what plans alone say is in ``graphs.facts``."""
+        parts = []
+        if "num_rooms" in self.names:
+            parts.append(F.one_hot(graphs.num_nodes, self.vocab.n_max + 1).float())
+        if "counts" in self.names:
+            parts.append(self._counts(graphs))
+        if self.of_plans:
+            num = sum(self._width(name) for name in self.of_plans)
+            unknown = torch.full((len(graphs), num), torch.nan)
+            parts.append(unknown if graphs.facts is None else graphs.facts)
+        return torch.cat(parts, dim=1)
+
+    def _counts(self, graphs: EncodedGraphs) -> Tensor:
+        n_max, types = self.vocab.n_max, self.vocab.num_node_types
+        rooms = graphs.x0[:, :n_max].masked_fill(~graphs.real[:, :n_max], types)
+        of_type = F.one_hot(rooms, types + 1).sum(dim=1)  # (B, T + 1)
+        counts = torch.stack([of_type[:, list(ids)].sum(dim=1) for ids in self.kinds.values()], 1)
+        return F.one_hot(counts, n_max + 1).flatten(1).float()
+
+    def of_diagrams(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
+        """Facts that only plans state, Float32[B, S'], of diagrams with boxes in ``unit``; NaN for
+        those without. Raises ``ValueError`` naming a plan with a wrong door or outline, and for
+        boxes that are hardly in that unit, see ``check_metres``."""
+        boxed = [diagram for diagram in diagrams if diagram.boxes is not None]
+        units = [str(diagram.metadata.get("unit", unit)) for diagram in boxed]
+        known = [k for k, each in enumerate(units) if each in UNITS]  # others are refused below
+        check_metres(
+            [in_metres(boxed[k].boxes or (), units[k]) for k in known], [units[k] for k in known]
+        )
+        numbered = enumerate(progress.track(diagrams, "measuring plans", "plans"))
+        return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in numbered])
+
+    def _of_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
+        if diagram.boxes is None:
+            return self._numbers(None, None, None)
+        try:
+            plan = FloorPlan.of(diagram, unit)
+        except DiagramError as error:
+            raise ValueError(
+                f"data.condition={','.join(self.names)} reads boxes and doors; plan {number} of "
+                f"the data, counted from 0, has a wrong {error}"
+            ) from error
+        front = next((door for door in plan.doors if door.is_front), None)
+        door = None if front is None else _middle(front.start, front.end)
+        outline = plan.outline if plan.boundary is not None else _around(plan.boxes)
+        return self._numbers(outline.area, outline, door)
+
+    def _numbers(
+        self, area: float | None, outline: BaseGeometry | None, front_door: Point | None
+    ) -> Tensor:
+        """Float32[S'] of what is known; of a front door without an outline nothing is."""
+        middle, cells = (np.nan, np.nan), np.full(GRID * GRID + 2, np.nan)
+        if outline is not None:
+            x0, y0, x1, y1 = outline.bounds
+            middle, cells = _middle((x0, y0), (x1, y1)), _cells(outline)
+        parts = {
+            "area": [np.nan if area is None else area / _SCALE**2],
+            "outline": cells,
+            "front_door": np.subtract(front_door or (np.nan, np.nan), middle) / _SCALE,
+        }
+        found = [np.asarray(parts[name], dtype=np.float32) for name in self.of_plans]
+        return torch.from_numpy(np.concatenate([np.zeros(0, np.float32), *found]))
+
+    def check_known(self, graphs: EncodedGraphs) -> None:
+        """Raise ``ValueError`` for a fact that none of the training plans has; says in the log of
+        how many it is unknown."""
+        if not self.of_plans or graphs.facts is None:
+            return
+        parts = graphs.facts.split([self._width(name) for name in self.of_plans], dim=1)
+        for name, part in zip(self.of_plans, parts, strict=True):
+            unknown = int(part.isnan().any(dim=1).sum())
+            if unknown == len(graphs):
+                raise ValueError(
+                    f"data.condition: no training plan has a known {name}; leave {name} out, or "
+                    "give plans with boxes" + " and doors" * (name == "front_door")
+                )
+            if unknown:
+                logger.warning(
+                    "the %s of %d of %d training plans is not known", name, unknown, len(graphs)
+                )
+
+    def stated(
+        self,
+        *,
+        num_rooms: int | None,
+        counts: Mapping[frozenset[int], int | None],
+        area: float | None,
+        outline: Sequence[Point] | None,
+        front_door: Point | None,
+    ) -> Tensor:
+        """Float32[1, S]: what is stated exactly, of facts that the model knows; None is unknown.
+
+        ``counts``: by the codes of the room types that are counted together. ``outline``: its
+        corners.
+        """
+        one_hot, parts = self.vocab.n_max + 1, []
+        if "num_rooms" in self.names:
+            parts.append(_exactly(num_rooms, one_hot))
+        if "counts" in self.names:
+            for ids in self.kinds.values():
+                codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
+                numbers = {
+                    number
+                    for types, number in counts.items()
+                    if number is not None and self._in_vocabulary(types) == codes
+                }
+                parts.append(_exactly(min(numbers, default=None), one_hot))
+        inside = None if outline is None else _shapely().Polygon(outline)
+        parts.append(self._numbers(area, inside, front_door))
+        return torch.cat(parts).unsqueeze(0)
+
+    def _in_vocabulary(self, types: frozenset[int]) -> frozenset[int]:
+        return types & frozenset(map(ROOM_TYPES.index, self.vocab.node_types))
+
+
+def _exactly(number: int | None, size: int) -> Tensor:
+    """One-hot, NaN if it is not known."""
+    if number is None or number >= size:
+        return torch.full((size,), torch.nan)
+    return F.one_hot(torch.tensor(number), size).float()
+
+
+def _middle(first: Sequence[float], last: Sequence[float]) -> tuple[float, float]:
+    return (first[0] + last[0]) / 2, (first[1] + last[1]) / 2
+
+
+def _around(boxes: Sequence[BaseGeometry]) -> BaseGeometry:
+    """All rooms together, with the gaps that count as walls closed."""
+    half = threshold_of("metres", None) / 2
+    rooms = _shapely().union_all(boxes)
+    return rooms.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")
+
+
+def _cells(outline: BaseGeometry) -> Any:
+    """Cells with their middle inside, row by row from the top, then width and height."""
+    x0, y0, x1, y1 = outline.bounds
+    steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL
+    x, y = np.meshgrid(*(steps + middle for middle in _middle((x0, y0), (x1, y1))))
+    inside = _shapely().contains_xy(outline, x.ravel(), y.ravel())
+    return np.concatenate([inside, [(x1 - x0) / _SCALE, (y1 - y0) / _SCALE]])
+
+
+def _shapely() -> Any:
+    """Import shapely; ``ValueError`` if it is not installed."""
+    try:
+        import shapely
+    except ImportError as error:
+        raise ValueError(
+            f"facts of plans take shapely: {install_command('plans')}, or leave "
+            f"{', '.join(OF_PLANS)} out of data.condition and of the brief"
+        ) from error
+    return shapely

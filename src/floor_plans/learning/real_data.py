@@ -1,0 +1,171 @@
+"""Data that an evaluation compares with: held-out plans of a checkpoint, a file, or fresh ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.data.base import SPLITS, Examples
+from discrete_diffusion.evaluation.held_out import (
+    held_out_rows,
+    held_out_split,
+    name_of_split,
+    own_data,
+    refuse_split,
+    some_held_out,
+)
+from discrete_diffusion.evaluation.measured_data import other_data
+from discrete_diffusion.evaluation.real_data import RealData
+from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import SizeError
+from floor_plans.diagrams.files.foreign_files import refuse_features
+from floor_plans.diagrams.files.records import ReadReport
+from floor_plans.diagrams.procedural.generator import cached_plans
+from floor_plans.diagrams.tokens import decode, encode
+from floor_plans.diagrams.vocabulary import vocabulary_of_graph
+from floor_plans.learning.build import read_plans, too_large
+from floor_plans.learning.dataset import DiagramDataset
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+logger = logging.getLogger(__name__)
+
+REFERENCE_SEED = 271_828_182
+"""``plan_seed`` of the reference plans of samples that come without one; no recipe trains on it."""
+
+NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
+"""How many of them are the reference, and how many the floors are sampled from."""
+
+RealDiagrams = RealData[list[BubbleDiagram], DiagramDataset]
+"""Plans to compare diagrams with."""
+
+
+def read_measured(
+    path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
+) -> ReadReport:
+    """``read_plans`` of what is measured or compared with. A plan may have as many rooms as the
+    model was ``trained_for``, of the same types; without a model ``n_max``."""
+    refuse_features(path)
+    n_max, words = request.n_max, None
+    if trained_for is not None:
+        n_max, words = trained_for.n_max, vocabulary_of_graph(trained_for)
+    try:
+        return read_plans(path, request, n_max, words)
+    except ValueError as error:
+        if not isinstance(error.__cause__, SizeError):
+            raise
+        raise too_large(
+            error,
+            f"; allow more with n_max={error.__cause__.num_rooms}"
+            if trained_for is None
+            else ", which the model was trained for; leave such plans out with skip_invalid=true",
+        ) from error
+
+
+def real_data_for_samples(
+    request: EvaluateRequest, samples: Sequence[BubbleDiagram]
+) -> RealDiagrams:
+    """``reference=FILE``, or plans that the embedded generator samples for nothing else.
+
+    Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
+    refuse_split(request, of_files=True)
+    training = None if request.training is None else _plans(request.training, request)
+    if request.reference is not None:
+        reference = _plans(request.reference, request)
+        measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
+        return RealDiagrams(str(request.reference), measured, training, reference, len(reference))
+    if not all(diagram.vocabulary.has_directions for diagram in samples):
+        raise ValueError(
+            "the samples say which rooms meet, not how they lie to each other, as the embedded "
+            "plans do; give reference=FILE, plans to compare with"
+        )
+    if (largest := max(diagram.num_rooms for diagram in samples)) > RPLAN_VOCAB_CONFIG.n_max:
+        logger.warning(
+            "the samples have up to %d rooms, the embedded plans up to %d: distances say little; "
+            "give reference=FILE",
+            *(largest, RPLAN_VOCAB_CONFIG.n_max),
+        )
+    known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
+    name = (
+        f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}, "
+        "livable or not"
+    )
+    logger.info("no reference=FILE: comparing with %s", name)
+    num = min(NUM_REFERENCE, request.num_held_out or NUM_REFERENCE)
+    return RealDiagrams(name, known[:num], training, known, NUM_REFERENCE)
+
+
+def real_data_for_model(
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
+) -> RealDiagrams:
+    """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
+    is ``training=FILE`` or the checkpoint's own, if it can still be read."""
+    measured_on = other_data(request, trained)
+    own = own_data(request, trained) if measured_on is None else measured_on.data
+    decoded: dict[str, list[BubbleDiagram]] = {}
+    if request.reference is not None:
+        refuse_split(request, of_files=False)
+        reference = known = _plans(request.reference, request, trained_for=vocab)
+        nothing = encode([], vocab)
+        data = DiagramDataset(
+            {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
+            vocab,
+            node_order=trained.data_config.node_order,
+        )
+        if own is not None:
+            data.splits["train"] = own.splits["train"]
+        name, split = str(request.reference), "test"
+    else:
+        assert own is not None  # or own_data would have raised
+        data = own
+        known_splits: tuple[str, ...] = SPLITS
+        if measured_on is None:
+            split = held_out_split(
+                own, request.split, "choose another split or give reference=FILE"
+            )
+            name = name_of_split(trained, own, split)
+        else:
+            split, name = measured_on.split, measured_on.name
+            known_splits = (split,)
+        decoded = {each: _decoded(own.originals(each), vocab) for each in known_splits}
+        reference = _with_images(own, split, decoded, vocab)
+        known = list(chain.from_iterable(decoded.values()))
+    training = None
+    if request.training is not None:
+        training = _plans(request.training, request, trained_for=vocab)
+    elif own is not None:
+        training = _with_images(own, "train", decoded, vocab) or None
+    measured = some_held_out(request, data, split)
+    if measured is not data:
+        reference = _decoded(measured.splits[split], vocab)
+    num = len(data.splits[split])
+    return RealDiagrams(name, reference, training, known, num, data, split, measured_on)
+
+
+def _plans(
+    path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
+) -> list[BubbleDiagram]:
+    return list(read_measured(path, request, trained_for=trained_for).diagrams)
+
+
+def _decoded(examples: Examples, vocab: VocabConfig) -> list[BubbleDiagram]:
+    return decode(examples.x0, vocab) if len(examples) else []
+
+
+def _with_images(
+    data: DiagramDataset,
+    split: str,
+    originals: Mapping[str, list[BubbleDiagram]],
+    vocab: VocabConfig,
+) -> list[BubbleDiagram]:
+    """A split with the images that ``symmetry`` has added; without any it is its originals."""
+    examples = data.splits[split]
+    found = originals.get(split)
+    if found is not None and len(found) == len(examples):
+        return found
+    return _decoded(examples, vocab)

@@ -1,0 +1,91 @@
+"""``sample realise=true``: floor plans of samples, for the rules ``default``, with areas as in the
+training data; of ``habitable`` samples, those by which they were accepted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.runtime.given_objects import place_of_line
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.drawings.drawn_plan import check_installed
+from floor_plans.drawings.realised_files import PlanFiles, summary
+from floor_plans.plans.box_model import cp_sat
+from floor_plans.plans.threads import map_shared
+from floor_plans.rules.rule_file import read_rules
+from floor_plans.solver.habitable import Habitable
+from floor_plans.solver.realising import realise_all
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.solver.room_sizes import RoomAreas
+
+if TYPE_CHECKING:
+    from discrete_diffusion.evaluation.requests import SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from floor_plans.diagrams.partial import PartialDiagram
+
+logger = logging.getLogger(__name__)
+
+PICTURE = "floor_plans.svg"
+
+
+def check_realise(request: SampleRequest) -> None:
+    """``ValueError`` if plans are requested and the packages that find them are not installed."""
+    if request.realise:
+        cp_sat()
+        check_installed()
+
+
+def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
+    """``ValueError`` naming the line whose "areas" or "boundary" no plan can have: completions
+    carry them, and a plan is requested with them."""
+    request = PlanRequest(areas=RoomAreas())
+    for line, partial in partials.items():
+        rooms = tuple(0 if room is None else room for room in partial.rooms)
+        try:
+            request.job(line, BubbleDiagram(rooms, (), metadata=partial.metadata))
+        except DiagramError as error:
+            place = place_of_line(given, line)
+            raise ValueError(f"{place}: {error}; realise=true reads it") from error
+
+
+def warn_of_earlier_plans(folder: Path) -> None:
+    """A line in the log if there are plans of other samples than those that are there now."""
+    if left := [
+        name for name in PlanFiles(folder, picture=PICTURE).names if (folder / name).exists()
+    ]:
+        logger.warning(
+            "%s: %s are left as they were, of earlier samples; realise=true replaces them",
+            *(folder, ", ".join(left)),
+        )
+
+
+def realise_samples(
+    request: SampleRequest,
+    trained: TrainedModel,
+    diagrams: Sequence[BubbleDiagram],
+    areas: Callable[[], RoomAreas],
+    habitable: Habitable | None = None,
+) -> tuple[dict[str, Any], str]:
+    """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say. A
+    stop leaves those that are found. ``areas``: what target areas are sampled from, unless samples
+    are ``habitable`` and have their plans."""
+    folder = request.out
+    if trained.stop_asked():  # while samples were taken
+        warn_of_earlier_plans(folder)
+        found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
+        return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
+    files, threads = PlanFiles(folder, picture=PICTURE), torch.get_num_threads()
+    if habitable is None:
+        plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
+        jobs = plans.jobs(diagrams)
+        planned = realise_all(jobs, threads=threads)
+    else:
+        jobs = PlanRequest(rules=habitable.rules).jobs(diagrams)
+        planned = map_shared(habitable.plan_of, diagrams, threads=threads, doing="finding plans")
+    numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
+    return numbers, summary(numbers, files)

@@ -1,0 +1,173 @@
+"""``sample`` of a model of diagrams: fresh ones."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.evaluation.token_samples import requested_sizes, sample_fresh
+from discrete_diffusion.sampling.exactness import exactness
+from floor_plans.diagrams.files.writers import lines_of
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.pictures.trajectory_files import save_trajectory
+from floor_plans.diagrams.tokens import decode
+from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
+from floor_plans.learning.build import training_areas
+from floor_plans.learning.report import save_diagrams
+from floor_plans.learning.sampled_plans import check_realise, realise_samples, warn_of_earlier_plans
+from floor_plans.learning.ways import REJECTING, Way
+from floor_plans.plans.lookahead import SolverWork
+from floor_plans.plans.rejection import TRIES, DrawnDiagram, keep_buildable
+from floor_plans.solver.diagram_list import Diagrams
+from floor_plans.solver.habitable import Habitable, keep_habitable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.evaluation.requests import SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from floor_plans.diagrams.diagram import BubbleDiagram
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 64
+"""If ``num_samples`` does not say."""
+
+
+def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
+    """Sample ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
+
+    Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
+    check_directions(request, trained, vocab)
+    size = requested_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
+    num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+    way = Way.requested(request, vocab)
+    check_realise(request)
+    if way.name in REJECTING:
+        return _sample_rejecting(request, trained, way, num, size)
+
+    def diagrams_of(drawn: Any, tokens: Tensor) -> list[BubbleDiagram]:
+        return way.weighted(decode(tokens, vocab), drawn.log_weights)
+
+    with trained.sharing() as shard:
+        model = trained.on(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
+        drawn = sample_fresh(
+            trained,
+            way.on(model),
+            num,
+            entropy=(request.seed,),
+            size=size,
+            trajectories=request.trajectory,
+        )
+        weights = way.facts(drawn.log_weights, way.work(shard))
+    diagrams = Diagrams(diagrams_of(drawn, drawn.tokens))
+    if weights:
+        logger.info("%s", way.summary(weights))
+
+    def write() -> SavedSamples:
+        save_diagrams(diagrams, request.out, request.picture)
+        save_trajectory(drawn.trajectory, request.out, vocab)
+        facts = {
+            **drawn.facts,
+            **exactness(trained.approximations(log_weights=drawn.log_weights)),
+            **weights,
+        }
+        return sampled(request, trained, counted(len(diagrams), "sample"), diagrams, facts)
+
+    return Samples(diagrams, write)
+
+
+def _sample_rejecting(
+    request: SampleRequest,
+    trained: TrainedModel,
+    way: Way,
+    num: int,
+    size: int | Sequence[int] | None,
+) -> Samples:
+    """The same, sampled until ``num`` have a floor plan, that keeps the rules if there are any. The
+    first round samples what is sampled without, unless ``buildable`` narrows it."""
+    start, vocab = time.perf_counter(), way.vocab
+    with trained.sharing() as shard:
+        model, habitable = way.on(trained.on(shard)), way.judge(shard)
+
+        def draw(turn: int, asked: int) -> list[DrawnDiagram]:
+            stream = (turn,) if turn else ()
+            drawn = sample_fresh(trained, model, asked, entropy=(request.seed, *stream), size=size)
+            found = way.weighted(decode(drawn.tokens, vocab), drawn.log_weights)
+            numbers = (drawn.nfe.tolist(), drawn.log_weights.tolist())
+            return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]
+
+        def write_kept(kept: Sequence[DrawnDiagram]) -> None:
+            if trained.append is not None and shard.world_size == 1:
+                trained.append(lines_of(each.diagram for each in kept))
+
+        tries = request.tries or TRIES
+        if habitable is None:
+            kept = keep_buildable(draw, num, tries=tries, shard=shard, on_kept=write_kept)
+        else:
+            kept = keep_habitable(draw, num, habitable, tries=tries, on_kept=write_kept)
+    diagrams = Diagrams(each.diagram for each in kept.samples)
+    log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)
+    facts = {
+        "num_samples": len(diagrams),
+        "seconds": time.perf_counter() - start,
+        **({} if way.rules is None else {"habitable": way.rules.name}),
+        **kept.facts,
+        **exactness(trained.approximations(log_weights=log_weights)),
+        **way.facts(log_weights, SolverWork()),
+    }
+
+    def write() -> SavedSamples:
+        save_diagrams(diagrams, request.out, request.picture)
+        save_trajectory(None, request.out, vocab)
+        has = "habitable" if habitable else "buildable"
+        what = counted(len(diagrams), f"{has} sample")
+        return sampled(request, trained, what, diagrams, facts, habitable)
+
+    return Samples(diagrams, write)
+
+
+def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:
+    """``ValueError`` for a request that takes relations with directions of a model without."""
+    for key in ("buildable", "habitable", "realise"):
+        if request[key] and not vocab.edge_directions:
+            raise ValueError(
+                f"{key}={request[key]}: {trained.path} was trained on which rooms meet, not on how "
+                "they lie to each other, so its samples say too little of a floor plan; leave "
+                f"{key} out"
+            )
+
+
+def sampled(
+    request: SampleRequest,
+    trained: TrainedModel,
+    what: str,
+    diagrams: list[BubbleDiagram],
+    facts: dict[str, Any],
+    habitable: Habitable | None = None,
+) -> SavedSamples:
+    """Report on samples that are written, with their floor plans if these are requested: those by
+    which they are ``habitable``, if they are."""
+    words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
+    numbers = structure_metrics(DiagramSet.of(diagrams, words))
+    names = ("valid", "transitive") if words.has_directions else ("connected",)
+    shares = ", ".join(f"{name} {100 * numbers[name]:.1f} %" for name in names)
+    folder = request.out
+    files = f"{folder / 'samples.jsonl'}, {folder / request.picture}"
+    line = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
+    if request.realise:
+        areas = partial(training_areas, trained.data_config)
+        plans, found = realise_samples(request, trained, diagrams, areas, habitable)
+        facts, line = {**facts, "plans": plans}, f"{line}\n{found}"
+    else:
+        warn_of_earlier_plans(folder)
+    return SavedSamples({**facts, **numbers}, line)

@@ -1,0 +1,258 @@
+"""``FloorPlan``: the rooms of a diagram as polygons in metres, with doors and an outline."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discrete_diffusion.runtime.computed_once import computed_once
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError, finite_number
+from floor_plans.diagrams.geometry import UNITS, in_metres, relations_from_boxes, threshold_of
+from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
+from floor_plans.diagrams.scales import check_metres
+from floor_plans.plans.door import FRONT_DOOR, Door, Point, read_door
+from floor_plans.plans.floors import read_floors, rings_of
+
+if TYPE_CHECKING:
+    from shapely import Polygon
+    from shapely.geometry.base import BaseGeometry
+
+__all__ = [
+    "FRONT_DOOR",
+    "PLAN_KEYS",
+    "Door",
+    "FloorPlan",
+    "Point",
+    "floor_plans",
+    "plans_with_boxes",
+]
+
+PLAN_KEYS = ("unit", "boundary", "doors", "areas", "floors")
+"""Keys of a plan's JSON beside those of its diagram."""
+
+
+@dataclass(frozen=True)
+class FloorPlan:
+    """A dimensioned plan.
+
+    ``diagram``: its ``boxes`` are in metres, y downwards; a box ends in the middle of a wall.
+    ``boundary``: the corners of the outline, in order; None: the outline is that of the rooms.
+    ``doors``: between rooms, and the front door. ``floors``: of each room that does not fill its
+    box the polygon, or several, that it was drawn as, None of the others; empty if all do.
+
+    Needs shapely, of the extra ``plans``. Raises ``ValueError``
+    for a diagram without boxes.
+    """
+
+    diagram: BubbleDiagram
+    doors: tuple[Door, ...] = ()
+    boundary: tuple[Point, ...] | None = None
+    floors: tuple[BaseGeometry | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.diagram.boxes is None:
+            raise ValueError(
+                "a floor plan needs a box for every room, and this diagram has none; "
+                "Diagrams.realise() finds some"
+            )
+
+    @classmethod
+    def of(cls, diagram: BubbleDiagram, unit: str = "metres") -> FloorPlan:
+        """The plan of a diagram with boxes in that unit (``UNITS``), unless its metadata says
+        another; doors and outline as its metadata says them, see ``to_json`` and ``read_door``.
+
+        Raises ``DiagramError`` naming the key that is wrong.
+        """
+        metadata = dict(diagram.metadata)
+        unit = metadata.pop("unit", unit)
+        boundary, doors = metadata.pop("boundary", None), metadata.pop("doors", [])
+        floors = metadata.pop("floors", None)
+        metadata.pop("areas", None)
+        if metadata.get("north") is not None:
+            finite_number(metadata["north"], "north")
+        if unit not in UNITS:
+            raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {', '.join(UNITS)}")
+        if not isinstance(doors, list | tuple):
+            raise DiagramError("doors", f"expected a list of doors, got {reprlib.repr(doors)}")
+        boxes = None if diagram.boxes is None else in_metres(diagram.boxes, unit)
+        bare = cls(BubbleDiagram(diagram.rooms, diagram.relations, boxes, metadata))
+        return replace(
+            bare,
+            doors=tuple(read_door(door, bare.rooms, unit) for door in doors),
+            boundary=None if boundary is None else validate_boundary(boundary),
+            floors=() if floors is None else read_floors(floors, bare.boxes),
+        )
+
+    @computed_once
+    def boxes(self) -> tuple[Polygon, ...]:
+        """Boxes of the rooms, as polygons."""
+        from shapely import box
+
+        assert self.diagram.boxes is not None  # checked by the constructor
+        return tuple(box(*each) for each in self.diagram.boxes)
+
+    @computed_once
+    def rooms(self) -> tuple[BaseGeometry, ...]:
+        """The floor of every room: what it was drawn as, or its box, without smaller rooms, so that
+        a living room with a kitchen in the corner of its box is L-shaped."""
+        from shapely import union_all
+
+        drawn = self.floors or (None,) * len(self.boxes)
+        shapes = [b if f is None else f for b, f in zip(self.boxes, drawn, strict=True)]
+        ranked = sorted(range(len(shapes)), key=lambda room: (shapes[room].area, room))
+        return tuple(
+            shape.difference(union_all([shapes[j] for j in ranked[: ranked.index(i)]]))
+            for i, shape in enumerate(shapes)
+        )
+
+    @property
+    def north(self) -> float | None:
+        """Degrees clockwise from up, where the metadata of the diagram say them."""
+        north = self.diagram.metadata.get("north")
+        return None if north is None else finite_number(north, "north")
+
+    @computed_once
+    def outline(self) -> Polygon:
+        """Polygon that the plan is built on: that of ``boundary``, or the box around all rooms."""
+        from shapely import Polygon, box, union_all
+
+        if self.boundary is not None:
+            return Polygon(self.boundary)
+        return box(*union_all(self.boxes).bounds)
+
+    @property
+    def areas(self) -> tuple[float, ...]:
+        """Areas of the rooms' floors, in square metres."""
+        return tuple(room.area for room in self.rooms)
+
+    def largest_area_error(self, targets: Sequence[float]) -> float:
+        """Largest of the ``area_errors``."""
+        return max(self.area_errors(targets))
+
+    def area_errors(self, targets: Sequence[float]) -> tuple[float, ...]:
+        """Errors of the areas of the rooms' floors, as shares of the targets in square metres.
+        Rooms behind the last target, which were added, have none."""
+        own = self.areas[: len(targets)]
+        return tuple(abs(a - t) / t for a, t in zip(own, targets, strict=True))
+
+    @property
+    def dead_area(self) -> float:
+        """Square metres inside the outline that belong to no room."""
+        from shapely import union_all
+
+        return float(self.outline.difference(union_all(self.rooms)).area)
+
+    @property
+    def overlap(self) -> float:
+        """Square metres that two boxes share of which neither lies within the other."""
+        return float(
+            sum(
+                a.intersection(b).area
+                for a, b in combinations(self.boxes, 2)
+                if not (a.covers(b) or b.covers(a))
+            )
+        )
+
+    @property
+    def honours_diagram(self) -> bool:
+        """True if the rule reads the diagram's relations off the boxes, and no others, each pair in
+        one of its two directions; and every room that is inside another lies within it."""
+        return next(self.misread_pairs(), None) is None
+
+    def misread_pairs(self) -> Iterator[tuple[int, int]]:
+        """Pairs i < j of rooms whose boxes do not have the diagram's relation."""
+        boxes, gap = np.array(self.diagram.boxes), threshold_of("metres", None)
+        forwards = relations_from_boxes(boxes, gap)
+        backwards = relations_from_boxes(boxes[::-1], gap)[::-1, ::-1]
+        codes = {(i, j): code for i, j, code in self.diagram.relations}
+        for i, j in combinations(range(self.diagram.num_rooms), 2):
+            code, reverse = codes.get((i, j), NO_EDGE), int(backwards[j, i])
+            inner, outer = (i, j) if code == INSIDE else (j, i)
+            within = code not in (INSIDE, SURROUNDING) or self.boxes[outer].covers(
+                self.boxes[inner]
+            )
+            if not within or code not in (
+                forwards[i, j],
+                NO_EDGE if reverse == NO_EDGE else 9 - reverse,
+            ):
+                yield i, j
+
+    def relabelled(self, order: Sequence[int]) -> FloorPlan:
+        """The same plan with its rooms renumbered, see ``BubbleDiagram.relabelled``."""
+        new = {FRONT_DOOR: FRONT_DOOR} | {old: k for k, old in enumerate(order)}
+
+        def renumbered(door: Door) -> Door:
+            first, second = (new[room] for room in door.rooms)
+            in_order = door.is_front or first < second
+            return replace(door, rooms=(first, second) if in_order else (second, first))
+
+        return replace(
+            self,
+            diagram=self.diagram.relabelled(order),
+            doors=tuple(map(renumbered, self.doors)),
+            floors=tuple(self.floors[old] for old in order) if self.floors else (),
+        )
+
+    def to_diagram(self) -> BubbleDiagram:
+        """The diagram that ``of`` reads as this plan: "unit", "areas" (square metres), "doors",
+        "boundary" and "floors" (see ``rings_of``) are in its metadata."""
+        metadata = dict(self.diagram.metadata) | {
+            "unit": "metres",
+            "areas": [round(area, 2) for area in self.areas],
+            "doors": [door.to_json() for door in self.doors],
+        }
+        if self.boundary is not None:
+            metadata["boundary"] = [list(corner) for corner in self.boundary]
+        if self.floors:
+            metadata["floors"] = [None if f is None else rings_of(f) for f in self.floors]
+        return replace(self.diagram, metadata=metadata)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``to_diagram``."""
+        return self.to_diagram().to_json()
+
+
+def validate_boundary(corners: Any) -> tuple[Point, ...]:
+    """Return the corners; ``DiagramError`` for fewer than three or sides that cross."""
+    from shapely import Polygon
+
+    try:
+        points = tuple((float(x), float(y)) for x, y in corners)
+        finite = all(map(math.isfinite, chain(*points)))
+        sound = finite and len(points) >= 3 and Polygon(points).is_valid
+    except (TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise DiagramError(
+            "boundary",
+            "expected the corners [[x, y], ...] of a polygon in metres, in order, whose sides do "
+            f"not cross; got {reprlib.repr(corners)}",
+        )
+    return points
+
+
+def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list[FloorPlan]:
+    """``FloorPlan.of`` each. Raises ``ValueError`` if their boxes are hardly in that unit, see
+    ``check_metres``."""
+    plans = [FloorPlan.of(diagram, unit) for diagram in diagrams]
+    check_units(plans, diagrams, unit)
+    return plans
+
+
+def check_units(plans: Sequence[FloorPlan], diagrams: Sequence[BubbleDiagram], unit: str) -> None:
+    """``ValueError`` if boxes of the plans of these diagrams are hardly in their own unit, or in
+    ``unit`` where they name none, see ``check_metres``."""
+    boxes = [np.array(plan.diagram.boxes) for plan in plans]
+    check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
+
+
+def plans_with_boxes(diagrams: Sequence[BubbleDiagram], unit: str) -> list[FloorPlan]:
+    """``floor_plans`` of those that have boxes."""
+    return floor_plans([diagram for diagram in diagrams if diagram.boxes is not None], unit)

@@ -1,0 +1,258 @@
+"""Samples that have what is requested, such as a floor plan: sampled until there are enough."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import ceil
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.stopping import Stop
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.plans.verdict import have_plans
+
+logger = logging.getLogger(__name__)
+
+TRIES = 50
+"""Samples that are taken for each requested one, at most, if nothing else is requested."""
+
+EFFORT = 0.3
+"""Effort of the solver for a diagram, about a CPU-second: as ``evaluate`` counts."""
+
+_MOST_AT_ONCE = 1024
+"""Samples of a round: what is kept of it is written before the next one is sampled."""
+
+
+@dataclass(frozen=True)
+class DrawnDiagram:
+    """``network_calls`` it took; ``log_weight``: see ``SampleOutput.log_weights``."""
+
+    diagram: BubbleDiagram
+    network_calls: int
+    log_weight: float = 0.0
+
+
+@dataclass
+class Accepted:
+    """The samples that have what is requested, ``having`` in words, in the order in which they were
+    sampled, and what they took.
+
+    ``num_drawn``: samples in all, of ``network_calls``. ``num_fit``: those that have it, also
+    beyond what was requested. ``num_undecided``: of which the solver could not tell; they are
+    rejected. ``most_calls``: there is no round past so many network calls, and too few samples, or
+    none, are no error then; None for no such limit. ``at_once``: samples that are judged at once,
+    all of a round if None: once there are enough, the rest of a round is not judged and not counted
+    but for its network calls. ``rejected_by``: how many rejected samples break each rule, where the
+    judge says which.
+    """
+
+    asked: int
+    having: str = "have a plan"
+    most_calls: int | None = None
+    at_once: int | None = None
+    rejected_by: Counter[str] = field(default_factory=Counter)
+    samples: list[DrawnDiagram] = field(default_factory=list)
+    num_drawn: int = 0
+    num_fit: int = 0
+    num_undecided: int = 0
+    network_calls: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Share of all samples that have what is requested."""
+        return self.num_fit / max(self.num_drawn, 1)
+
+    @property
+    def missing(self) -> int:
+        return self.asked - len(self.samples)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Values for ``metrics.json``."""
+        found = {
+            "num_drawn": self.num_drawn,
+            "acceptance": self.acceptance,
+            "num_undecided": self.num_undecided,
+            "network_calls_per_sample": self.network_calls / max(len(self.samples), 1),
+        }
+        return found | ({"rejected_by": dict(self.rejected_by)} if self.rejected_by else {})
+
+    def summary(self) -> str:
+        """``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
+        drawn = counted(self.num_drawn, "drawn sample")
+        undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
+        percent = 100 * self.acceptance
+        shown = f"{percent:.1f}" if percent >= 1 or not percent else f"{percent:.2g}"
+        rules = ", ".join(f"{name} {num:,}" for name, num in self.rejected_by.most_common())
+        rejected = f"; rejected by {rules}" if rules else ""
+        return f"{shown} % of {drawn} {self.having}{undecided}{rejected}"
+
+    def add(
+        self, drawn: Sequence[DrawnDiagram], answers: Sequence[bool | None]
+    ) -> list[DrawnDiagram]:
+        """The samples that have what is requested, as many as are missing."""
+        fit = [each for each, answer in zip(drawn, answers, strict=True) if answer]
+        new = fit[: self.missing]
+        self.samples += new
+        self.num_drawn += len(drawn)
+        self.num_fit += len(fit)
+        self.num_undecided += sum(answer is None for answer in answers)
+        return new
+
+    def next_round(self, tries: int) -> int:
+        """Number of diagrams to sample next: as many as should do, 0 at the end."""
+        if not self.num_drawn or not self.missing:
+            return min(self.missing, _MOST_AT_ONCE)
+        share = (self.num_fit + 1) / (self.num_drawn + 1)
+        left = tries * self.asked - self.num_drawn
+        if self.most_calls is not None:
+            calls_left = max(self.most_calls - self.network_calls, 0)
+            left = min(left, calls_left * self.num_drawn // max(self.network_calls, 1))
+        return max(0, min(ceil(1.1 * self.missing / share), left, _MOST_AT_ONCE))
+
+
+T = TypeVar("T")
+
+Draw = Callable[[int, int], Sequence[DrawnDiagram]]
+"""Samples, of (round, number), the rounds being 0, 1, ..."""
+
+Judge = Callable[[Sequence[BubbleDiagram]], list[bool | None]]
+"""Answers on diagrams: which have what is requested; None: undecided."""
+
+OnKept = Callable[[Sequence[DrawnDiagram]], None]
+"""Callback that is given the samples of each round that are kept."""
+
+
+def keep_buildable(
+    draw: Draw,
+    num: int,
+    *,
+    tries: int = TRIES,
+    effort: float = EFFORT,
+    shard: Shard | None = None,
+    on_kept: OnKept | None = None,
+) -> Accepted:
+    """``keep`` the samples that have a floor plan, see ``have_plans``.
+
+    What the solver cannot decide with ``effort`` is rejected. Processes of ``shard`` share the
+    verdicts."""
+    judge = Buildable(effort, shard or Shard())
+    remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
+    return accept(draw, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
+
+
+def accept(
+    draw: Draw,
+    judge: Judge,
+    kept: Accepted,
+    *,
+    tries: int,
+    remedy: str,
+    on_kept: OnKept | None = None,
+) -> Accepted:
+    """The first samples that ``judge`` finds to have what is requested, in ``kept``.
+
+    Whole samples are rejected, their number of rooms too: if ``draw`` samples from p, these are
+    samples from p given what is requested. If it returns fewer than the number, there is no further
+    round. At most ``tries`` samples are taken for each requested one; ``remedy``: what to do if
+    there are too few. A ``Stop`` ends with what is kept.
+
+    Raises ``ValueError`` if none fits, unless ``kept`` has ``most_calls``.
+    """
+    ended = False
+    with progress.task(f"drawing samples that {kept.having}", kept.asked, "samples") as going:
+        for turn in range(tries * kept.asked):
+            if ended or not (asked := kept.next_round(tries)):
+                break
+            try:
+                drawn = draw(turn, asked)
+                kept.network_calls += sum(each.network_calls for each in drawn)
+                for some, answers in _judged(drawn, judge, kept.at_once):
+                    new = kept.add(some, answers)
+                    if on_kept is not None:
+                        on_kept(new)
+                    going.reach(len(kept.samples))
+                    if not kept.missing:
+                        break
+            except Stop:
+                if not kept.samples:
+                    raise
+                ended = True
+                break
+            ended = len(drawn) < asked
+    _log(kept, remedy, ended)
+    return kept
+
+
+def _judged(
+    drawn: Sequence[DrawnDiagram], judge: Judge, at_once: int | None
+) -> Iterator[tuple[Sequence[DrawnDiagram], list[bool | None]]]:
+    """The samples of a round in parts, with the answers on each."""
+    step = at_once or max(len(drawn), 1)
+    for start in range(0, len(drawn), step):
+        some = drawn[start : start + step]
+        yield some, judge([each.diagram for each in some])
+
+
+def _log(kept: Accepted, remedy: str, ended: bool) -> None:
+    if kept.missing and kept.most_calls is not None:
+        logger.info("stopped at %s network calls: %s", f"{kept.network_calls:,}", kept.summary())
+    elif kept.missing and not kept.samples:
+        raise ValueError(f"no sample to write: {kept.summary()}; {remedy}")
+    elif kept.missing and not ended:
+        logger.warning(
+            "%d of %d samples: %s; %s", len(kept.samples), kept.asked, kept.summary(), remedy
+        )
+    else:
+        logger.info("%s", kept.summary())
+
+
+class DecidedOnce(ABC, Generic[T]):
+    """Answers on diagrams, each decided once, however its rooms are numbered.
+
+    Processes of ``shard`` share the diagrams and know all answers."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._known: dict[bytes, T] = {}
+
+    @abstractmethod
+    def _decide(self, diagrams: list[BubbleDiagram]) -> list[T]:
+        """Answers on different diagrams, by this process."""
+
+    def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[T]:
+        if not diagrams:
+            return []
+        keys = DiagramSet.of(diagrams).canonical_keys.tolist()
+        new = {
+            key: diagram
+            for key, diagram in zip(keys, diagrams, strict=True)
+            if key not in self._known
+        }
+        size = self._shard.world_size
+        parts = [list(new.values())[rank::size] for rank in range(size)]
+        found = self._shard.map(self._decide, parts)
+        asked = [list(new)[rank::size] for rank in range(size)]
+        self._known |= zip(chain(*asked), chain(*found), strict=True)
+        return [self._known[key] for key in keys]
+
+
+class Buildable(DecidedOnce[bool | None]):
+    """Predicate: a diagram has a plan; None: not decided with that effort."""
+
+    def __init__(self, effort: float, shard: Shard) -> None:
+        super().__init__(shard)
+        self._effort = effort
+
+    def _decide(self, diagrams: list[BubbleDiagram]) -> list[bool | None]:
+        return have_plans(diagrams, effort=self._effort, threads=torch.get_num_threads())

@@ -1,0 +1,39 @@
+"""Rewards of bubble diagrams: properties, floor plans, briefs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.runtime.shards import Shard
+from floor_plans.briefs.asked import BriefPredicate, check_brief
+from floor_plans.briefs.reading import read_brief
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.structure import property_flags
+from floor_plans.diagrams.vocabulary import vocabulary_of_graph
+from floor_plans.plans.lookahead import EFFORT
+from floor_plans.plans.rejection import Buildable
+
+if TYPE_CHECKING:
+    from discrete_diffusion.domains.cell_measurement import SampleScore
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+
+
+def diagram_rewards(vocab: VocabConfig, file: str | None = None) -> dict[str, SampleScore]:
+    """Every property of ``property_flags``, 1 or 0, and ``buildable`` where relations have
+    directions. ``file``: of a brief, if its name ends so; 1 for a diagram that meets it.
+
+    Raises ``ValueError`` for a brief that no diagram meets."""
+    words = vocabulary_of_graph(vocab)
+
+    def of_property(name: str) -> SampleScore:
+        return lambda diagrams: property_flags(DiagramSet(diagrams, words))[name].tolist()
+
+    example = DiagramSet([BubbleDiagram((0,), ())], words)
+    found = {name: of_property(name) for name in property_flags(example)}
+    if words.has_directions:
+        found["buildable"] = Buildable(EFFORT, Shard())
+    if file is not None and file.endswith((".yaml", ".yml", ".json")):
+        brief = check_brief(read_brief(file), vocab, f"reward={file}")
+        found[file] = BriefPredicate(brief, Shard())
+    return found

@@ -1,0 +1,155 @@
+"""Rules of the outside: the facade of every room, windows, and the outline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.rules.finding import TOLERANCE, Finding, Findings, Parameters, name_of, rooms_of
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+_STRAIGHT = 0.05
+"""Metres by which corners of the outline may be off a straight line and count as none."""
+
+_APART = 0.6
+"""Metres between rooms that are in different pieces; related ones lie nearer."""
+
+_OUTSIDE = 0.1
+"""Square metres of a room that may lie outside of a given outline."""
+
+
+def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Every room of the kinds ``rooms`` has ``length`` metres of wall on the outside."""
+    least, lengths = parameters["length"], _facades(plan, parameters)
+    if lengths is None:
+        return None
+    return tuple(
+        Finding(
+            (k,),
+            f"{name_of(plan, k)} has {length:.2f} m of outer wall, at least {least:.2f} m",
+            f"bring {least - length:.2f} m more of it to the outside",
+        )
+        for k, length in lengths.items()
+        if length < least - TOLERANCE
+    )
+
+
+def window(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Every room of the kinds ``rooms`` has outer wall for a window as large as the ``share`` of
+    its floor, if the window is ``height`` metres high.
+
+    A necessary condition: plans here have no windows, and one may be lower than that.
+    """
+    lengths = _facades(plan, parameters)
+    if lengths is None:
+        return None
+    found = []
+    for k, length in lengths.items():
+        needed = parameters["share"] * plan.areas[k]
+        if length * parameters["height"] < needed - TOLERANCE:
+            missing = needed / parameters["height"] - length
+            what = (
+                f"{name_of(plan, k)} has outer wall for {length * parameters['height']:.2f} m2 of "
+                f"window, {parameters['share']:.0%} of its floor are {needed:.2f} m2"
+            )
+            found.append(Finding((k,), what, f"bring {missing:.2f} m more of it to the outside"))
+    return tuple(found)
+
+
+def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Without a given outline the rooms lie in one piece, whose outline has at most so many
+    ``corners`` and is at most ``perimeter`` times as long as that of a square of its area.
+
+    Rooms that lie as near to each other as related ones are one piece; slits and steps up to twice
+    ``sliver`` metres wide are filled before the outline is looked at.
+    """
+    if plan.boundary is not None:
+        return None
+    sliver, built = parameters["sliver"], _built(plan, parameters["wall"])
+    shape = max(_parts(_closed(built, sliver)), key=lambda part: part.area)
+    found = []
+    near = max(_APART - parameters["wall"], 0) / 2  # there is half a wall around each already
+    if (pieces := len(_parts(_closed(built, near)))) > 1:
+        what = f"the rooms lie in {pieces} pieces"
+        found.append(Finding((), what, "move them together"))
+    corners = _corners(shape)
+    if corners > parameters["corners"]:
+        what = f"the outline has {corners} corners, at most {parameters['corners']:g}"
+        found.append(Finding((), what, "bring outer walls into line"))
+    longer = shape.exterior.length / (4 * math.sqrt(shape.area))
+    if longer > parameters["perimeter"]:
+        what = (
+            f"the outline is {longer:.2f} times as long as that of a square, at most "
+            f"{parameters['perimeter']:.2f}"
+        )
+        found.append(Finding((), what, "fill recesses, or make the plan less long"))
+    return tuple(found)
+
+
+def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """Rooms lie in a given outline and, with their walls, fill the ``share`` of it. What lies
+    outside by half a wall is none, nor is less than a tenth of a square metre of a room."""
+    if plan.boundary is None:
+        return None
+    plot, found = plan.outline, []
+    around = plot.buffer(parameters["wall"] / 2, join_style="mitre")
+    outside = {k: float(floor.difference(around).area) for k, floor in enumerate(plan.rooms)}
+    if off := tuple(k for k, area in outside.items() if area > _OUTSIDE):
+        named = ", ".join(f"{outside[k]:.1f} m2 of {name_of(plan, k)}" for k in off)
+        found.append(Finding(off, f"{named} lie outside of the outline", "move them into it"))
+    share, least = filled(plan, parameters["wall"]), parameters["share"]
+    if share < least:
+        what = f"rooms fill {share:.1%} of the outline, at least {least:.0%}"
+        remedy = f"make rooms {(least - share) * plot.area:.1f} m2 larger together"
+        found.append(Finding((), what, remedy))
+    return tuple(found)
+
+
+def filled(plan: FloorPlan, wall: float) -> float:
+    """Share of the outline that is built on: floors with half a wall around each."""
+    return float(_built(plan, wall).intersection(plan.outline).area / plan.outline.area)
+
+
+def _closed(shape: Any, by: float) -> Any:
+    """With gaps up to twice ``by`` metres wide filled."""
+    return shape.buffer(by, join_style="mitre").buffer(-by, join_style="mitre")
+
+
+def _parts(shape: Any) -> list[Any]:
+    return list(getattr(shape, "geoms", [shape]))
+
+
+def _built(plan: FloorPlan, wall: float) -> Any:
+    """Union of all floors with half a wall around each."""
+    from shapely import union_all
+
+    return union_all([floor.buffer(wall / 2, join_style="mitre") for floor in plan.rooms])
+
+
+def _facades(plan: FloorPlan, parameters: Parameters) -> dict[int, float] | None:
+    """Metres of outer wall of the rooms of the kinds ``rooms``; None if there are none."""
+    rooms = rooms_of(plan, parameters["rooms"])
+    return outer_walls(plan, rooms, parameters["wall"]) if rooms else None
+
+
+def outer_walls(plan: FloorPlan, rooms: Iterable[int], wall: float) -> dict[int, float]:
+    """Metres of outer wall of these rooms, where walls are up to ``wall`` metres thick. A gap that
+    is closed on all sides is not outside."""
+    from shapely import union_all
+
+    built = _built(plan, wall)
+    outside: BaseGeometry = union_all([part.exterior for part in _parts(built)])
+    near = outside.buffer(wall / 2 + TOLERANCE)
+    return {k: float(plan.rooms[k].boundary.intersection(near).length) for k in rooms}
+
+
+def _corners(shape: Any) -> int:
+    """Corners of the outer ring, from an outermost corner on, which is none of a straight line."""
+    from shapely import Polygon
+
+    ring = Polygon(shape.exterior).normalize().simplify(_STRAIGHT).exterior
+    return len(ring.coords) - 1

@@ -1,0 +1,100 @@
+"""Check that a plan from outside is within limits, and that its rooms and doors have an extent."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.plans.floor_plan import FloorPlan, Point
+from floor_plans.plans.outline import check_length
+from floor_plans.rules.finding import name_of, name_of_door
+
+_LEAST = 1e-6
+"""Metres of a side."""
+
+MOST_ROOMS, MOST_CORNERS = 64, 64
+"""Rooms of a plan, and corners of its boundary."""
+
+FARTHEST = 1e7
+"""Units from 0, 0 to a place; the earth is smaller in metres."""
+
+_MOST_NUMBERS = 2 * MOST_ROOMS * MOST_CORNERS
+"""Numbers under one key."""
+
+_MOST_ENTRIES = {
+    "rooms": MOST_ROOMS,
+    "relations": MOST_ROOMS**2,
+    "doors": 4 * MOST_ROOMS,
+    "boundary": MOST_CORNERS,
+}
+
+
+def plan_within_limits(data: Mapping[str, Any]) -> FloorPlan:
+    """Read a plan that a stranger sends.
+
+    Raises ``DiagramError`` naming the key of more entries, larger numbers or lengths than a plan
+    has, before anything is computed with them, and of all that ``FloorPlan.of`` refuses.
+    """
+    for key, most in _MOST_ENTRIES.items():
+        if isinstance(data.get(key), list) and len(data[key]) > most:
+            raise DiagramError(key, f"{len(data[key])} entries; expected at most {most}")
+    for key in ("boxes", "areas", "doors", "boundary", "floors"):
+        numbers = [*_numbers(data.get(key))]
+        if len(numbers) > _MOST_NUMBERS:
+            raise DiagramError(key, f"{len(numbers)} numbers; expected at most {_MOST_NUMBERS}")
+        for number in numbers:
+            if not abs(number) <= FARTHEST:  # NaN is not
+                raise DiagramError(key, f"{reprlib.repr(number)} is not within {FARTHEST:g} of 0")
+    plan = FloorPlan.of(BubbleDiagram.from_json(data))
+    places = corners_of_boxes(plan)
+    check_within("boxes", places)
+    check_within("boundary", [*places, *(plan.boundary or ())])
+    for door in plan.doors:
+        x0, y0, x1, y1 = door.box(0)
+        check_within("doors", [*places, (x0, y0), (x1, y1)])
+    return plan
+
+
+def corners_of_boxes(plan: FloorPlan) -> list[Point]:
+    """Two opposite corners of the box of every room."""
+    boxes = plan.diagram.boxes or ()
+    return [corner for x0, y0, x1, y1 in boxes for corner in ((x0, y0), (x1, y1))]
+
+
+def check_within(key: str, places: list[Point]) -> None:
+    """``DiagramError`` for places that are farther from each other than a plan is long."""
+    width, height = (max(axis) - min(axis) for axis in zip(*places, strict=True))
+    check_length(key, width, height)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Numbers in lists and objects inside each other."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, int | float):
+            yield value
+        elif isinstance(value, list | dict):
+            pending.extend(value.values() if isinstance(value, dict) else value)
+
+
+def check_rooms(plan: FloorPlan) -> None:
+    """``DiagramError`` naming a room whose box is a line or a point."""
+    for k, (x0, y0, x1, y1) in enumerate(plan.diagram.boxes or ()):
+        if min(x1 - x0, y1 - y0) < _LEAST:
+            sides = f"{x1 - x0:g} x {y1 - y0:g} m"
+            reason = f"{name_of(plan, k)} has no area ({sides}); give its box a width and a height"
+            raise DiagramError(f"boxes[{k}]", reason)
+
+
+def check_extents(plan: FloorPlan) -> None:
+    """``DiagramError`` naming a room without area, or a door without width."""
+    check_rooms(plan)
+    for k, door in enumerate(plan.doors):
+        if math.dist(door.start, door.end) < _LEAST:
+            name = name_of_door(plan, door)
+            raise DiagramError(f"doors[{k}]", f"{name} has no width; widen it, or leave it out")

@@ -1,0 +1,264 @@
+"""Changes of a plan: what is locked, moved and requested of it, as a plan to find near it."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from random import Random
+from typing import Any
+
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.plans.contradiction import room_names
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.outline import FREE, PER_METRE, Outline
+from floor_plans.rules.finding import added_rooms
+from floor_plans.solver.hall import without_halls
+from floor_plans.solver.near_model import LOCKS, PLACE, SIDES, Near
+from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.solver.requests import CHANGE_KEYS, PlanRequest, given_areas
+
+_SAME = 0.006
+"""Square metres that are lost where areas are written."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Change of a plan.
+
+    Args:
+        plan: the earlier plan, to which the new one is to be near.
+        locked: "place" (the box stays) or "size" (its width and height) by room.
+        areas: square metres that are requested by room; other rooms have what they get.
+        moved: metres, in the coordinates of the plan, by room and side ("left", "top", "right",
+            "bottom"; y grows downwards): where that side of the room is to be.
+
+    Rooms are numbered as in the plan. Lengths are kept to a decimetre.
+
+    Raises:
+        ValueError: a room is not there, or what is requested of it excludes itself.
+    """
+
+    plan: FloorPlan
+    locked: Mapping[int, str] = field(default_factory=dict)
+    areas: Mapping[int, float] = field(default_factory=dict)
+    moved: Mapping[tuple[int, str], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        num = self.plan.diagram.num_rooms
+        named = [("locked", room) for room in self.locked]
+        for key, room in [*named, *(("moved", room) for room, _ in self.moved)]:
+            if not 0 <= room < num:
+                raise ValueError(
+                    f"{key}: room {room}, but the earlier plan has rooms 0 to {num - 1}"
+                )
+        for room, lock in self.locked.items():
+            if lock not in LOCKS:
+                raise ValueError(f"locked: room {room}: {lock!r}, expected {' or '.join(LOCKS)}")
+            if room in self.areas:
+                raise ValueError(f"areas: room {room} is locked; unlock it or leave its area out")
+            if lock == PLACE and any(other == room for other, _ in self.moved):
+                raise ValueError(f"moved: the place of room {room} is locked; unlock it")
+        for (room, side), to in self.moved.items():
+            if side not in SIDES:
+                raise ValueError(f"moved: room {room}: {side!r}, expected {', '.join(SIDES)}")
+            if not math.isfinite(to):
+                raise ValueError(f"moved: room {room}: {to}, expected metres")
+        for room, area in self.areas.items():
+            if not (math.isfinite(area) and area > 0):
+                raise ValueError(f"areas: room {room}: {area}, expected square metres above 0")
+
+    @classmethod
+    def read(cls, plan: FloorPlan, locked: Any, areas: Mapping[int, float], moved: Any) -> Change:
+        """``locked``: [{"room": 1, "keep": "place"}, ...]; ``moved``: [{"room": 1, "side": "left",
+        "to": 3.5}, ...]. ``DiagramError`` naming the entry that is wrong."""
+        locks = _entries("locked", locked or [], {"room": int, "keep": str})
+        moves = _entries("moved", moved or [], {"room": int, "side": str, "to": (int, float)})
+        return cls(
+            plan,
+            {each["room"]: each["keep"] for each in locks},
+            areas,
+            {(each["room"], each["side"]): float(each["to"]) for each in moves},
+        )
+
+    def job(self, request: PlanRequest | None = None, diagram: BubbleDiagram | None = None) -> Job:
+        """Plan to find.
+
+        Args:
+            request: outline, tolerance, variants, seed and rules; by default the plan's outline.
+            diagram: another one, whose rooms have the numbers of the plan's; those that the plan
+                has not are new. None: the plan's.
+
+        Returns:
+            The job.
+
+        Raises:
+            ValueError: rooms that keep their places have another relation there than the diagram
+                says, or a field is wrong.
+        """
+        request = PlanRequest() if request is None else request
+        own = without_halls(self.plan.diagram)
+        added, last = added_rooms(self.plan.diagram), self.plan.diagram.num_rooms - 1
+        if added and list(added) != [last]:
+            raise ValueError('near: "added" of the earlier plan: expected its last room alone')
+        diagram = own if diagram is None else without_halls(diagram)
+        shared = min(own.num_rooms, diagram.num_rooms)
+        number = {room: room for room in range(shared)}
+        if added:
+            number[last] = diagram.num_rooms
+        lost = [room for room in [*self.locked, *(r for r, _ in self.moved)] if room not in number]
+        if lost:
+            raise ValueError(f"locked, moved: room {lost[0]} is not in the diagram any more")
+        if wrong := [room for room in self.areas if not 0 <= room < diagram.num_rooms]:
+            raise ValueError(f"areas: room {wrong[0]} is none of the diagram's")
+        self._check_relations(diagram, shared)
+        outline = self._outline(request.outline)
+        sized = replace(request, outline=outline, total_area=None)
+        job = sized.job(1, self._with_areas(diagram, shared, request))
+        x, y = job.demands.outline.origin
+        boxes: list[tuple[int, int, int, int] | None] = [None] * (diagram.num_rooms + bool(added))
+        for room, k in number.items():
+            assert self.plan.diagram.boxes is not None  # of a plan
+            x0, y0, x1, y1 = self.plan.diagram.boxes[room]
+            boxes[k] = (_grid(x0 - x), _grid(y0 - y), _grid(x1 - x), _grid(y1 - y))
+        near = Near(
+            tuple(boxes),
+            {number[room]: lock for room, lock in self.locked.items()},
+            {
+                (number[room], side): _grid(to - (x, y)[SIDES.index(side) % 2])
+                for (room, side), to in self.moved.items()
+            },
+            frozenset(self.areas) | frozenset(range(shared, diagram.num_rooms)),
+            bool(added),
+        )
+        return replace(job, other_areas=(), hall=False, near=near)
+
+    def _outline(self, requested: Outline) -> Outline:
+        """The requested one, or else the plan's; a long free one keeps its ratio."""
+        if requested != FREE or self.plan.boundary is not None:
+            return requested if requested != FREE else Outline(boundary=self.plan.boundary)
+        x0, y0, x1, y1 = self.plan.outline.bounds
+        ratio = (x1 - x0) / (y1 - y0)
+        return FREE if 1 / FREE.elongation <= ratio <= FREE.elongation else Outline(ratio=ratio)
+
+    def _with_areas(
+        self, diagram: BubbleDiagram, shared: int, request: PlanRequest
+    ) -> BubbleDiagram:
+        """The diagram with the area of every room: requested, as in the plan, or of a new room."""
+        new = request.areas.draw(diagram.rooms, Random(f"{request.seed} 1"))
+        areas = [
+            self.areas.get(room, self.plan.areas[room] if room < shared else new[room])
+            for room in range(diagram.num_rooms)
+        ]
+        left_out = ("boundary", *CHANGE_KEYS)
+        kept = {key: value for key, value in diagram.metadata.items() if key not in left_out}
+        return replace(diagram, metadata={**kept, "areas": areas})
+
+    def _check_relations(self, diagram: BubbleDiagram, shared: int) -> None:
+        """``ValueError`` naming rooms that keep places in which they lie otherwise."""
+        boxes = (self.plan.diagram.boxes or ())[:shared]
+        relations = tuple(each for each in diagram.relations if max(each[:2]) < shared)
+        placed = FloorPlan(BubbleDiagram(diagram.rooms[:shared], relations, boxes))
+        stay = {room for room, lock in self.locked.items() if lock == PLACE}
+        names = room_names(diagram)
+        for i, j in placed.misread_pairs():
+            if {i, j} <= stay:
+                raise ValueError(
+                    f"locked: {names[i]} and {names[j]} keep their places, where they do not lie "
+                    "to each other as the diagram says; unlock one of them, or change the relation"
+                )
+
+
+def change_plan(
+    change: Change, request: PlanRequest | None = None, *, diagram: BubbleDiagram | None = None
+) -> Realised:
+    """Change a plan as little as a request needs.
+
+    Args:
+        change: the earlier plan, and what is kept and moved of it.
+        request: outline, tolerance, variants, seed and rules; by default the plan's outline.
+        diagram: another one, whose rooms have the numbers of the plan's. None: the plan's.
+
+    Returns:
+        The ``plans`` that change least, or the ``reason`` why there is none.
+
+    Raises:
+        ValueError: what is requested excludes itself, or OR-Tools is not installed.
+        ImportError: shapely is not installed.
+    """
+    return realise(change.job(request, diagram))
+
+
+def changed_jobs(
+    request: PlanRequest,
+    diagrams: Sequence[BubbleDiagram],
+    near: Sequence[FloorPlan | None],
+    places: Sequence[str],
+) -> list[Job]:
+    """A job for each diagram, near the plan of the same place; None: near none. A diagram's
+    metadata may have "locked" and "moved" (see ``Change.read``), and "areas" and "boundary", which
+    are requested where they differ from the plan's. ``DiagramError`` names the one of ``places``
+    that is wrong."""
+    found = []
+    for number, (diagram, plan) in enumerate(zip(diagrams, near, strict=True), start=1):
+        try:
+            if plan is None:
+                found.append(request.job(number, diagram))
+                continue
+            _check_keys(diagram.metadata)
+            locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
+            areas = _requested_areas(plan, without_halls(diagram))
+            own = _with_own_boundary(request, plan, diagram.metadata.get("boundary"))
+            found.append(Change.read(plan, locked, areas, moved).job(own, diagram))
+        except ValueError as error:
+            raise DiagramError("", f"{places[number - 1]}, {error}") from error
+    return found
+
+
+def _check_keys(metadata: Mapping[str, Any]) -> None:
+    """``DiagramError`` for a key that is nearly one of ``CHANGE_KEYS``: it would change nothing."""
+    for key in metadata:
+        if key not in CHANGE_KEYS and (close := get_close_matches(key, CHANGE_KEYS, 1, 0.8)):
+            raise DiagramError(key, f"did you mean {close[0]!r}? Nothing is read from {key!r}")
+
+
+def _with_own_boundary(request: PlanRequest, plan: FloorPlan, corners: Any) -> PlanRequest:
+    """The request within the boundary of a line, unless that is the one of the earlier plan."""
+    if corners is None:
+        return request
+    outline = Outline(boundary=corners)
+    return request if outline.boundary == plan.boundary else replace(request, outline=outline)
+
+
+def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:
+    """The areas that the diagram has and the plan has not; ``DiagramError`` if they are none."""
+    known = plan.areas[: without_halls(plan.diagram).num_rooms]
+    return {
+        room: area
+        for room, area in enumerate(given_areas(diagram.metadata.get("areas"), diagram.num_rooms))
+        if area is not None and (room >= len(known) or abs(area - known[room]) > _SAME)
+    }
+
+
+def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """``DiagramError`` unless all are objects with exactly these fields."""
+    if not isinstance(entries, list):
+        raise DiagramError(key, f"expected a list, got {reprlib.repr(entries)}")
+    for k, entry in enumerate(entries):
+        if (
+            not isinstance(entry, dict)
+            or entry.keys() != types.keys()
+            or not all(isinstance(entry[name], kind) for name, kind in types.items())
+        ):
+            names = ", ".join(types)
+            raise DiagramError(
+                f"{key}[{k}]", f"expected an object of {names}, got {reprlib.repr(entry)}"
+            )
+    return entries
+
+
+def _grid(metres: float) -> int:
+    return round(metres * PER_METRE)

@@ -1,0 +1,188 @@
+"""Samples that people can live in: the solver finds a plan of each that keeps rules of living."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+
+import torch
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.runtime.shards import Shard
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.plans.rejection import (
+    EFFORT,
+    TRIES,
+    Accepted,
+    DecidedOnce,
+    Draw,
+    Judge,
+    OnKept,
+    accept,
+)
+from floor_plans.plans.threads import map_shared
+from floor_plans.plans.verdict import have_plans
+from floor_plans.plans.verdict_cache import keep_verdicts, kept_answers
+from floor_plans.rules.judging import judge as judge_plan
+from floor_plans.rules.rule_file import RuleSet
+from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.solver.shortfalls import shortfalls_of
+
+logger = logging.getLogger(__name__)
+
+NO_PLAN = "no plan"
+"""In the place of a rule: no plan was found."""
+
+LESS = "rules that demand less, habitable=FILE"
+"""What to take where too few samples are habitable."""
+
+Broken = tuple[str, ...]
+"""Names of rules, or ``NO_PLAN``; empty of a diagram that is habitable."""
+
+_AT_ONCE = 16
+"""Diagrams that are planned before what is kept of them is written."""
+
+_SECONDS = 7
+"""CPU-seconds for a diagram, the solver's, about the mean: few take more than 30."""
+
+
+class Habitable(DecidedOnce[Broken]):
+    """Rules that the plan of a diagram breaks; none: it is habitable.
+
+    The plan is that of ``realise``, in a free outline, for the rules, with typical areas drawn with
+    a fixed seed, of the diagram in its canonical numbering. So the answer is a function of the
+    diagram, however its rooms are numbered. That a diagram is habitable is sure; one whose plan
+    breaks a rule may have another plan that does not. A diagram that is not buildable has no plan.
+    """
+
+    def __init__(self, rules: RuleSet, shard: Shard | None = None) -> None:
+        super().__init__(shard or Shard())
+        self.rules = rules
+        self._plans: dict[bytes, Realised] = {}
+
+    def plan_of(self, diagram: BubbleDiagram) -> Realised:
+        """The plan by which a diagram is judged, its rooms numbered as there. It is found again if
+        another process or an earlier call found it."""
+        measured = DiagramSet.of([diagram])
+        (key,), order = measured.canonical_keys.tolist(), measured.canonical_orders[0].tolist()
+        job = self._job(diagram.relabelled(order))
+        found = self._plans.get(key) or realise(job)
+        place = [order.index(room) for room in range(diagram.num_rooms)]
+        plans = []
+        for plan in found.plans:
+            added = range(diagram.num_rooms, plan.diagram.num_rooms)
+            moved = plan.relabelled([*place, *added])
+            metadata = {**diagram.metadata, **moved.diagram.metadata}
+            plans.append(replace(moved, diagram=replace(moved.diagram, metadata=metadata)))
+        areas = tuple(found.areas[k] for k in place) if found.plans else ()
+        demands = replace(job.demands, areas=areas)
+        proved = {each.rule for each in found.given_up if each.proved}
+        shortfalls = tuple(
+            tuple(
+                replace(each, proved=each.rule in proved) for each in shortfalls_of(plan, demands)
+            )
+            for plan in plans
+        )
+        why = found.why.renumbered([*order, diagram.num_rooms])
+        return replace(found, plans=tuple(plans), areas=areas, shortfalls=shortfalls, why=why)
+
+    def _job(self, canonical: BubbleDiagram) -> Job:
+        return PlanRequest(rules=self.rules).job(1, replace(canonical, metadata={}))
+
+    def _decide(self, diagrams: list[BubbleDiagram]) -> list[Broken]:
+        if not diagrams:
+            return []
+        measured, threads = DiagramSet.of(diagrams), torch.get_num_threads()
+        keys, orders = measured.canonical_keys.tolist(), measured.canonical_orders
+        asked = f"{_planner()}, {json.dumps(dict(self.rules.rules), sort_keys=True)}"
+        answers = kept_answers(asked, keys)
+        new = [k for k, key in enumerate(keys) if key not in answers]
+        buildable = have_plans([diagrams[k] for k in new], effort=EFFORT, threads=threads)
+        possible = []
+        for k, answer in zip(new, buildable, strict=True):
+            if answer is False:
+                answers[keys[k]] = NO_PLAN
+            else:
+                possible.append(k)
+        own = [diagrams[k].relabelled(orders[k][: diagrams[k].num_rooms]) for k in possible]
+        jobs = [replace(self._job(each), proofs=False) for each in own]  # the names are enough
+        solved = map_shared(realise, jobs, threads=threads, doing="planning for the rules")
+        for k, found in zip(possible, solved, strict=True):
+            broken = _broken(found, self.rules)
+            answers[keys[k]] = ",".join(broken)
+            keep_verdicts(asked, {keys[k]: answers[keys[k]]})
+            if not broken:
+                self._plans[keys[k]] = found
+        return [tuple(answers[key].split(",")) if answers[key] else () for key in keys]
+
+
+def _broken(found: Realised, rules: RuleSet) -> Broken:
+    if not found.plans:
+        return (NO_PLAN,)
+    kept = judge_plan(found.plans[0], rules).kept
+    return tuple(name for name, is_kept in kept.items() if is_kept is False)
+
+
+@cache
+def _planner() -> str:
+    """The version of all that an answer depends on, but for what ``kept_answers`` knows."""
+    folders = [Path(__file__).parents[1] / part for part in ("plans", "rules", "solver")]
+    files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+    sources = b"".join(file.read_bytes() for file in files)
+    return f"habitable, shapely {version('shapely')}, {hashlib.blake2b(sources).hexdigest()}"
+
+
+def keep_habitable(
+    draw: Draw,
+    num: int,
+    habitable: Habitable,
+    *,
+    tries: int = TRIES,
+    on_kept: OnKept | None = None,
+) -> Accepted:
+    """``accept`` the samples that are ``habitable``, and count by which rules others are rejected.
+
+    A sample counts for each rule that its plan breaks."""
+    kept = accepted(num, habitable)
+    judge = counting(habitable, kept, lambda diagrams: [True] * len(diagrams))
+    remedy = f"tries={tries}: raise it for more, or take {LESS}"
+    return accept(draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
+
+
+def accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
+    """No samples yet, of ``num`` habitable ones; says what they will take. ``and_``: what else is
+    requested of them, as in "meet the brief and "."""
+    name = habitable.rules.name
+    threads = torch.get_num_threads()
+    logger.info(
+        "habitable=%s: planning takes about %d CPU-seconds for each drawn sample, rejected ones "
+        "too; of %s with %s at least about %.0f s in all",
+        *(name, _SECONDS, counted(num, "sample"), counted(threads, "thread")),
+        num * _SECONDS / threads,
+    )
+    return Accepted(num, f"{and_}have a plan that keeps the rules {name}", at_once=_AT_ONCE)
+
+
+def counting(habitable: Habitable, kept: Accepted, first: Judge) -> Judge:
+    """Judge of diagrams that ``first`` accepts and that are habitable; ``kept`` counts the rules
+    that reject the others that ``first`` accepts."""
+
+    def judge(diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
+        answers = first(diagrams)
+        rows = [k for k, answer in enumerate(answers) if answer]
+        broken = habitable([diagrams[k] for k in rows])
+        kept.rejected_by.update(chain.from_iterable(broken))
+        for k, rules in zip(rows, broken, strict=True):
+            answers[k] = not rules
+        return answers
+
+    return judge

@@ -1,0 +1,283 @@
+"""Requests for plans: the jobs of diagrams, by what is stated of all and of each."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError, finite_number
+from floor_plans.plans.floor_plan import PLAN_KEYS, Point
+from floor_plans.plans.outline import FREE, MOST_AREA, Outline, not_on_boundary
+from floor_plans.rules.rule_file import NO_RULES, RuleSet
+from floor_plans.solver.hall import AUTO, HALLS, LED_FROM, without_halls
+from floor_plans.solver.realising import Job, Realised, realise_all
+from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_sizes import RoomAreas, least_areas
+
+_FILLED = (0.85, 0.8, 0.7, 0.6)
+"""Shares of a boundary's area that its rooms have in all if nobody says, the first of these that
+leaves a plan; under a rule of the least share one midway between it and 1 is tried, then the first.
+Real plans fill .75 of the box around them."""
+
+_OTHER_DRAWS = 1
+"""Other samples of areas, where no plan was found that has the first ones."""
+
+_OF_EARLIER_PLANS = (
+    *("target_areas", "at_least", "scores", "given_up", "rules_excluded", "conflicts", "instead"),
+    *("no_plan", "diagram"),
+)
+
+CHANGE_KEYS = ("locked", "moved")
+"""Keys of a line of diagrams beside "areas" that say how its plan is to change."""
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Request for floor plans of diagrams.
+
+    Args:
+        areas: source of target areas, in square metres, for rooms without an area of their own.
+        total_area: square metres of all rooms, to which sampled areas are scaled.
+        outline: what the rooms have to fill.
+        tolerance: deviation of each area from its target, as a share of it.
+        variants: number of different plans of each diagram.
+        seed: another one samples other areas and finds other plans.
+        rules: of living, which the plans are to keep, see ``read_rules``.
+        hall: "auto": where these rules ask for access, a hall may be added; "never".
+        front_door: its place on the boundary of the outline, in metres.
+        north: degrees clockwise from up; plans whose living rooms lie further south cost less.
+            It is in the metadata of plans, and drawn.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+
+    areas: RoomAreas = field(default_factory=RoomAreas)
+    total_area: float | None = None
+    outline: Outline = FREE
+    tolerance: float = 0.1
+    variants: int = 1
+    seed: int = 0
+    rules: RuleSet = NO_RULES
+    hall: str = AUTO
+    front_door: Point | None = None
+    north: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.total_area is not None and not (
+            math.isfinite(self.total_area) and self.total_area > 0
+        ):
+            raise ValueError(f"total_area={self.total_area}: expected square metres above 0")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance={self.tolerance}: expected a share between 0 and 1")
+        if self.hall not in HALLS:
+            raise ValueError(f"hall={self.hall}: expected {' or '.join(HALLS)}")
+        if self.front_door is not None and not all(map(math.isfinite, self.front_door)):
+            raise ValueError(f"front_door={list(self.front_door)}: expected [x, y] in metres")
+        if self.north is not None and not math.isfinite(self.north):
+            raise ValueError(f"north={self.north}: expected degrees, clockwise from up")
+        if self.front_door is not None and self.outline.boundary is not None:
+            _check_front_door(self.front_door, self.outline)
+        if self.variants < 1:
+            raise ValueError(f"variants={self.variants}: expected at least 1")
+        if self.total_area is not None and self.outline.boundary is not None:
+            room = self.outline.area / (1 - self.tolerance)
+            if self.total_area > room:
+                raise ValueError(
+                    f"total_area={self.total_area}: expected at most {room:.1f} m2; the boundary "
+                    f"holds {self.outline.area:.1f} m2"
+                )
+
+    def jobs(
+        self, diagrams: Sequence[BubbleDiagram], places: Sequence[str] | None = None
+    ) -> list[Job]:
+        """Plans to find, one ``Job`` for each diagram.
+
+        The metadata of a diagram may hold "areas", square metres of every room or null, and
+        "boundary", corners [x, y] in metres; both take precedence over the request. Their "north"
+        counts where the request has none. Rooms that were added to a diagram ("added") are left
+        out.
+
+        Args:
+            diagrams: with relations between rooms.
+            places: names of the diagrams in errors, see ``ReadReport``; None: their numbers.
+
+        Returns:
+            The jobs, in the order of the diagrams.
+
+        Raises:
+            DiagramError: a ``ValueError`` that names the diagram and the field that is wrong.
+        """
+        found = []
+        for number, diagram in enumerate(diagrams, start=1):
+            try:
+                found.append(self.job(number, diagram))
+            except DiagramError as error:
+                place = f"plan {number}" if places is None else places[number - 1]
+                raise DiagramError("", f"{place}, {error}") from error
+        return found
+
+    def job(self, number: int, diagram: BubbleDiagram) -> Job:
+        """Plan to find for one diagram.
+
+        Args:
+            number: of the diagram, from 1 on; decides which areas are sampled.
+            diagram: with relations between rooms.
+
+        Returns:
+            The job.
+
+        Raises:
+            DiagramError: a ``ValueError`` that names the field that is wrong.
+        """
+        diagram = without_halls(diagram)
+        metadata = dict(diagram.metadata)
+        own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_OF_EARLIER_PLANS)}
+        _check_unchanged(metadata)
+        outline = self.outline
+        if own["boundary"] is not None:
+            outline = Outline(boundary=own["boundary"])
+        given = given_areas(own["areas"], diagram.num_rooms)
+        random = Random(f"{self.seed} {number}")
+        needs = self._needs(diagram, given, outline)
+        totals = self._totals(outline, sum(needs))
+        areas, *others = (
+            _scaled(self.areas.draw(diagram.rooms, random), given, total, needs)
+            for total in (totals if None in given else totals[:1])
+        )
+        if sum(areas) > MOST_AREA:
+            raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
+        north = self.north
+        if north is None and metadata.get("north") is not None:
+            north = finite_number(metadata["north"], "north")
+        bare = replace(diagram, metadata=metadata | ({} if north is None else {"north": north}))
+        if self.front_door is not None:
+            _check_front_door(self.front_door, outline)
+        demands = Demands(
+            areas, self.tolerance, outline, self.rules, front_door=self.front_door, north=north
+        )
+        hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
+        return Job(bare, demands, self.variants, self.seed, tuple(others), hall)
+
+    def _needs(
+        self, diagram: BubbleDiagram, given: Sequence[float | None], outline: Outline
+    ) -> list[float]:
+        """Square metres of every room that are given, or that the rules need at least.
+
+        Raises ``DiagramError`` if these are more than the total area, or than the boundary holds.
+        """
+        least = least_areas(diagram.rooms, self.rules)
+        needs = [need if own is None else own for need, own in zip(least, given, strict=True)]
+        key, most = "total_area", self.total_area
+        if most is None and outline.boundary is not None:
+            key, most = "boundary", outline.area
+        if most is not None and sum(own or 0.0 for own in given) < most < sum(needs):
+            raise DiagramError(
+                key,
+                f"{most:g} m2: rules={self.rules.name} need at least "
+                f"{math.ceil(10 * sum(needs)) / 10:.1f} m2 for these rooms; rules=none needs less",
+            )
+        return needs
+
+    def _totals(self, outline: Outline, least: float) -> list[float | None]:
+        """Total areas to try, None for areas as drawn: those that leave a plan, or all there is."""
+        totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
+        if self.total_area is None and outline.boundary is not None:
+            fill = self.rules.rules.get("fill")
+            shares = _FILLED if fill is None else ((1 + fill["share"]) / 2, _FILLED[0])
+            totals = [share * outline.area for share in shares]
+        enough = [total for total in totals if total is None or total > least]
+        return enough or [self.total_area or outline.area]
+
+
+def realise_diagrams(
+    diagrams: Sequence[BubbleDiagram], request: PlanRequest | None = None, *, threads: int = 1
+) -> list[Realised]:
+    """Dimensioned floor plans of diagrams, as the command ``plans realise`` finds them.
+
+    Args:
+        diagrams: with relations that say how rooms lie to each other.
+        request: areas, outline, variants and seed; by default typical areas, any outline.
+        threads: that share the work.
+
+    Returns:
+        Of each diagram its ``plans``, or the ``reason`` why there is none.
+
+    Raises:
+        DiagramError: naming the diagram and the field of its metadata that is wrong.
+        ValueError: without OR-Tools.
+        ImportError: without shapely.
+    """
+    request = PlanRequest() if request is None else request
+    return list(realise_all(request.jobs(diagrams), threads=threads))
+
+
+def _scaled(
+    drawn: Sequence[float],
+    given: Sequence[float | None],
+    total: float | None,
+    needs: Sequence[float],
+) -> tuple[float, ...]:
+    """Areas of all rooms: given ones as they are, sampled ones scaled to the total.
+
+    ``needs``: square metres that none is below, those that are given.
+
+    ``total``: None for areas as they are sampled.
+    """
+    areas = [need if own is not None else 0.0 for need, own in zip(needs, given, strict=True)]
+    free = {k for k, own in enumerate(given) if own is None}
+    while free:
+        scale = 1.0
+        if total is not None:
+            left = total - sum(areas[k] for k in range(len(areas)) if k not in free)
+            if left <= 0:
+                raise DiagramError("areas", f"leave nothing of {total:.1f} m2 to the rooms of null")
+            scale = left / sum(drawn[k] for k in free)
+        small = {k for k in free if scale * drawn[k] < needs[k]}
+        for k in small or free:
+            areas[k] = needs[k] if small else scale * drawn[k]
+        free = free - small if small else set()
+    return tuple(areas)
+
+
+def _check_unchanged(metadata: Mapping[str, Any]) -> None:
+    """``DiagramError`` for what is locked or moved of an earlier plan, of which there is none."""
+    for key in CHANGE_KEYS:
+        if metadata.get(key):
+            raise DiagramError(key, "needs near=FILE, the earlier plan; or leave it out")
+
+
+def _check_front_door(place: Point, outline: Outline) -> None:
+    """``DiagramError`` for a place that is on no boundary."""
+    why = "its place is on a boundary; give boundary"
+    if outline.boundary is not None:
+        why = not_on_boundary(place, outline.boundary)
+    if why:
+        raise DiagramError("", f"front_door={list(place)}: {why}")
+
+
+def given_areas(areas: Any, num_rooms: int) -> list[float | None]:
+    """Square metres or None for every room; ``DiagramError`` for anything else."""
+    if areas is None:
+        return [None] * num_rooms
+    if (
+        not isinstance(areas, list)
+        or len(areas) != num_rooms
+        or not all(area is None or _is_area(area) for area in areas)
+    ):
+        raise DiagramError(
+            "areas",
+            f"expected square metres or null for each of the {num_rooms} rooms, got "
+            f"{reprlib.repr(areas)}",
+        )
+    return [None if area is None else float(area) for area in areas]
+
+
+def _is_area(area: Any) -> bool:
+    is_number = isinstance(area, int | float) and not isinstance(area, bool)
+    return is_number and math.isfinite(area) and area > 0

@@ -1,0 +1,128 @@
+"""``discrete-diffusion studio``: a local page to draw, complete and realise diagrams."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import threading
+import webbrowser
+from importlib.util import find_spec
+
+from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.runtime.extras import install_command
+from floor_plans.box import MODEL
+from floor_plans.studio.address import LOCAL, url
+
+_MOST_CONNECTIONS = 256
+_STOP_SECONDS = 10
+"""That requests have to end in when the studio is stopped."""
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint",
+        metavar="RUN",
+        default=MODEL,
+        help="what sample takes: a run folder, a file of weights, a name (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--plugins",
+        metavar="NAMES",
+        default="",
+        help="your own modules that the model needs, imported first: [my_module]",
+    )
+    parser.add_argument("--port", type=int, default=8765, help="default: %(default)s")
+    parser.add_argument(
+        "--host",
+        default=LOCAL[0],
+        help="default: %(default)s, which this machine alone reaches; another one needs --token",
+    )
+    parser.add_argument("--token", metavar="WORD", help="that every request has to send")
+    parser.add_argument(
+        "--open",
+        choices=("true", "false"),
+        default="true",
+        help="open the page in a browser (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="P",
+        help="processes that find plans, of some 300 MB each (default: %(default)s)",
+    )
+
+
+def _run(options: argparse.Namespace) -> None:
+    """Serve a page on which rooms and relations are drawn, completed by a model and realised as
+    floor plans, and the same as a JSON API; see docs/studio.md. Ctrl-C ends it."""
+    _check(options)
+    import torch
+    import uvicorn
+
+    from floor_plans.studio.app import create_app
+    from floor_plans.studio.guards import JsonLines, PromptProtocol
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    plugins = [name for name in options.plugins.strip("[]").replace(" ", "").split(",") if name]
+    model = options.load(options.checkpoint, plugins=plugins)
+    app = create_app(model, token=options.token, workers=options.workers)
+    app.state.studio.start_workers()
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    address = url(options.host, options.port)
+    print(f"the studio is at {address}; Ctrl-C ends it", flush=True)
+    if options.open == "true":
+        threading.Timer(1.0, webbrowser.open, [address]).start()
+    if threading.current_thread() is threading.main_thread():
+        # uvicorn raises the signal again when it has stopped; the log has JSON lines alone
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    uvicorn.run(
+        app,
+        host=options.host,
+        port=options.port,
+        http=PromptProtocol,
+        log_config=None,
+        access_log=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=30,  # PromptProtocol closes before
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        server_header=False,
+    )
+
+
+def _check(options: argparse.Namespace) -> None:
+    """``ValueError`` before anything is loaded."""
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise ValueError(f"the studio takes FastAPI: {install_command('studio')}")
+    if not 0 < options.port < 2**16:
+        raise ValueError(f"port={options.port}: expected a number from 1 to 65535")
+    if options.threads is not None and options.threads < 1:
+        raise ValueError(f"threads={options.threads}: expected at least 1")
+    if options.workers < 1:
+        raise ValueError(f"workers={options.workers}: expected at least 1")
+    token = options.token or ""
+    if not token.isprintable() or token != token.strip():
+        raise ValueError(
+            f"token={token!a}: expected a word of letters, digits and signs, which a header "
+            "can hold; take out line ends and blanks around it"
+        )
+    if options.host not in LOCAL and not options.token:
+        raise ValueError(
+            f"host={options.host} can be reached by other machines, so it needs token=WORD, which "
+            "every request then has to say; leave host out to serve this machine alone"
+        )
+
+
+STUDIO = SubCommand(
+    "[checkpoint=RUN] [port=8765] [open=false]   draw, complete and realise on a local page",
+    _options,
+    _run,
+)

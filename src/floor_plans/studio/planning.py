@@ -1,0 +1,195 @@
+"""Plans from a plot and a wish, as the studio answers it."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import torch
+
+from floor_plans.briefs.making import none_found, possible_jobs, rules_of, wished_diagrams
+from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.diagrams.pictures.sheet import svg_of
+from floor_plans.drawings.pictures.plan_pictures import plot_plan
+from floor_plans.solver.ranking import place_of, ranked
+from floor_plans.solver.realising import Job, realise
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.studio.answering import NO_DIRECTIONS, answer_brief, check_brief, diagrams_as_json
+from floor_plans.studio.jobs import Report
+from floor_plans.studio.sampling import DiagramModel
+from floor_plans.studio.workers import Workers
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Plans to look for: ``num`` of one ``job``, or the best ``num`` of ``candidates`` diagrams
+    that a model samples, which meet the ``brief`` and have ``num_rooms``, if these are given;
+    ``habitable``: of those that break none of the request's rules."""
+
+    request: PlanRequest
+    num: int = 3
+    candidates: int | None = None
+    job: Job | None = None
+    brief: Mapping[str, Any] | None = None
+    num_rooms: int | None = None
+    habitable: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """Plans of a job, best first, as JSON, with what sorts them among those of other jobs; or the
+    reason why there is none."""
+
+    plans: tuple[tuple[tuple[float, ...], dict[str, Any]], ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class BriefAsk:
+    """Diagrams that meet a brief; with ``given``, completions that do. ``model``: as
+    ``in_other_processes`` gives it."""
+
+    model: bytes | DiagramModel
+    brief: Mapping[str, Any]
+    num: int
+    seed: int
+    given: PartialDiagram | None
+    positions: bool
+
+
+def in_other_processes(model: DiagramModel) -> bytes | DiagramModel:
+    """The model as bytes, which a process reads once; itself where it cannot be written: what
+    samples from it then is done in this process."""
+    try:
+        return pickle.dumps(model)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        logger.warning("briefs are answered without processes of their own: %s", error)
+        return model
+
+
+@lru_cache(maxsize=1)
+def _read(model: bytes) -> DiagramModel:
+    torch.set_num_threads(1)  # the processes share the cores
+    found: DiagramModel = pickle.loads(model)
+    return found
+
+
+def _model_of(model: bytes | DiagramModel) -> DiagramModel:
+    return model if isinstance(model, DiagramModel) else _read(model)
+
+
+def ready(model: bytes | DiagramModel) -> bool:
+    """True in a process that has loaded all that it needs."""
+    return _model_of(model).device is not None
+
+
+def sampled(
+    workers: Workers, function: Callable[[A], T], ask: A, model: Any, stop: Callable[[], bool]
+) -> T:
+    """``function(ask)``, which samples from the model, in a process if that can have it."""
+    return function(ask) if isinstance(model, DiagramModel) else workers.run(function, ask, stop)
+
+
+def brief_answer(ask: BriefAsk) -> dict[str, Any]:
+    """Diagrams as JSON. ``ValueError`` for a brief that is wrong or cannot be met."""
+    start, model = time.perf_counter(), _model_of(ask.model)
+    found = answer_brief(model, ask.brief, ask.num, ask.seed, ask.given)
+    diagrams = diagrams_as_json(found, positions=ask.positions)
+    return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
+
+
+def found_of(job: Job) -> Found:
+    """Plans of a job with pictures and scores; what the processes do."""
+    found, scores = ranked(realise(job))
+    why, instead = found.why.sentences(found.names), found.why.to_json(found.names).get("instead")
+    plans = zip(found.plans, found.shortfalls, scores, strict=True)
+    return Found(
+        tuple(
+            (
+                place_of(shortfalls, score),
+                {
+                    "plan": plan.to_json(),
+                    "svg": svg_of(plot_plan(plan)),
+                    "target_areas": [round(area, 2) for area in found.areas],
+                    "scores": score.to_json(),
+                    "rules": score.kept,
+                    "broken": list(rules_of(shortfalls)),
+                    "given_up": [each.sentence() for each in shortfalls],
+                    "why": why,
+                    "instead": instead,
+                },
+            )
+            for plan, shortfalls, score in plans
+        ),
+        found.reason,
+    )
+
+
+def plans_of(
+    model: bytes | DiagramModel, workers: Workers, wish: Wish, report: Report
+) -> dict[str, Any]:
+    """The plans, best first, as JSON with pictures and scores.
+
+    ``report``: is told how many diagrams are done, and every plan. Raises ``ValueError`` for a wish
+    that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` if nobody wants it any more.
+    """
+    if wish.job is not None:
+        report(0, 1)
+        found = workers.run(found_of, replace(wish.job, variants=wish.num), report.is_cancelled)
+        jobs, every, reason = [wish.job], list(found.plans), found.reason
+    else:
+        jobs = sampled(workers, _jobs_of, (model, wish), model, report.is_cancelled)
+        every, reason = list(_found(workers, jobs, report, wish.habitable)), ""
+    kept = [each for each in every if not (wish.habitable and each[1]["broken"])]
+    best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: wish.num]]
+    if not best and not reason:
+        reason = none_found(len(jobs), [shown["broken"] for _, shown in every])
+    return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
+
+
+def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
+    """Plans to find of the diagrams that a model samples."""
+    model, wish = _model_of(ask[0]), ask[1]
+    if not model.words.has_directions:
+        raise ValueError(NO_DIRECTIONS.format("the model's diagrams say"))
+    if wish.brief is not None:
+        checked = check_brief(wish.brief, model.vocab.n_max, model.words)
+        if not checked["ok"]:
+            raise ValueError(checked["verdict"])
+    diagrams = wished_diagrams(
+        model.algorithm,
+        wish.request.seed,
+        num=wish.num,
+        candidates=wish.candidates,
+        brief=wish.brief,
+        num_rooms=wish.num_rooms,
+    )
+    return possible_jobs(wish.request, diagrams)[0]
+
+
+def _found(
+    workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
+) -> Iterator[tuple[tuple[float, ...], dict[str, Any]]]:
+    """What is found of all jobs, as many at once as there are processes. ``report`` is told of
+    all plans, or of those that break no rule."""
+    report(0, len(jobs))
+    with ThreadPoolExecutor(workers.num) as threads:
+        tasks = [threads.submit(workers.run, found_of, job, report.is_cancelled) for job in jobs]
+        for number, task in enumerate(as_completed(tasks), start=1):
+            plans = task.result().plans
+            for _, shown in plans:
+                if not (habitable and shown["broken"]):
+                    report.found(shown)
+            report(number, len(jobs))
+            yield from plans

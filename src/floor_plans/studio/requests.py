@@ -1,0 +1,261 @@
+"""Bodies of requests that the JSON API takes, and the diagrams in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import read_triple, relation_code, room_code
+from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.diagrams.vocabulary import INVERSE
+from floor_plans.rules.extents import (
+    FARTHEST,
+    MOST_CORNERS,
+    MOST_ROOMS,
+    check_rooms,
+    check_within,
+    corners_of_boxes,
+    plan_within_limits,
+)
+from floor_plans.solver.changing import Change
+
+MOST_DRAWN = 16
+
+MOST_PLANS = 6
+
+_PAIR = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[1, 0, "left-of"]]}
+
+_PLOT_DRAWING = (
+    "0 SECTION 2 HEADER 9 $INSUNITS 70 6 0 ENDSEC 0 SECTION 2 ENTITIES "
+    "0 POLYLINE 8 PLOT 66 1 70 1 0 VERTEX 8 PLOT 10 0 20 0 "
+    "0 VERTEX 8 PLOT 10 8 20 0 0 VERTEX 8 PLOT 10 8 20 6 0 SEQEND 0 ENDSEC 0 EOF"
+).replace(" ", "\n")
+"""A triangle of 8 x 6 m."""
+
+_Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives the same answer")]
+_Room = Annotated[int, Field(ge=0, lt=MOST_ROOMS, description="number of a room, from 0 on")]
+_Rules = Literal["default", "irc", "none"]
+_Metres = Annotated[float, Field(allow_inf_nan=False, ge=-FARTHEST, le=FARTHEST)]
+_Boundary = Annotated[
+    list[tuple[_Metres, _Metres]] | None,
+    Field(min_length=3, max_length=MOST_CORNERS, description="the plot, corners in metres"),
+]
+_FrontDoor = Annotated[
+    tuple[_Metres, _Metres] | None, Field(description="its place on the boundary, in metres")
+]
+_North = Annotated[
+    float | None,
+    Field(
+        ge=-360,
+        le=360,
+        description="degrees clockwise from up; plans with living rooms further south cost less",
+    ),
+]
+_Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]
+
+
+def _example(**body: Any) -> ConfigDict:
+    """Other keys are refused; the body stands in /openapi.json."""
+    return ConfigDict(extra="forbid", json_schema_extra={"example": body})
+
+
+class _Body(BaseModel):
+    """Other keys are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Drawing(_Body):
+    """Rooms and relations as in a line of a plans file. Of a partial diagram a room may be null,
+    and a pair that is not listed is unknown; "no-edge" says that there is no relation."""
+
+    rooms: list[str | None] = Field(min_length=1, max_length=MOST_ROOMS)
+    relations: list[tuple[int, int, str]] = Field(default=[], max_length=MOST_ROOMS**2)
+
+    def as_partial(self) -> PartialDiagram:
+        """``DiagramError`` naming the field that is wrong, or contradicts an earlier one."""
+        return PartialDiagram.from_json(self.model_dump())
+
+    def as_diagram(self) -> BubbleDiagram:
+        """Complete: a pair that is not listed has no relation."""
+        return BubbleDiagram.from_json(self.model_dump())
+
+    def as_drawn(self) -> PartialDiagram:
+        """``as_partial``, but relations may contradict each other."""
+        rooms = [
+            None if room is None else room_code(room, f"rooms[{k}]")
+            for k, room in enumerate(self.rooms)
+        ]
+        relations = []
+        for k, triple in enumerate(self.relations):
+            where = f"relations[{k}]"
+            i, j, name = read_triple(list(triple), len(rooms), where)
+            code = relation_code(name, where)
+            relations.append((i, j, code) if i < j else (j, i, INVERSE[code]))
+        return PartialDiagram(tuple(rooms), tuple(relations))
+
+
+class _Asked(_Body):
+    seed: _Seed = 0
+    positions: bool = Field(default=False, description="also where to draw the rooms")
+
+
+class _Streamed(_Asked):
+    stream: bool = Field(
+        default=False, description="answer with server-sent events, as tokens are revealed"
+    )
+
+
+class CompleteBody(_Streamed):
+    """Every given room and relation is kept, the rest is drawn."""
+
+    model_config = _example(
+        given={"rooms": ["LivingRoom", "Kitchen", None], "relations": [[1, 0, "left-of"]]},
+        completions=2,
+    )
+
+    given: Drawing
+    completions: _Drawn = 4
+
+
+class SampleBody(_Streamed):
+    """Fresh diagrams."""
+
+    model_config = _example(num=1, num_rooms=4)
+
+    num: _Drawn = 4
+    num_rooms: int | None = Field(
+        default=None, ge=1, le=MOST_ROOMS, description="null: as in the training data"
+    )
+
+
+class BriefBody(_Asked):
+    """Diagrams that meet a brief, the keys of docs/briefs.md."""
+
+    model_config = _example(brief={"num_rooms": "4-5", "rooms": {"Kitchen": 1}}, num=1)
+
+    brief: dict[str, Any]
+    num: _Drawn = 4
+    job: bool = Field(default=False, description="answer with 202 and a job, as /api/plan does")
+    given: Drawing | None = Field(default=None, description="complete this so that it meets it")
+
+
+class CheckBody(_Body):
+    """A diagram, partial or complete, or a brief: whether it can be."""
+
+    model_config = _example(diagram=_PAIR)
+
+    diagram: Drawing | None = None
+    complete: bool = Field(
+        default=False, description="pairs that are not listed have no relation, else are unknown"
+    )
+    brief: dict[str, Any] | None = None
+
+
+class Lock(_Body):
+    """What stays of a room: its place (the box), or its size (width and height of the box)."""
+
+    room: _Room
+    keep: Literal["place", "size"]
+
+
+class MovedWall(_Body):
+    """Where a side of a room is to be: metres in the coordinates of the plan, y downwards."""
+
+    room: _Room
+    side: Literal["left", "top", "right", "bottom"]
+    to: _Metres = Field(description="x of left and right, y of top and bottom")
+
+
+class NearBody(_Body):
+    """An earlier plan, and what is kept and changed of it. Rooms have the numbers of the plan;
+    all that is not named moves as little as it can."""
+
+    plan: dict[str, Any] = Field(description="as an answer has it")
+    locked: list[Lock] = Field(default=[], max_length=MOST_ROOMS)
+    areas: dict[_Room, Annotated[float, Field(gt=0, le=10_000)]] = Field(
+        default={}, max_length=MOST_ROOMS, description="square metres that rooms are to have"
+    )
+    moved: list[MovedWall] = Field(default=[], max_length=4 * MOST_ROOMS)
+
+    def as_change(self) -> Change:
+        """``ValueError`` naming what is wrong."""
+        plan = plan_within_limits(self.plan)
+        check_rooms(plan)
+        places = corners_of_boxes(plan)
+        for wall in self.moved:
+            x, y = places[0]
+            to = (wall.to, y) if wall.side in ("left", "right") else (x, wall.to)
+            check_within("moved", [*places, to])
+        locked: dict[int, str] = {lock.room: lock.keep for lock in self.locked}
+        moved: dict[tuple[int, str], float] = {
+            (each.room, each.side): each.to for each in self.moved
+        }
+        return Change(plan, locked, self.areas, moved)
+
+
+class RealiseBody(_Body):
+    """A dimensioned plan of a complete diagram, or near an earlier plan."""
+
+    model_config = _example(diagram=_PAIR, total_area=40)
+
+    diagram: Drawing | None = Field(default=None, description="null: that of near")
+    near: NearBody | None = None
+    boundary: _Boundary = None
+    front_door: _FrontDoor = None
+    north: _North = None
+    rules: _Rules = "none"
+    total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
+    ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
+    seed: _Seed = 0
+
+
+class PlanBody(_Body):
+    """Plans on a plot: of a diagram, or of the best of several that a brief allows."""
+
+    model_config = _example(
+        diagram=_PAIR, boundary=[[0, 0], [8, 0], [8, 6], [0, 6]], rules="none", num=2
+    )
+
+    brief: dict[str, Any] | None = Field(default=None, description="keys of docs/briefs.md")
+    diagram: Drawing | None = Field(default=None, description="plans of this one alone")
+    near: NearBody | None = Field(
+        default=None, description="plans of the diagram, or that of this plan, near this plan"
+    )
+    num_rooms: int | None = Field(default=None, ge=1, le=MOST_ROOMS)
+    boundary: _Boundary = None
+    front_door: _FrontDoor = None
+    north: _North = None
+    ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
+    total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
+    rules: _Rules = "default"
+    num: int = Field(default=3, ge=1, le=MOST_PLANS, description="how many plans, best first")
+    candidates: int | None = Field(
+        default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
+    )
+    habitable: bool = Field(default=False, description="only plans that break none of the rules")
+    seed: _Seed = 0
+
+
+class PlotBody(_Body):
+    """A drawing with the outline of a plot: its largest closed polyline, that of a layer BOUNDARY
+    first."""
+
+    model_config = _example(dxf=_PLOT_DRAWING)
+
+    dxf: str = Field(min_length=1, description="the text of the file; its header states the unit")
+
+
+class ExportBody(_Body):
+    """The text of a file: of a diagram, or of a plan as /api/realise gives it."""
+
+    model_config = _example(diagram=_PAIR, format="json")
+
+    format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt", "pdf", "ifc"]
+    diagram: Drawing | None = None
+    plan: dict[str, Any] | None = None
+    language: Literal["en", "de"] = Field(
+        default="en", description="of the names of rooms in dxf, pdf and ifc"
+    )

@@ -1,0 +1,115 @@
+"""A model and those who work for its requests."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from discrete_diffusion.runtime.version import __version__
+from floor_plans.diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
+from floor_plans.diagrams.vocabulary import ROOM_TYPES
+from floor_plans.studio.batching import Batcher, Errands
+from floor_plans.studio.jobs import Jobs
+from floor_plans.studio.planning import in_other_processes, ready
+from floor_plans.studio.reading import answer_check, read_sample
+from floor_plans.studio.requests import MOST_DRAWN
+from floor_plans.studio.sampling import DiagramModel
+from floor_plans.studio.workers import Workers
+
+_STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3, "patience": 5.0}
+"""Limits of a task of processes that take what strangers send, as they send it."""
+
+_PLAN_SECONDS = 900.0
+"""That the search for the plans of one diagram may take."""
+
+_PAIR = b'{"diagram": {"rooms": [null, null]}}'
+
+
+class Studio:
+    """A model, and those who work for the requests. One thread samples; one process each reads
+    bodies, checks, and reads and writes files; ``workers`` processes answer briefs and find plans,
+    for threads that wait: one of briefs, as many of jobs and of other requests as there are
+    processes. ``seconds``: that a request may take, and ``brief_seconds`` one with a brief;
+    ``limits``: of ``Batcher``."""
+
+    def __init__(
+        self,
+        model: DiagramModel,
+        *,
+        seconds: float = 60.0,
+        brief_seconds: float = 120.0,
+        workers: int = 1,
+        **limits: int,
+    ) -> None:
+        self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
+        self.batcher = Batcher(model, **limits)
+        self.readers, self.reading = Workers(1, nice=0, **_STRICT), Errands("reading")
+        self.checks, self.checking = Workers(1, nice=0, **_STRICT), Errands("checks")
+        self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
+        self.briefs = Errands("briefs", most_waiting=8)
+        self.workers, self.pickled = (
+            Workers(workers, seconds=_PLAN_SECONDS),
+            in_other_processes(model),
+        )
+        self.realising = Errands("realising", threads=workers)
+        self.jobs = Jobs(threads=workers)
+        self.began = time.monotonic()
+
+    def start_workers(self) -> None:
+        """Start the processes, and load what checks need, now, not with the first request."""
+        for _ in range(self.workers.num):
+            self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
+        n_max, words = self.model.vocab.n_max, self.model.words
+        check = partial(self.checks.run, answer_check, (_PAIR, n_max, words))
+        self.checking.submit(partial(check, lambda: False))
+        self.reading.submit(partial(self.readers.run, read_sample, b"{}", lambda: False))
+
+    def close(self) -> None:
+        for processes in (self.workers, self.readers, self.checks, self.exports):
+            processes.close()
+        for each in (
+            self.batcher,
+            self.reading,
+            self.checking,
+            self.exporting,
+            self.briefs,
+            self.realising,
+            self.jobs,
+        ):
+            each.close()
+
+    def about(self) -> dict[str, Any]:
+        """Facts of the model that the page has to know."""
+        words, model = self.model.words, self.model
+        styles = [(name, ROOM_STYLES[ROOM_TYPES.index(name)]) for name in words.room_types]
+        return {
+            "version": __version__,
+            "backbone": model.checkpoint.config.algo.backbone,
+            "most_rooms": model.vocab.n_max,
+            "sizes": model.sizes,
+            "most_drawn": MOST_DRAWN,
+            "has_directions": words.has_directions,
+            "relations": [*words.relations, "no-edge"],
+            "unknown_colour": UNKNOWN_ROOM.colour,
+            "rooms": [
+                {
+                    "type": name,
+                    "label": s.label,
+                    "name": s.name,
+                    "colour": s.colour,
+                    "size": s.radius,
+                }
+                for name, s in styles
+            ],
+        }
+
+    def health(self) -> dict[str, Any]:
+        return {
+            "status": "ok",
+            "waiting": len(self.batcher),
+            "jobs": len(self.jobs),
+            "workers": self.workers.pids,
+            "last_batch": self.batcher.last_batch,
+            "seconds": round(time.monotonic() - self.began, 1),
+        }

@@ -1,0 +1,260 @@
+"""Summaries from latents: what each stage computes and trains, against its equations."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from continuous_states.algorithms.latent_seq2seq import TRAINED_PARTS, info_nce
+from continuous_states.networks.latent_space import LatentSpaceModel
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.types import Batch, LossOutput
+from toy_latents import (
+    EOS,
+    PAD,
+    SOURCE_PAD,
+    D,
+    K,
+    P,
+    Sums,
+    V,
+    latent_algorithm,
+    latent_model,
+    text_pairs,
+)
+
+NUMBERS = K * D
+STAGES = [
+    *({"stage": stage} for stage in TRAINED_PARTS),
+    {"stage": "adapter", "adapter_uses_middle": True},
+    {"stage": "joint", "latent_weight": 0.0},
+]
+
+
+def loss_of(algorithm, batch: Batch) -> LossOutput:
+    return algorithm.loss(batch, make_generator(0), algorithm.evaluation_draw)
+
+
+def text_costs(model: LatentSpaceModel, latents: Tensor, batch: Batch) -> list[float]:
+    """-log p(summary | latents) of each pair, one token and one sample at a time."""
+    costs = []
+    for z, ids, real in zip(latents, batch.x0, batch.real, strict=True):
+        read, cost = model.prefix(z[None]), 0.0
+        for token in ids[real]:
+            log_probs = model.decoder(read, num_logits=1)[0, -1].log_softmax(-1)
+            cost -= float(log_probs[token])
+            read = torch.cat([read, model.decoder.embed(token[None, None])], dim=1)
+        costs.append(cost)
+    return costs
+
+
+def latents_of(model: LatentSpaceModel, ids: Tensor) -> Tensor:
+    """Of texts one at a time; without their padding, unless there is nothing else."""
+    found = []
+    for row in ids:
+        size = max(int((row != SOURCE_PAD).sum()), 1)
+        found.append(model.encode(row[None, :size], row[None, :size] != SOURCE_PAD))
+    return torch.cat(found)
+
+
+def test_latents_that_are_the_same_for_all_cost_the_log_of_the_batch():
+    row = torch.randn(1, K, D).expand(5, -1, -1)
+    assert float(info_nce(row, row)) == pytest.approx(math.log(5))
+    apart = torch.eye(5)[:, None].expand(-1, K, -1)
+    assert float(info_nce(apart, apart)) == pytest.approx(math.log1p(4 * math.exp(-10)), abs=1e-6)
+    a, b = torch.randn(2, 4, K, D).unbind()
+    assert float(info_nce(a, b)) == pytest.approx(float(info_nce(b, a)))  # in both directions
+    assert float(info_nce(3 * a, b)) == pytest.approx(float(info_nce(a, b)))  # cosines
+
+
+@pytest.mark.parametrize("options", [STAGES[5], STAGES[3], STAGES[4]])
+def test_the_nelbo_is_the_cost_of_the_text(options):
+    """Whatever stands behind EOS, beside the text in the batch or behind the dialogue."""
+    batch = text_pairs()
+    algorithm = latent_algorithm(**options).eval()
+    model, moved = algorithm.backbone, options != {"stage": "adapter"}
+    with torch.no_grad():
+        source = batch.conditions["source" if moved else "encoded_target"]
+        latents = latents_of(model, source)
+        latents = model.middle(latents) if moved else latents
+        expected = text_costs(model, latents, batch)
+        end = Batch(torch.full((1, 1), EOS), torch.ones(1, 1, dtype=torch.bool))
+        stop = text_costs(model, model.stop_latent()[None], end)
+        output = loss_of(algorithm, batch)
+    assert output.nelbo.tolist() == pytest.approx(expected, rel=1e-5)
+    assert output.num_real.tolist() == [1, 2, 3, 4]
+    assert float(output.loss) == pytest.approx((sum(expected) + stop[0]) / 11, rel=1e-5)
+
+
+def test_the_logit_at_the_last_prefix_position_predicts_the_first_token():
+    class Positions(Sums):
+        """All mass at the id that is the index of the position less P - 1."""
+
+        def forward(self, embeddings, *, num_logits, cache=None):
+            index = torch.arange(embeddings.shape[1]) - (P - 1)
+            logits = 50.0 * F.one_hot(index.clamp(0, V - 1), V).float()
+            return self.dropout(logits.expand(len(embeddings), -1, -1)[:, -num_logits:])
+
+    counting = torch.tensor([[0, 1, 2, 3, PAD], [1, 2, 3, 4, PAD]])
+    batch = Batch(counting, counting != PAD, conditions=text_pairs(2).conditions)
+    output = loss_of(latent_algorithm(latent_model(decoder=Positions())).eval(), batch)
+    assert output.nelbo.tolist() == pytest.approx([0.0, 4 * 50.0])
+
+
+@pytest.mark.parametrize("stage", ["autoencode", "middle"])
+def test_stages_without_text_are_a_regression_of_latents(stage):
+    batch = text_pairs()
+    algorithm = latent_algorithm(stage=stage, infonce_weight=0.3).eval()
+    model = algorithm.backbone
+    with torch.no_grad():
+        stop = model.stop_latent()[None]
+        z = torch.cat([latents_of(model, batch.conditions["source"]), stop])
+        target = z
+        if stage == "middle":
+            target = torch.cat([latents_of(model, batch.conditions["encoded_target"]), stop])
+        y = model.middle(z)
+        output = loss_of(algorithm, batch)
+    squares = (y - target).square().sum(dim=(1, 2))
+    expected = squares.mean() / NUMBERS + 0.3 * info_nce(y, target)
+    assert float(output.loss) == pytest.approx(float(expected), rel=1e-5)
+    gaussian = squares[:-1] / 2 + NUMBERS / 2 * math.log(2 * math.pi)
+    assert output.nelbo.tolist() == pytest.approx(gaussian.tolist(), rel=1e-5)
+    assert output.num_real.tolist() == [NUMBERS] * 4
+    assert algorithm.bound == "gaussian"
+
+
+def test_the_distance_to_the_summary_is_added_to_the_joint_loss():
+    batch, model = text_pairs(), latent_model()
+    with torch.no_grad():
+        plain, weighted = (
+            loss_of(latent_algorithm(model, latent_weight=w).eval(), batch) for w in (0.0, 0.5)
+        )
+        apart = loss_of(latent_algorithm(model, stage="middle").eval(), batch).loss
+    assert float(weighted.loss) == pytest.approx(float(plain.loss + 0.5 * apart), rel=1e-5)
+    assert torch.equal(weighted.nelbo, plain.nelbo)
+
+
+@pytest.mark.parametrize("options", STAGES, ids=lambda o: "-".join(map(str, o.values())))
+def test_a_stage_trains_its_own_parts_and_no_others(options):
+    algorithm = latent_algorithm(**options).train()
+    algorithm.loss(text_pairs(), make_generator(0)).loss.backward()
+    for name, part in algorithm.backbone.named_children():
+        own = name in TRAINED_PARTS[options["stage"]]
+        assert all(child.training == own for child in part.modules())
+        for parameter in part.parameters():
+            assert parameter.requires_grad == own
+            assert (parameter.grad is not None and bool(parameter.grad.any())) == own, name
+    algorithm.eval()
+    assert not any(child.training for child in algorithm.modules())
+
+
+def test_no_gradient_goes_through_what_is_aimed_at():
+    """Else the middle would be met half-way by the stop latent."""
+    algorithm = latent_algorithm(stage="autoencode", infonce_weight=0.0).eval()
+    stop, batch = algorithm.backbone.stop_latent.value, text_pairs()
+    (slope,) = torch.autograd.grad(loss_of(algorithm, batch).loss, stop)
+    aim = stop.detach().clone()
+    moved = algorithm.backbone.middle(stop[None])[0]
+    (expected,) = torch.autograd.grad((moved - aim).square().mean() / 5, stop)
+    torch.testing.assert_close(slope, expected)
+
+
+def test_in_joint_the_summary_is_moved_by_the_contrast_and_not_by_the_squared_error():
+    model, batch = latent_model(), text_pairs()
+    weight = model.compression.projection[0].weight
+
+    def slope(loss: Tensor) -> Tensor:
+        return torch.autograd.grad(loss, weight)[0]
+
+    plain, weighted = (
+        slope(
+            loss_of(latent_algorithm(model, latent_weight=w, infonce_weight=0.3).eval(), batch).loss
+        )
+        for w in (0.0, 2.0)
+    )
+    stop = model.stop_latent()[None]
+    y = model.middle(torch.cat([latents_of(model, batch.conditions["source"]), stop]))
+    u = torch.cat([latents_of(model, batch.conditions["encoded_target"]), stop])
+    apart = (y - u.detach()).square().mean() + 0.3 * info_nce(y, u)
+    torch.testing.assert_close(weighted - plain, 2 * slope(apart), rtol=1e-3, atol=1e-5)
+
+
+def test_the_stop_latent_may_be_fixed():
+    algorithm = latent_algorithm(latent_model(learnable=False, init="zero"))
+    algorithm.loss(text_pairs(), make_generator(0)).loss.backward()
+    assert algorithm.backbone.stop_latent.value.abs().max() == 0
+
+
+@pytest.mark.slow
+def test_it_learns_to_say_what_the_source_says():
+    """The text of one id and EOS, of a source of one id."""
+    torch.manual_seed(0)
+    ids = torch.arange(EOS)[:, None]
+    targets = torch.cat([ids, torch.full_like(ids, EOS)], dim=1)
+    real = torch.ones_like(targets, dtype=torch.bool)
+    batch = Batch(targets, real, conditions={"source": ids, "encoded_target": ids})
+    algorithm = latent_algorithm().train()
+    optimizer = torch.optim.Adam(algorithm.parameters(), lr=0.02)
+    for _ in range(50):
+        optimizer.zero_grad()
+        algorithm.loss(batch, make_generator(0)).loss.backward()
+        optimizer.step()
+    nelbo = loss_of(algorithm.eval(), batch).nelbo
+    assert nelbo.mean() < math.log(EOS) / 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"stage": "adaptor"}, "unknown algo.stage 'adaptor'; did you mean 'adapter'"),
+        ({"latent_weight": -1}, "algo.latent_weight=-1: expected a number, at least 0"),
+        ({"infonce_weight": math.nan}, "algo.infonce_weight=nan"),
+        ({"adapter_uses_middle": True}, "adapter_uses_middle=true is an option of algo.stage=a"),
+        (
+            {"stage": "middle", "latent_weight": 2.0},
+            "algo.latent_weight=2.0 is an option of algo.stage=joint, and the stage is middle",
+        ),
+    ],
+)
+def test_settings_that_there_are_not(options, says):
+    with pytest.raises(ValueError, match=says):
+        latent_algorithm(**options)
+
+
+def test_a_draw_that_there_is_not():
+    with pytest.raises(ValueError, match=r"unknown draw 'uniform'\. Available: exact"):
+        latent_algorithm().loss(text_pairs(), make_generator(0), "uniform")
+
+
+@pytest.mark.parametrize("options", STAGES)
+def test_columns_of_padding_alone_are_left_out_and_change_nothing(options):
+    algorithm, batch = latent_algorithm(**options).eval(), text_pairs(3, longest=3)
+    found = algorithm.prepared(batch)
+    assert found.x0.shape == found.real.shape == (3, 3)
+    assert found.conditions["source"].shape == (3, 3)
+    assert found.conditions["encoded_target"].shape == (3, 2)
+    with torch.no_grad():
+        short, long = loss_of(algorithm, found), loss_of(algorithm, batch)
+    torch.testing.assert_close(short.nelbo, long.nelbo)
+    torch.testing.assert_close(short.loss, long.loss)
+
+
+def test_a_step_reads_nothing_back():
+    """On the meta device, which holds no numbers."""
+    algorithm, batch = latent_algorithm(), text_pairs()
+    output = algorithm.to("meta").loss(algorithm.prepared(batch).to("meta"), make_generator(0))
+    output.loss.backward()
+    assert output.nelbo.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("options", "bound"),
+    [*zip(STAGES, (None, "gaussian", "gaussian", "reconstruction", None, None), strict=True)],
+)
+def test_the_bound_says_what_it_is_of(options, bound):
+    """That of a summary from itself is none of a summary from its dialogue."""
+    assert latent_algorithm(**options).bound == bound

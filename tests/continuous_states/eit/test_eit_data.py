@@ -1,0 +1,296 @@
+"""``data=eit`` and ``data=eit-levels``: the same phantoms and maps, as fields and as ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from eit_configs import build, eit_config
+from omegaconf import OmegaConf
+
+from continuous_states.eit import simulator
+from continuous_states.eit.dataset import EITLevels, FieldDataset
+from continuous_states.eit.domain import EIT
+from continuous_states.eit.levels import LEVELS, conductivity_to_levels, levels_to_conductivity
+from continuous_states.eit.simulator import (
+    SimulationSettings,
+    background_map,
+    cache_file,
+    cached_phantoms,
+)
+from continuous_states.regions.dataset import RegionDataset
+from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.data import BatchStream, Dataset, Examples
+from discrete_diffusion.data.cache import cached_files, clear_cache
+from discrete_diffusion.domains import build_layout
+
+SETTINGS = SimulationSettings(
+    num_samples=5, size=16, phantoms="discs", mesh_rings=3, num_boundary=12, phantom_seed=0
+)
+
+
+def maps_of(data: Dataset) -> torch.Tensor:
+    return torch.cat([data.splits[name].conditions["dtn"] for name in ("train", "val", "test")])
+
+
+def test_fields() -> None:
+    data = build(eit_config())
+    assert isinstance(data, FieldDataset)
+    assert (data.state, data.bound) == ("field", "gaussian")
+    assert data.levels == LEVELS
+    assert [len(data.splits[name]) for name in ("train", "val", "test")] == [16, 2, 2]
+    for examples in data.splits.values():
+        num = len(examples)
+        assert examples.x0.shape == (num, 1, 16, 16)
+        assert examples.x0.dtype == torch.float32
+        assert set(examples.x0.unique().tolist()) <= {1, 2, 2.75, 3.5, 4.25, 5}
+        assert (examples.x0[:, 0, 0] == 1).all()  # a row at the edge is background
+        assert examples.real.shape == (num, 1)
+        assert examples.real.all()
+        assert tuple(examples.conditions) == ("dtn",)
+        assert examples.conditions["dtn"].shape == (num, 12, 12)
+        assert examples.conditions["dtn"].dtype == torch.float32
+    assert data.summary() == (
+        "simulated discs of seed 0: 16 train, 2 val, 2 test fields of 16 x 16, with maps of 12 "
+        "boundary nodes"
+    )
+
+
+@pytest.mark.parametrize("phantoms", ["discs", "tubes"])
+def test_ids_are_the_same_phantoms(phantoms: str) -> None:
+    fields = build(eit_config(phantoms=phantoms))
+    ids = build(eit_config("eit-levels", phantoms=phantoms))
+    assert isinstance(ids, EITLevels)
+    assert (ids.state, ids.bound) == ("tokens", "plain")
+    assert ids.levels == fields.levels
+    for name, examples in ids.splits.items():
+        theirs = fields.splits[name]
+        num = len(examples)
+        assert examples.x0.shape == (num, 256)
+        assert examples.x0.dtype == torch.int64
+        images = levels_to_conductivity(examples.x0).reshape(num, 1, 16, 16)
+        assert torch.equal(images, theirs.x0)
+        assert torch.equal(conductivity_to_levels(theirs.x0).reshape(num, 256), examples.x0)
+        assert torch.equal(examples.conditions["dtn"], theirs.conditions["dtn"])
+        assert examples.real.shape == (num, 256)
+        assert examples.real.all()
+        ids.layout.check(examples.x0, examples.real)
+    assert ids.real_positions(torch.tensor([256, 256])).all()
+    assert ids.summary().startswith(f"simulated {phantoms} of seed 0: 16 train, 2 val, 2 test im")
+    assert ids.fingerprint() != fields.fingerprint()
+
+
+def test_the_layout_of_a_completed_config_is_that_of_the_data() -> None:
+    config = eit_config("eit-levels")
+    EIT().complete(config)
+    layout, data = build_layout(config), build(config)
+    assert (layout.length, layout.vocab_size, layout.mask_id, layout.pad_id) == (256, 7, 6, None)
+    assert torch.equal(layout.support, data.layout.support)
+    assert layout.support.sum(dim=1).unique().tolist() == [6]
+    EIT().complete(config)  # right ones stay
+    with pytest.raises(ValueError, match=r"data.mask_id=0, .* 6; leave it out"):
+        EIT().complete(eit_config("eit-levels", mask_id=0))
+
+
+def test_a_field_config_states_its_size() -> None:
+    """Before it is completed too: that is how its state is told."""
+    raw = OmegaConf.load(shipped_files("data")["eit"])
+    assert (raw.field_size, raw.channels) == (32, 1)
+    config = eit_config(size=20)
+    EIT().complete(config)
+    assert OmegaConf.to_container(config, resolve=False)["field_size"] == 20
+    for changes, sentence in [
+        ({"field_size": 30}, "data.field_size=30, .* 16; leave it out"),
+        ({"channels": 3}, "data.channels=3, .* 1;"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            EIT().complete(eit_config(**changes))
+
+
+@pytest.mark.parametrize("name", ["eit", "eit-levels"])
+def test_batches_hold_the_map_of_each_sample(name: str) -> None:
+    data = build(eit_config(name))
+    train = data.splits["train"]
+    batches = list(BatchStream(data, batch_size=4, seed=0))
+    assert [len(batch) for batch in batches] == [4] * 4
+    found = []
+    for batch in batches:
+        assert set(batch.conditions) == {"dtn"}
+        for x0, dtn in zip(batch.x0, batch.conditions["dtn"], strict=True):
+            same = (train.x0 == x0).flatten(1).all(dim=1).nonzero().flatten().tolist()
+            assert any(torch.equal(train.conditions["dtn"][k], dtn) for k in same)
+            found += same
+    assert set(found) == set(range(16))
+
+
+def test_maps_are_compared_with_that_of_the_background() -> None:
+    background = torch.from_numpy(background_map(4, 12)).float()
+    none, ratio, difference = (
+        maps_of(build(eit_config(dtn_transform=name))) for name in ("none", "ratio", "difference")
+    )
+    assert torch.allclose(ratio * background, none, rtol=1e-6)
+    assert torch.allclose(difference + background, none, atol=1e-6)
+    for maps in (none, ratio, difference):
+        assert torch.equal(maps, maps.mT)
+    assert none.sum(dim=2).abs().max() < 1e-5
+    assert torch.linalg.eigvalsh(difference.double()).min() > -1e-5  # no conductivity is below 1
+    assert (difference.diagonal(dim1=1, dim2=2) > 0).all()
+    assert (ratio.diagonal(dim1=1, dim2=2) > 1).all()
+
+
+@pytest.mark.slow
+def test_noise_multiplies_the_entries_and_follows_the_seed() -> None:
+    def maps(**changes: object) -> torch.Tensor:
+        return maps_of(build(eit_config(num_samples=60, **changes)))
+
+    clean, noisy = maps(), maps(noise_level=0.1)
+    e = (noisy / clean - 1) / 0.1
+    assert e.mean().abs() < 0.05
+    assert (e.std() - 1).abs() < 0.05
+    assert (e - e.mT).std() > 1.3  # every entry has its own: sqrt 2
+    assert torch.equal(noisy, maps(noise_level=0.1))
+    raw = maps(dtn_transform="none")
+    assert torch.allclose(maps(noise_level=0.1, dtn_transform="none") / raw, 1 + 0.1 * e, rtol=1e-4)
+    fewer = maps_of(build(eit_config(num_samples=20, noise_level=0.1)))
+    assert torch.allclose(fewer, noisy[:20], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["eit", "eit-levels"])
+def test_the_fingerprint_is_that_of_the_data(name: str) -> None:
+    def fingerprint(**changes: object) -> str:
+        return build(eit_config(name, **changes)).fingerprint()
+
+    first = fingerprint()
+    assert fingerprint(batch_size=7) == first
+    others = [
+        {"phantom_seed": 1},
+        {"phantoms": "tubes"},
+        {"num_boundary": 16},
+        {"mesh_rings": 5},
+        {"dtn_transform": "none"},
+        {"noise_level": 0.1},
+        {"split": [0.7, 0.2, 0.1]},
+    ]
+    assert len({first, *(fingerprint(**changes) for changes in others)}) == len(others) + 1
+
+
+def test_maps_that_were_read_count_and_simulated_ones_follow_from_settings() -> None:
+    """Their last bits need not be the same on every machine."""
+    data = build(eit_config())
+    nudged = {
+        name: replace(e, conditions={"dtn": e.conditions["dtn"] * (1 + 1e-6)})
+        for name, e in data.splits.items()
+    }
+    made = FieldDataset(nudged, source=data.source, made_by=data.made_by)
+    assert made.fingerprint() == data.fingerprint()
+    other = {**nudged, "test": replace(nudged["test"], x0=nudged["test"].x0 + 0.01)}
+    assert FieldDataset(other, source="a file").levels is None
+    read = [FieldDataset(s, source="a file").fingerprint() for s in (data.splits, nudged)]
+    assert len({*read, data.fingerprint()}) == 3
+
+
+def test_fingerprints_of_data_without_conditions_stay() -> None:
+    """Checkpoints hold them."""
+    x0 = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
+    examples = Examples(x0, torch.ones(2, 3, dtype=torch.bool))
+    splits = dict.fromkeys(("train", "val", "test"), examples)
+    data = RegionDataset(splits, feature_names=("a", "b", "c", "d"), source="made up")
+    assert data.fingerprint() == "2cfef3712bc5caa7"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"split": [0.5, 0.6, 0.1]}, r"data.split=\[0.5, 0.6, 0.1\]: expected three shares"),
+        (
+            {"num_samples": 3},
+            r"discs of seed 0: the test share .* has no sample; give more data.num_s",
+        ),
+        ({"dtn_transform": "ration"}, "unknown data.dtn_transform 'ration'; did you mean 'ratio'"),
+        ({"noise_level": -0.1}, "data.noise_level=-0.1: expected a number, at least 0"),
+        ({"noise_level": "much"}, "data.noise_level=much: expected a number"),
+        ({"phantoms": "cubes"}, "unknown data.phantoms 'cubes'; did you mean 'tubes'"),
+        ({"mesh_rings": 20}, "data.num_boundary=12: expected a multiple of 4, at least 40"),
+    ],
+)
+@pytest.mark.parametrize("name", ["eit", "eit-levels"])
+def test_settings_that_cannot_be_are_refused(name: str, changes: dict, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        build(eit_config(name, **changes))
+
+
+def test_a_split_may_be_left_out() -> None:
+    data = build(eit_config(split=[0.9, 0.1, 0.0]))
+    assert [len(examples) for examples in data.splits.values()] == [18, 2, 0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder, with everything worth caching."""
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 0)
+    return tmp_path / "cache"
+
+
+def assert_same_phantoms(ours: object, theirs: object) -> None:
+    for name in ("levels", "dtn"):
+        assert np.array_equal(getattr(ours, name), getattr(theirs, name))
+        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+
+
+def test_large_simulations_are_made_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cached_phantoms(SETTINGS)
+    assert cached_files() == [cache_file(SETTINGS)]
+    monkeypatch.setattr(simulator, "simulate_phantoms", None)
+    assert_same_phantoms(cached_phantoms(SETTINGS), made)
+    assert clear_cache() == [cache_file(SETTINGS)]
+
+
+def test_one_file_serves_every_transform_noise_and_both_data_sets(folder: Path) -> None:
+    for changes in (
+        {},
+        {"dtn_transform": "none"},
+        {"noise_level": 0.1},
+        {"split": [0.5, 0.4, 0.1]},
+    ):
+        build(eit_config(**changes))
+    build(eit_config("eit-levels"))
+    assert len(cached_files()) == 1
+
+
+def test_small_simulations_are_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 5 * 12 + 1)
+    cached_phantoms(SETTINGS)
+    assert not folder.exists()
+
+
+def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {"num_samples": 6, "size": 17, "phantoms": "tubes", "mesh_rings": 4}
+    others |= {"num_boundary": 16, "phantom_seed": 1}
+    assert others.keys() == vars(SETTINGS).keys()
+    names = {cache_file(replace(SETTINGS, **{key: value})) for key, value in others.items()}
+    monkeypatch.setattr(simulator, "SIMULATOR_VERSION", simulator.SIMULATOR_VERSION + 1)
+    assert len(names | {cache_file(SETTINGS)}) == len(others) + 1
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _store_others(path: Path) -> None:
+    np.savez(path, levels=np.zeros((5, 16, 15), np.uint8))
+
+
+@pytest.mark.parametrize("damage", [_truncate, _store_others])
+def test_a_damaged_cache_file_is_replaced(
+    folder: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = cached_phantoms(SETTINGS)
+    damage(cache_file(SETTINGS))
+    assert_same_phantoms(cached_phantoms(SETTINGS), expected)
+    assert "its phantoms are generated again" in caplog.text
+    assert_same_phantoms(cached_phantoms(SETTINGS), expected)

@@ -1,0 +1,225 @@
+"""Reconstructions and baselines: numbers that are known, files that can be read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from toy_fields import MapSampler, Nothing, gaussian_fields, inverse_mdlm, level_images
+
+from continuous_states.eit.evaluation import field_notes, field_section
+from continuous_states.eit.image_report import ImageReport
+from continuous_states.eit.image_scores import fit_field_baselines, score_reconstructions
+from continuous_states.eit.metrics import score_images
+from continuous_states.eit.pictures import plot_reconstructions
+from continuous_states.eit.reconstructing import reconstruct_held_out
+from continuous_states.sampling.fields import Ode
+from discrete_diffusion.evaluation.table import markdown
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.model import Model
+from gaussian_images import GaussianImages, exact_flow
+
+DATA = level_images()
+FITTED = fit_field_baselines(DATA)
+BASELINES = ("mean_image", "ones", "ridge")
+PARTS = ("steps", "batch_size")
+"""Options that are of the model."""
+
+
+def reconstruct(sampler=None, algorithm=None, data=DATA, **options):
+    parts = {"batch_size": 999} | {k: options.pop(k) for k in PARTS if k in options}
+    model = Model(algorithm or Nothing(), sampler or MapSampler(0.3), **parts)
+    return reconstruct_held_out(
+        model, data, "val", **{"num": None, "draws": 3, "seed": 1} | options
+    )
+
+
+def test_an_exact_model_has_the_errors_of_its_law():
+    """x ~ N(+-m, C): D draws are (1 + 1/D) tr C off, one 2 tr C, and from the other's map |2 m|^2
+    more; the mean image is tr C + |m|^2 off, and the condition, which is linear, says all that can
+    be said."""
+    images, num, draws = GaussianImages(), 1500, 4
+    data = gaussian_fields(images, num)
+    found = reconstruct(Ode(solver="heun"), exact_flow(images), data, draws=draws)
+    numbers = score_reconstructions(found, fit_field_baselines(data))
+    shuffled = score_images(found.shuffled_mean, found.truth, levels=None).mean_squared_error
+    left = float(images.world.covariance.diagonal().mean())
+    apart = float(images.mean.square().mean())
+    assert shuffled == pytest.approx((1 + 1 / draws) * left + 4 * apart, rel=0.06)
+    expected = {
+        "mean_squared_error": (1 + 1 / draws) * left,
+        "mean_squared_error_single": 2 * left,
+        "ridge_mean_squared_error": left,
+        "mean_image_mean_squared_error": left + apart,
+        "ones_mean_squared_error": left + apart + 1,
+    }
+    for name, value in expected.items():
+        assert numbers[name] == pytest.approx(value, rel=0.06), name
+    assert numbers["spread_ratio"] == pytest.approx(1.0, abs=0.05)
+    assert numbers["condition_gap"] > 10 * numbers["condition_gap_standard_error"]
+
+
+def test_relative_errors_are_those_of_the_images_drawn():
+    found = reconstruct(num=6)
+    numbers = score_reconstructions(found, FITTED)
+
+    def relative(images: torch.Tensor) -> np.ndarray:
+        pairs = zip(images, found.truth, strict=True)
+        return np.array([float((y - x).norm() / x.norm()) for y, x in pairs])
+
+    own, others = relative(found.mean), relative(found.shuffled_mean)
+    expected = {
+        "relative_l2": own,
+        "relative_l2_single": relative(found.first),
+        "relative_l2_shuffled": others,
+        "condition_gap": others - own,
+        "ones_relative_l2": relative(torch.ones_like(found.truth)),
+    }
+    for name, values in expected.items():
+        assert numbers[name] == pytest.approx(values.mean(), rel=1e-5), name
+    for name in ("relative_l2", "condition_gap"):
+        error = expected[name].std(ddof=1) / math.sqrt(6)
+        assert numbers[f"{name}_standard_error"] == pytest.approx(error, rel=1e-4)
+    assert numbers["ridge_relative_l2"] < 1e-3  # maps are linear in images
+
+
+def test_spread_is_compared_with_error():
+    """Draws x + noise: the mean of D is off by noise / sqrt(D) only, so the spread is too wide."""
+    numbers = score_reconstructions(reconstruct(MapSampler(0.5), draws=9))
+    assert numbers["spread_ratio"] == pytest.approx(math.sqrt((1 + 1 / 9) * 9), rel=0.1)
+    for noise in (0.3, 0):
+        alone = score_reconstructions(reconstruct(MapSampler(noise), draws=1))
+        assert "spread_ratio" not in alone
+
+
+def test_a_model_of_ids_is_scored_as_one_of_images_is():
+    data = level_images(tokens=True)
+    found = reconstruct(FirstHitting(), inverse_mdlm(), data)
+    numbers = score_reconstructions(found, fit_field_baselines(data))
+    assert numbers["relative_l2"] == numbers["relative_l2_single"] == 0.0
+    assert numbers["pixel_accuracy"] == 1.0
+    assert numbers["condition_gap"] == numbers["relative_l2_shuffled"] > 0.1
+    on_images = score_reconstructions(reconstruct(), FITTED)
+    of_baselines = [name for name in numbers if name.startswith(BASELINES)]
+    assert len(of_baselines) == 3 * len(BASELINES) + 1
+    for name in of_baselines:
+        assert numbers[name] == on_images[name], name
+
+
+def test_images_without_levels_have_no_pixel_accuracy():
+    data = gaussian_fields(GaussianImages(), 5)
+    found = reconstruct(Ode(steps=2), exact_flow(GaussianImages()), data)
+    numbers = score_reconstructions(found, fit_field_baselines(data))
+    assert not any("pixel" in name for name in numbers)
+    assert "pixel_" not in markdown([field_section(numbers)], field_notes(numbers))
+
+
+def test_numbers_have_flat_names():
+    numbers = score_reconstructions(reconstruct(steps=7), FITTED)
+    what = ("relative_l2", "mean_squared_error", "pixel_accuracy")
+    expected = {f"{who}{each}" for who in ("", *(f"{n}_" for n in BASELINES)) for each in what}
+    expected |= {f"{each}_single" for each in what}
+    expected |= {
+        *("relative_l2_standard_error", "relative_l2_shuffled"),
+        *("condition_gap", "condition_gap_standard_error", "majority_pixel_accuracy"),
+        *("spread_ratio", "ridge_penalty"),
+        *("num_images", "draws_per_image", "network_calls_per_draw"),
+    }
+    assert set(numbers) == expected
+    assert numbers["condition_gap"] == pytest.approx(
+        numbers["relative_l2_shuffled"] - numbers["relative_l2"]
+    )
+    assert numbers["ones_pixel_accuracy"] == pytest.approx(numbers["majority_pixel_accuracy"])
+    counts = (numbers[key] for key in ("num_images", "draws_per_image", "network_calls_per_draw"))
+    assert tuple(counts) == (14, 3, 7)
+    one = score_reconstructions(reconstruct(num=1, draws=1), FITTED)
+    assert set(numbers) - set(one) == {
+        *("relative_l2_standard_error", "relative_l2_shuffled"),
+        *("condition_gap", "condition_gap_standard_error", "spread_ratio"),
+    }
+
+
+def test_baselines_are_fitted_on_the_training_split():
+    fitted = fit_field_baselines(DATA)
+    assert list(fitted.by_name) == list(BASELINES)
+    train = DATA.splits["train"]
+    maps = train.conditions["dtn"].double()
+    assert torch.allclose(fitted.by_name["mean_image"].image, train.x0.double().mean(dim=0))
+    assert torch.allclose(fitted.map_mean, maps.mean(dim=0))
+    val = DATA.splits["val"]
+    other = fit_field_baselines(DATA.changed("val", x0=val.x0 + 1)).by_name
+    asked = val.conditions["dtn"]
+    for name in BASELINES:
+        assert torch.equal(other[name].predict(asked), fitted.by_name[name].predict(asked)), name
+    with pytest.raises(ValueError, match=r"no maps .* data=eit"):
+        fit_field_baselines(DATA.changed("train", conditions={}))
+
+
+def test_maps_are_shown_in_training_standard_deviations():
+    train = DATA.splits["train"]
+    maps = train.conditions["dtn"].clone()
+    maps[:, 0, 0] = 0.1
+    fitted = fit_field_baselines(DATA.changed("train", conditions={"dtn": maps}))
+    shown = fitted.standardised(maps)
+    assert torch.allclose(shown.mean(dim=0), torch.zeros(4, 4).double(), atol=1e-9)
+    spread = shown.std(dim=0, correction=0)
+    assert (shown[:, 0, 0] == 0).all()
+    assert (fitted.standardised(maps + 1)[:, 0, 0] == 0).all()
+    spread[0, 0] = 1.0
+    assert torch.allclose(spread, torch.ones(4, 4).double())
+
+
+def test_the_table_says_who_and_what():
+    found = reconstruct(steps=7)
+    numbers = score_reconstructions(found, FITTED)
+    text = markdown([field_section(numbers)], field_notes(numbers))
+    lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in text.splitlines()}
+    for name in ("relative_l2", "condition_gap"):
+        error = numbers[f"{name}_standard_error"]
+        assert lines[f"| {name}"][0] == f"{numbers[name]:.4f} ± {error:.4f}"
+    assert lines["| ridge_pixel_accuracy"][0] == "1.0000"
+    assert "14 held-out images, 3 samples each, 7 network calls a sample" in text
+    assert f"penalty {FITTED.by_name['ridge'].penalty:g}" in text
+    bare = score_reconstructions(replace(found, shuffled_mean=None, draws=1))
+    rest = markdown([field_section(bare)], field_notes(bare))
+    assert not any(word in rest for word in ("shuffled", "ridge", "gap", "spread", "nan"))
+    flat = field_section(numbers | {"spread_ratio": -1e-9})
+    assert next(row for row in flat.rows if row.name == "spread_ratio").value == "0.0000"
+
+
+@pytest.mark.slow
+def test_a_report_measures_saves_and_draws(tmp_path):
+    report, found = ImageReport(DATA), reconstruct(num=2)
+    assert report.measure(found) == score_reconstructions(found, FITTED)
+    report.save(found, tmp_path / "run")
+    files = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert files == ["samples.npz", "samples.png"]
+    with np.load(tmp_path / "run" / "samples.npz", allow_pickle=False) as saved:
+        names = ["deviation", "dtn", "first", "mean", "truth"]
+        assert sorted(saved) == names
+        for name in names:
+            assert np.array_equal(saved[name], getattr(found, name).numpy()), name
+    assert (tmp_path / "run" / "samples.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_picture_is_of_standardised_maps_and_the_mean_of_draws(tmp_path):
+    report, found = ImageReport(DATA), reconstruct(num=1)
+    report.plot(found, tmp_path / "a.png")
+    maps = fit_field_baselines(DATA).standardised(found.dtn)
+    images = (found.truth[:, 0], found.mean[:, 0], found.deviation[:, 0])
+    given = (each.numpy() for each in (maps, *images))
+    plot_reconstructions(*given, tmp_path / "b.png", draws=3)
+    assert np.array_equal(imread(tmp_path / "a.png"), imread(tmp_path / "b.png"))
+
+
+def test_a_report_of_nothing(tmp_path):
+    report, nothing = ImageReport(DATA), reconstruct(num=0)
+    assert report.measure(nothing) == {}
+    report.save(nothing, tmp_path / "none")
+    report.plot(nothing, tmp_path / "none.png")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,174 @@
+"""Held-out images are drawn from their maps and from others', by whatever number of processes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from toy_fields import SHARES, MapSampler, Nothing, gaussian_fields, inverse_mdlm, level_images
+
+from continuous_states.eit.levels import LEVELS, levels_to_conductivity
+from continuous_states.eit.reconstructing import reconstruct_held_out
+from continuous_states.sampling.fields import Ode
+from discrete_diffusion.sampling.ancestral import Ancestral
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.model import Model
+from fake_processes import in_processes
+from gaussian_images import GaussianImages, exact_flow
+
+DATA = level_images()
+NUM = SHARES["val"]
+PARTS = ("steps", "batch_size", "shard")
+"""Options that are of the model."""
+TENSORS = ("truth", "dtn", "mean", "deviation", "first", "shuffled_mean", "nfe")
+
+
+def reconstruct(sampler=None, algorithm=None, data=DATA, **options):
+    parts = {"batch_size": 12} | {k: options.pop(k) for k in PARTS if k in options}
+    model = Model(algorithm or Nothing(), sampler or MapSampler(), **parts)
+    return reconstruct_held_out(
+        model, data, "val", **{"num": None, "draws": 3, "seed": 1} | options
+    )
+
+
+def test_mean_deviation_and_first_are_those_of_the_draws_of_each_sample():
+    seen: list[torch.Tensor] = []
+
+    class Recording(MapSampler):
+        def sample(self, *args, **options):
+            output = super().sample(*args, **options)
+            seen.append(output.x0)
+            return output
+
+    found = reconstruct(Recording(), num=7, draws=3, batch_size=7, steps=5)
+    # two samples at a time, the last one alone; all own maps and then those of others
+    own = torch.cat(seen[:4]).reshape(7, 3, 1, 3, 3)
+    others = torch.cat(seen[4:]).reshape(7, 3, 1, 3, 3)
+    assert torch.allclose(found.mean, own.mean(dim=1))
+    assert torch.allclose(found.deviation, own.std(dim=1), atol=1e-6)
+    assert torch.equal(found.first, own[:, 0])
+    assert torch.allclose(found.shuffled_mean, others.mean(dim=1))
+    assert found.nfe.tolist() == [5.0] * 7
+    assert (len(found), found.draws) == (7, 3)
+    assert found.seconds > 0
+    noise = own - found.truth[:, None]
+    assert len(noise.flatten().unique()) > 7 * 3 * 9 - 5  # each draw has noise of its own
+
+
+def test_samples_are_the_first_of_the_split_in_their_order():
+    found = reconstruct(MapSampler(noise=0.0), num=5)
+    examples = DATA.splits["val"]
+    assert torch.equal(found.truth, examples.x0[:5])
+    assert torch.equal(found.dtn, examples.conditions["dtn"][:5])
+    assert torch.allclose(found.mean, found.truth, atol=1e-4)
+    assert (found.deviation < 1e-5).all()
+    assert len(reconstruct(num=100)) == NUM
+
+
+@pytest.mark.parametrize("num", [2, 3, 8, NUM])
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_no_sample_keeps_its_map_when_they_are_shuffled(num, batch_size):
+    found = reconstruct(MapSampler(noise=0.0), num=num, draws=2, batch_size=batch_size)
+    assert torch.allclose(found.shuffled_mean, found.truth.roll(1, dims=0), atol=1e-4)
+
+
+def test_one_sample_has_no_other_map_and_none_no_draw():
+    assert reconstruct(num=1).shuffled_mean is None
+    nothing = reconstruct(num=0)
+    assert len(nothing) == 0
+    assert nothing.mean.shape == (0, 1, 3, 3)
+    assert nothing.shuffled_mean is None
+
+
+def test_a_model_that_does_not_use_the_map_draws_the_same_from_any():
+    found = reconstruct(MapSampler(blind=True), num=6)
+    assert torch.equal(found.shuffled_mean, found.mean)
+    assert not torch.equal(reconstruct(num=6).shuffled_mean, reconstruct(num=6).mean)
+
+
+@pytest.mark.parametrize(("draws", "batch_size"), [(3, 12), (5, 4), (1, 3), (3, 1)])
+def test_no_more_images_at_once_than_asked_for(draws, batch_size):
+    sampler = MapSampler(noise=0.0)
+    found = reconstruct(sampler, draws=draws, batch_size=batch_size)
+    assert max(shape[0] for shape in sampler.asked) <= batch_size
+    assert sum(shape[0] for shape in sampler.asked) == 2 * NUM * draws
+    assert torch.allclose(found.mean, found.truth, atol=1e-4)
+    if draws == 1:
+        assert (found.deviation == 0).all()
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_nothing_depends_on_the_number_of_processes(processes):
+    alone = reconstruct()
+    for found in in_processes(processes, lambda shard: reconstruct(shard=shard)):
+        for name in TENSORS:
+            assert torch.equal(getattr(found, name), getattr(alone, name)), name
+    assert torch.equal(reconstruct().mean, alone.mean)
+    assert not torch.equal(reconstruct(seed=2).mean, alone.mean)
+
+
+def test_images_of_a_flow_have_the_law_of_their_map():
+    """Mean and deviation over many draws of an exact flow are those of x given its condition."""
+    images = GaussianImages()
+    draws = 800
+    found = reconstruct(
+        Ode(solver="heun", steps=30),
+        exact_flow(images),
+        gaussian_fields(images, 4),
+        draws=draws,
+        batch_size=2 * draws,
+    )
+    spread = images.world.covariance.diagonal().sqrt()
+    for k, sign in enumerate((1, -1, 1, -1)):
+        for mean, side in ((found.mean, sign), (found.shuffled_mean, -sign)):
+            off = (mean[k].flatten().double() - side * images.mean) / spread
+            assert off.abs().max() < 4.5 / math.sqrt(draws)
+        ratio = found.deviation[k].flatten().double() / spread
+        assert (ratio - 1).abs().max() < 4.5 / math.sqrt(2 * draws) + 0.02
+    assert found.nfe.tolist() == [59.0] * 4
+
+
+@pytest.mark.parametrize("sampler", [Ancestral(), FirstHitting()])
+def test_ids_become_the_images_of_their_levels(sampler):
+    """A model that reads the ids off the map reconstructs the phantoms exactly."""
+    data = level_images(tokens=True)
+    steps = 4 if isinstance(sampler, Ancestral) else None
+    found = reconstruct(sampler, inverse_mdlm(), data, steps=steps)
+    assert torch.equal(found.truth, DATA.splits["val"].x0)
+    for name in ("mean", "first"):
+        assert torch.equal(getattr(found, name), found.truth), name
+    assert (found.deviation == 0).all()
+    assert torch.equal(found.shuffled_mean, found.truth.roll(1, dims=0))
+    calls = found.nfe
+    assert ((calls >= 1) & (calls <= (4 if steps else 9))).all()
+
+
+def test_a_model_of_ids_that_knows_nothing_draws_all_levels_alike():
+    draws = 600
+    found = reconstruct(
+        FirstHitting(),
+        inverse_mdlm(blind=True),
+        level_images(tokens=True),
+        num=2,
+        draws=draws,
+        batch_size=draws,
+    )
+    levels = torch.tensor(LEVELS)
+    spread = float(levels.std(correction=0))
+    assert (found.mean - levels.mean()).abs().max() < 4.5 * spread / draws**0.5
+    assert (found.deviation / spread - 1).abs().max() < 0.15
+    assert torch.isin(found.first, levels_to_conductivity(torch.arange(6))).all()
+    assert torch.equal(found.shuffled_mean, found.mean)
+    assert found.nfe.tolist() == [9.0, 9.0]
+
+
+def test_bad_requests_are_refused():
+    with pytest.raises(ValueError, match="draws=0: expected at least 1"):
+        reconstruct(draws=0)
+    with pytest.raises(ValueError, match=r"no maps .* data=eit"):
+        reconstruct(data=DATA.changed("val", conditions={}))
+    with pytest.raises(ValueError, match=r"8 ids .* size x size"):
+        reconstruct(data=DATA.changed("val", x0=torch.zeros(2, 8).long()))
+    with pytest.raises(ValueError, match=r"ids from 0 to 8; expected 0 to 5"):
+        reconstruct(data=DATA.changed("val", x0=torch.arange(9).expand(2, 9)))

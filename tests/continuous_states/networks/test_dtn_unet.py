@@ -1,0 +1,361 @@
+"""The map's encoder and the U-Net that is told what it found."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from continuous_states.networks.dtn_encoder import DtNEncoder
+from continuous_states.networks.dtn_unet import DtNUNet
+from continuous_states.networks.film_unet import FiLMUNet
+
+ENCODER = {"num_boundary": 6, "d_model": 12, "n_layers": 2, "n_heads": 3}
+SIGMA = torch.tensor([0.2, 0.7, 1.5])
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def maps(seed: int = 0, num: int = 3) -> Tensor:
+    """Not symmetric, so that rows cannot stand for columns."""
+    return torch.randn(num, 6, 6, generator=torch.Generator().manual_seed(seed))
+
+
+def images(seed: int = 1) -> Tensor:
+    return torch.randn(3, 1, 4, 8, generator=torch.Generator().manual_seed(seed))
+
+
+def network(unet: dict | None = None, **encoder) -> DtNUNet:
+    options = {"channels": 8, "multipliers": (1, 2), "cond_dim": 10, "groups": 4, **(unet or {})}
+    return DtNUNet(
+        unet=FiLMUNet(in_channels=1, out_channels=1, **options),
+        encoder=DtNEncoder(**{**ENCODER, **encoder}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "unet", "encoder", "full"),
+    [
+        ((128, (1, 2, 2, 2), 128, 32, 128, 128, 4), 31_819_777, 826_497, 32_663_042),
+        ((32, (1, 2, 2, 2), 128, 32, 128, 128, 4), 2_010_625, 826_497, 2_853_890),
+        ((32, (1, 2, 2, 2), 64, 8, 32, 64, 2), 2_002_433, 106_433, 2_113_154),
+        ((16, (1, 2, 2), 64, 8, 32, 64, 2), 368_225, 106_433, 478_946),
+    ],
+)
+def test_sizes(sizes, unet, encoder, full):
+    channels, multipliers, cond_dim, groups, n, d, layers = sizes
+    with torch.device("meta"):
+        model = DtNUNet(
+            unet=FiLMUNet(
+                in_channels=1,
+                out_channels=1,
+                channels=channels,
+                multipliers=multipliers,
+                cond_dim=cond_dim,
+                groups=groups,
+            ),
+            encoder=DtNEncoder(num_boundary=n, d_model=d, n_layers=layers, n_heads=4),
+        )
+    assert all(tensor.is_meta for tensor in (*model.parameters(), *model.buffers()))
+    assert num_parameters(model.unet) == unet
+    assert num_parameters(model.encoder) == encoder
+    assert encoder == (  # columns, time, blocks, pooling
+        n * d + d + d * d + d + layers * (12 * d * d + 13 * d) + 2 * d + d + 1
+    )
+    bridge = d * cond_dim + cond_dim + 2 * cond_dim
+    assert num_parameters(model) == full == unet + encoder + bridge
+
+
+def test_further_layers_of_the_encoder_have_their_sizes():
+    base = num_parameters(DtNEncoder(**ENCODER))
+    assert num_parameters(DtNEncoder(**ENCODER, pool_layers=2)) == base + 12 * 12 + 12
+    assert num_parameters(DtNEncoder(**ENCODER, time_conditioning=False)) == base - 12 * 12 - 12
+
+
+@pytest.mark.parametrize("options", [{}, {"pool_layers": 2}, {"time_conditioning": False}])
+def test_pooling_weights_sum_to_one_and_make_the_vector(randomise, options):
+    encoder = randomise(DtNEncoder(**ENCODER, **options))
+    encoded = encoder(maps(), torch.tensor([0.1, 0.5, 0.9]))
+    assert (encoded.vector.shape, encoded.tokens.shape) == ((3, 12), (3, 6, 12))
+    assert encoded.weights.std() > 1e-3
+    torch.testing.assert_close(encoded.weights.sum(dim=1), torch.ones(3))
+    weighted = (encoded.weights.unsqueeze(-1) * encoded.tokens).sum(dim=1)
+    torch.testing.assert_close(encoded.vector, weighted)
+
+
+def test_permuted_columns_matter_where_there_are_positions(randomise):
+    order = torch.tensor([4, 0, 5, 2, 1, 3])
+    for pos in ("sinusoidal", "none"):
+        encoder = randomise(DtNEncoder(**ENCODER, pos=pos))
+        plain, permuted = encoder(maps()), encoder(maps()[:, :, order])
+        distance = (plain.vector - permuted.vector).abs().max()
+        if pos == "none":
+            assert distance < 1e-5
+            torch.testing.assert_close(permuted.weights, plain.weights[:, order])
+        else:
+            assert distance > 1e-2
+        by_rows = encoder(maps()[:, order])  # tokens are columns, not rows
+        assert (plain.vector - by_rows.vector).abs().max() > 1e-2
+
+
+def test_time_is_read_where_it_is_given_and_wanted(randomise):
+    t = torch.tensor([0.1, 0.5, 0.9])
+    encoder = randomise(DtNEncoder(**ENCODER))
+    assert encoder.reads_time
+    assert (encoder(maps(), t).vector - encoder(maps(), 1 - t).vector).abs().max() > 1e-2
+    assert (encoder(maps(), 0.0 * t).vector - encoder(maps()).vector).abs().max() > 1e-2
+    blind = randomise(DtNEncoder(**ENCODER, time_conditioning=False))
+    assert not blind.reads_time
+    assert torch.equal(blind(maps(), t).vector, blind(maps()).vector)
+
+
+def test_a_time_that_was_saved_but_never_read_is_left_out():
+    saved = network(time_conditioning=True).state_dict()
+    model = network(time_conditioning=False)
+    model.load_state_dict(saved)
+    assert torch.equal(model.encoder.embedding.weight, saved["encoder.embedding.weight"])
+
+
+def test_the_encoder_is_its_equations(randomise):
+    """PyTorch's own pre-norm layers, with the same weights."""
+    encoder = randomise(DtNEncoder(**ENCODER)).double()
+    dtn, t = maps().double(), torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
+    encoder.fit_condition(maps(5, 40).double() + 2)
+
+    def waves(values: Tensor) -> Tensor:
+        angles = values[:, None] * 10_000.0 ** (-torch.arange(6, dtype=torch.float64) / 6)
+        return torch.cat([angles.cos(), angles.sin()], dim=-1)
+
+    standard = (dtn - encoder.shift) / encoder.scale
+    x = encoder.embedding(standard.transpose(1, 2)) + encoder.time_proj(waves(1000 * t))[:, None]
+    x = x + waves(torch.arange(6, dtype=torch.float64))
+    for block in encoder.blocks:
+        layer = nn.TransformerEncoderLayer(
+            12, 3, 48, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        ).double()
+        names = {
+            "self_attn.in_proj_": block.attention.qkv,
+            "self_attn.out_proj.": block.attention.out,
+            "linear1.": block.mlp.up,
+            "linear2.": block.mlp.down,
+            "norm1.": block.norm1,
+            "norm2.": block.norm2,
+        }
+        layer.load_state_dict(
+            {f"{name}{kind}": v for name, p in names.items() for kind, v in p.state_dict().items()}
+        )
+        x = layer(x)
+    weights = encoder.pooling.score(F.layer_norm(x, (12,), *encoder.pooling.norm.parameters()))
+    expected = (weights.softmax(dim=1) * x).sum(dim=1)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(encoder(dtn, t).vector, expected, atol=1e-10, rtol=0)
+
+
+def test_dropped_columns_are_not_read_in_training_only(randomise):
+    encoder = randomise(DtNEncoder(**ENCODER, token_dropout=0.5))
+    assert torch.equal(encoder(maps()).vector, encoder(maps()).vector)
+    encoder.train()
+    torch.manual_seed(0)
+    dtn = maps().requires_grad_()
+    encoder(dtn).vector.square().sum().backward()
+    read = dtn.grad.abs().sum(dim=1) > 0  # (B, columns)
+    assert 0.2 < read.float().mean() < 0.8
+
+
+def test_entries_are_standardised_and_constant_ones_left_at_their_scale():
+    train = 3.0 + maps(2, 50) * torch.arange(1.0, 7.0)
+    train[:, 2, 4] = 7.3
+    encoder = DtNEncoder(**ENCODER)
+    before = encoder(train).vector
+    assert torch.equal(encoder.shift, torch.zeros(6, 6))
+    assert torch.equal(encoder.scale, torch.ones(6, 6))
+    encoder.fit_condition(train)
+    assert encoder.scale[2, 4] == 1
+    standard = (train - encoder.shift) / encoder.scale
+    torch.testing.assert_close(standard.mean(0), torch.zeros(6, 6), atol=1e-5, rtol=0)
+    spread = torch.ones(6, 6)
+    spread[2, 4] = 0
+    torch.testing.assert_close(standard.std(0, correction=0), spread, atol=1e-5, rtol=0)
+    fitted = encoder(train).vector
+    assert (fitted - before).abs().max() > 1e-2
+    other = DtNEncoder(**ENCODER)
+    other.load_state_dict(encoder.state_dict())  # statistics travel in the checkpoint
+    assert torch.equal(other(train).vector, fitted)
+    plain = copy.deepcopy(encoder)
+    nn.init.zeros_(plain.shift)
+    nn.init.ones_(plain.scale)
+    torch.testing.assert_close(plain(standard).vector, fitted)
+
+
+def test_at_first_the_condition_has_no_effect():
+    model = network({"zero_init_out": False}).train()
+    x, dtn = images(), maps()
+    expected = model(x, SIGMA)
+    assert expected.shape == x.shape
+    assert expected.abs().max() > 1e-2
+    assert torch.equal(model(x, SIGMA, dtn), expected)
+    assert torch.equal(model(x, SIGMA, 100 * dtn), expected)
+    assert (network()(x, SIGMA, dtn) == 0).all()
+    assert model.diagnostics()["cond_gate"] == pytest.approx(0.017986, abs=5e-7)
+
+
+@pytest.mark.parametrize(("zero_init_out", "first"), [(False, 2), (True, 3)])
+def test_the_encoder_gets_a_gradient_once_what_reads_it_has_moved(zero_init_out, first):
+    """Every layer that starts at 0 costs what lies behind it one step."""
+    torch.manual_seed(0)
+    model = network({"zero_init_out": zero_init_out}).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    largest = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        (model(images(), SIGMA, maps()) - images(7)).square().mean().backward()
+        gradients = [p.grad for p in (*model.encoder.parameters(), *model.bridge.parameters())]
+        largest.append(max(float(g.abs().max()) for g in gradients))
+        optimizer.step()
+    assert next(step for step, size in enumerate(largest, start=1) if size > 0) == first
+    assert largest[: first - 1] == [0.0] * (first - 1)
+
+
+def test_the_network_is_the_u_net_of_the_normalised_bridge(randomise):
+    model, t = randomise(network()).double(), -torch.expm1(-SIGMA.double())
+    x, dtn = images().double(), maps().double()
+    cond = model.encoder(dtn, t).vector @ model.bridge.weight.T + model.bridge.bias
+    centred = cond - cond.mean(1, keepdim=True)
+    cond = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
+    cond = cond * model.norm.weight + model.norm.bias
+    torch.testing.assert_close(model(x, SIGMA.double(), dtn), model.unet(x, t, cond))
+
+
+def test_dropped_conditions_are_no_conditions(randomise):
+    for unet in ({}, {"token_dim": 12, "attention_heads": 2}):
+        model = randomise(network(unet))
+        x, dtn, keep = images(), maps(), torch.tensor([False, True, True])
+        given, without = model(x, SIGMA, dtn), model(x, SIGMA)
+        assert (given - without).abs().max() > 1e-2
+        mixed = model(x, SIGMA, dtn, keep=keep)
+        torch.testing.assert_close(mixed[keep], given[keep])
+        torch.testing.assert_close(mixed[~keep], without[~keep])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reads_time", [True, False])
+def test_encoded_maps_serve_instead_of_the_maps(randomise, reads_time):
+    for unet in ({}, {"token_dim": 12, "attention_heads": 2}):
+        model = randomise(network(unet, time_conditioning=reads_time))
+        assert model.encoder_reads_time == reads_time
+        x, dtn = images(), maps()
+        encoded = model.encode(dtn, SIGMA)
+        assert torch.equal(model(x, SIGMA, encoded=encoded), model(x, SIGMA, dtn))
+        without_time = model(x, SIGMA, encoded=model.encode(dtn))
+        assert torch.equal(without_time, model(x, SIGMA, dtn)) is not reads_time
+        rows = torch.tensor([2, 2, 0])
+        repeated = model(x, SIGMA, encoded=encoded[rows])
+        torch.testing.assert_close(
+            repeated, model(x, SIGMA, encoded=model.encode(dtn[rows], SIGMA[rows]))
+        )
+        assert len(encoded[:2]) == 2
+
+
+def test_cross_attention_starts_as_nothing_and_learns():
+    torch.manual_seed(0)
+    plain = network({"zero_init_out": False})
+    model = network({"zero_init_out": False, "token_dim": 12, "attention_heads": 2})
+    model.load_state_dict(plain.state_dict(), strict=False)
+    assert torch.equal(model(images(), SIGMA, maps()), plain(images(), SIGMA, maps()))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    (model(images(), SIGMA, maps()) - images(7)).square().mean().backward()
+    optimizer.step()
+    for module in model.modules():  # off, so that what is left is the attention
+        if hasattr(module, "ctx_cond"):
+            nn.init.zeros_(module.ctx_cond.weight)
+    changed = model(images(), SIGMA, maps()) - model(images(), SIGMA, maps(9))
+    assert changed.abs().max() > 1e-5
+
+
+def test_time_may_be_absent_or_zero(randomise):
+    model = randomise(network())
+    for sigma in (None, torch.zeros(3)):
+        assert model(images(), sigma, maps()).isfinite().all()
+    assert torch.equal(model(images()), model(images(), torch.zeros(3)))
+    assert (model(images(), SIGMA) - model(images())).abs().max() > 1e-2
+
+
+def test_diagnostics_are_of_the_last_forward_pass_in_training(randomise):
+    model = network()
+    gate = pytest.approx(1 / (1 + math.exp(4)))
+    model.eval()(images(), SIGMA, maps())
+    assert model.diagnostics() == {"cond_gate": gate}
+    model.train()(images(), SIGMA, maps())
+    found = model.diagnostics()
+    assert list(found) == [*("cond_gate", "time_film", "cond_film", "pool_entropy", "pool_largest")]
+    assert found["cond_film"] == 0 < found["time_film"]
+    randomise(model).train()(images(), SIGMA, maps())
+    found = model.diagnostics()
+    assert found["cond_film"] > 0
+    weights = model.encode(maps(), SIGMA).weights.detach()
+    entropy = -(weights * weights.log()).sum(dim=1).mean()
+    assert found["pool_entropy"] == pytest.approx(float(entropy), rel=1e-5)
+    assert 0 < found["pool_entropy"] < math.log(6)
+    assert found["pool_largest"] == pytest.approx(float(weights.max(dim=1).values.mean()), rel=1e-5)
+    films, t = [], -torch.expm1(-SIGMA)
+    for module in model.modules():
+        if hasattr(module, "time_cond"):
+            time_emb = model.unet.time_embedder(t)
+            films.append(module.time_cond(F.silu(time_emb)).detach().square().mean())
+    assert found["time_film"] == pytest.approx(float(torch.stack(films).mean().sqrt()), rel=1e-4)
+    copied = copy.deepcopy(model)  # as an average of weights does
+    assert copied.diagnostics() == found
+    model(images(), SIGMA)  # without a condition there are no weights
+    assert list(model.diagnostics()) == ["cond_gate", "time_film", "cond_film"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_precisions(randomise, dtype):
+    model = randomise(network())
+    expected = model(images(), SIGMA, maps())
+    model.train()
+    with torch.autocast("cpu", torch.bfloat16):
+        low = model(images(), SIGMA, maps())
+    assert model.diagnostics()["time_film"] > 0
+    predicted = model.to(dtype)(images(), SIGMA, maps())
+    assert predicted.dtype == dtype
+    for found in (low, predicted):
+        assert (found - expected).square().mean().sqrt() / expected.std() < 0.1
+
+
+def test_outputs_are_a_fresh_tensor_and_inputs_are_left_alone(randomise):
+    model, x, dtn = randomise(network()), images(), maps()
+    predicted = model(x, SIGMA, dtn)
+    kept = predicted.detach().clone()
+    predicted.data.zero_()
+    assert torch.equal(x, images())
+    assert torch.equal(dtn, maps())
+    assert torch.equal(model(x, SIGMA, dtn), kept)
+
+
+def test_bad_arguments_are_refused():
+    model = network()
+    with pytest.raises(ValueError, match=r"dtn has shape \(3, 5, 6\); expected \(B, 6, 6\), as da"):
+        model(images(), SIGMA, maps()[:, :5])
+    with pytest.raises(ValueError, match=r"dtn has shape \(6, 6\)"):
+        model.fit_conditions({"dtn": maps()[0]})
+    with pytest.raises(ValueError, match=r"x has shape \(3, 4, 8\); expected \(B, 1, H, W\)"):
+        model(images()[:, 0], SIGMA)
+    with pytest.raises(ValueError, match="images of 3 x 8 pixels cannot be halved 1 times"):
+        model(images()[:, :, :3], SIGMA)
+    with pytest.raises(ValueError, match=r"tokens of width 10, the encoder has d_model=12; make"):
+        network({"token_dim": 10})
+    for options, message in (
+        ({"pos": "rotary"}, "pos='rotary'; choose sinusoidal or none"),
+        ({"d_model": 9}, "sinusoids need an even d_model, got 9; choose 10"),
+        ({"token_dropout": 1.0}, r"token_dropout=1.0: expected a share in \[0, 1\)"),
+        ({"n_heads": 5}, "n_heads=5 does not divide d_model=12; choose 1, 2, 3, 4, 6, 12"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            DtNEncoder(**{**ENCODER, **options})

@@ -1,0 +1,332 @@
+"""get-region: its sizes, what it may read, and its equations written down a second time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from continuous_states.networks.get_region import GetRegion
+from discrete_diffusion.models.blocks.packing import pack_columns
+
+TINY = {"num_features": 7, "d_model": 32, "n_layers": 2, "n_heads": 4}
+SIGMA = torch.tensor([0.2, 0.7, 1.5])
+CHOICES = [{"pos": "sinusoidal"}, {"pos": "none"}]
+
+
+def assert_same(one: Tensor, two: Tensor) -> None:
+    torch.testing.assert_close(one, two, atol=1e-5, rtol=0)
+
+
+def windows(length: int = 9, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows, and which are masked and noisy, of three windows; no row is both."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(3, length, 7, generator=generator)
+    draw = torch.rand(3, length, generator=generator)
+    masked, noisy = draw < 0.4, draw > 0.7
+    assert masked.any(dim=1).all()
+    assert noisy.any(dim=1).all()
+    return x, masked, noisy
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_every_part_has_its_size():
+    """D = 768, M = 283, 12 layers, 256 frequencies; arithmetic beside the numbers."""
+    with torch.device("meta"):
+        model = GetRegion(num_features=283, d_model=768, n_layers=12, n_heads=12)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    block = model.blocks[0]
+    found = {
+        "region_embedding": num_parameters(model.region_embedding),
+        "timestep_embedder": num_parameters(model.timestep_embedder),
+        "qkv": num_parameters(block.attention.qkv),
+        "proj": num_parameters(block.attention.out),
+        "fc1": num_parameters(block.mlp.up),
+        "fc2": num_parameters(block.mlp.down),
+        "adaLN": num_parameters(block.modulation),
+        "norms of a block": num_parameters(block.norm1) + num_parameters(block.norm2),
+        "block": num_parameters(block),
+        "blocks": num_parameters(model.blocks),
+        "norm": num_parameters(model.norm),
+        "head": num_parameters(model.head),
+        "tokens": model.mask_token.numel() + model.cls_token.numel(),
+        "total": num_parameters(model),
+    }
+    assert found == {
+        "region_embedding": 218_112,  # M D + D
+        "timestep_embedder": 787_968,  # 256 D + D + D^2 + D
+        "qkv": 1_771_776,  # 3 D^2 + 3 D
+        "proj": 590_592,  # D^2 + D
+        "fc1": 2_362_368,  # 4 D^2 + 4 D
+        "fc2": 2_360_064,  # 4 D^2 + D
+        "adaLN": 3_543_552,  # 6 D^2 + 6 D
+        "norms of a block": 0,
+        "block": 10_628_352,  # 18 D^2 + 15 D
+        "blocks": 127_540_224,
+        "norm": 1_536,  # 2 D
+        "head": 217_627,  # D M + M
+        "tokens": 1_536,  # 2 D
+        "total": 128_767_003,
+    }
+
+
+@pytest.mark.parametrize(
+    ("d_model", "n_layers", "num_features", "size"),
+    [
+        (64, 2, 33, 174_561),
+        (64, 2, 283, 206_811),
+        (128, 4, 283, 1_310_107),
+        (192, 4, 283, 2_862_043),
+        (256, 6, 283, 7_378_971),
+    ],
+)
+def test_smaller_ones_have_their_sizes(d_model, n_layers, num_features, size):
+    with torch.device("meta"):
+        model = GetRegion(num_features=num_features, d_model=d_model, n_layers=n_layers, n_heads=4)
+    assert num_parameters(model) == size
+
+
+def test_norms_and_tokens_are_those_of_the_publication():
+    model = GetRegion(**{**TINY, "d_model": 1024})
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    assert [(norm.eps, norm.elementwise_affine) for norm in norms] == [(1e-6, False)] * 4 + [
+        (1e-6, True)
+    ]
+    for token in (model.mask_token, model.cls_token):
+        assert 0.015 < token.std() < 0.025
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_blocks_start_as_the_identity_and_predictions_at_zero(choice):
+    x, masked, noisy = windows()
+    model = GetRegion(**TINY, **choice).train()
+    rows = torch.randn(3, 10, 32)
+    for block in model.blocks:
+        assert torch.equal(block(rows, torch.randn(3, 32)), rows)
+    predicted = model(x, SIGMA, masked=masked, noisy=noisy)
+    assert predicted.shape == x.shape
+    assert (predicted == 0).all()
+    assert GetRegion(**TINY, zero_head=False)(x, SIGMA).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("length", [0, 1, 40])
+def test_any_number_of_rows_is_read(randomise, length):
+    model = randomise(GetRegion(**TINY))
+    x = torch.randn(3, length, 7)
+    masked = torch.ones(3, length, dtype=torch.bool)
+    assert model(x, SIGMA, masked=masked, real=masked).shape == (3, length, 7)
+
+
+def test_time_says_nothing_at_first_and_something_after_a_step():
+    torch.manual_seed(0)
+    x, masked, _ = windows()
+    model = GetRegion(**TINY, zero_head=False)
+    assert torch.equal(model(x, SIGMA, masked=masked), model(x, None, masked=masked))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    (model(x, SIGMA, masked=masked) - x)[masked].square().mean().backward()
+    optimizer.step()
+    one, other = model(x, SIGMA, masked=masked), model(x, None, masked=masked)
+    assert (one - other).abs().max() > 1e-6
+    assert_same(other, model(x, torch.zeros(3), masked=masked))
+
+
+@pytest.mark.parametrize("content", [5.0, math.nan, math.inf])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_what_stands_in_hidden_rows_changes_neither_outputs_nor_gradients(
+    randomise, choice, content
+):
+    """Masked rows, and rows that are not real, in columns that are computed and in others."""
+    x, masked, noisy = windows()
+    real = torch.ones(3, 9, dtype=torch.bool)
+    real[:, 8] = real[1, 5:] = False
+    model = randomise(GetRegion(**TINY, **choice))
+
+    def outputs_and_gradients(rows: Tensor) -> tuple[Tensor, ...]:
+        predicted = model(rows, SIGMA, masked=masked, noisy=noisy, real=real)[real]
+        gradients = torch.autograd.grad(predicted.square().sum(), [*model.parameters()])
+        return predicted, *gradients
+
+    expected = outputs_and_gradients(x)
+    hidden = torch.where((masked | ~real).unsqueeze(-1), content, x)
+    for one, two in zip(outputs_and_gradients(hidden), expected, strict=True):
+        assert two.isfinite().all()
+        assert torch.equal(one, two)
+    seen = torch.where((~masked & real).unsqueeze(-1), 5.0, x)  # the counterpart
+    assert (outputs_and_gradients(seen)[0] - expected[0]).abs().max() > 1e-2
+
+
+def test_noisy_rows_are_read_and_known(randomise):
+    x, masked, noisy = windows()
+    model = randomise(GetRegion(**TINY))
+    told = model(x, SIGMA, masked=masked, noisy=noisy)
+    assert (told - model(x, SIGMA, masked=masked)).abs().max() > 1e-2
+    changed = torch.where(noisy.unsqueeze(-1), x + 1, x)
+    others = ~noisy
+    predicted = model(changed, SIGMA, masked=masked, noisy=noisy)
+    assert (predicted - told)[others].abs().max() > 1e-2
+    both = model(x, SIGMA, masked=masked, noisy=noisy | masked)  # masked wins
+    assert torch.equal(both, told)
+
+
+def test_without_positions_permuted_rows_give_permuted_outputs(randomise):
+    x, masked, noisy = windows()
+    order = torch.tensor([4, 0, 8, 2, 1, 7, 3, 6, 5])
+    for choice in CHOICES:
+        model = randomise(GetRegion(**TINY, **choice))
+        predicted = model(x, SIGMA, masked=masked, noisy=noisy)
+        permuted = model(x[:, order], SIGMA, masked=masked[:, order], noisy=noisy[:, order])
+        distance = (permuted - predicted[:, order]).abs().max()
+        if choice["pos"] == "none":
+            assert distance < 1e-5
+        else:
+            assert distance > 1e-2
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_padded_windows_are_predicted_like_the_shorter_ones(randomise, choice):
+    x, masked, noisy = windows()
+    real = torch.ones(3, 9, dtype=torch.bool)
+    real[0, 6:] = real[1, 4:] = real[2, 6:] = False  # columns 6 to 8 are left out
+    model = randomise(GetRegion(**TINY, **choice))
+    predicted = model(x, SIGMA, masked=masked, noisy=noisy, real=real)
+    assert predicted.shape == x.shape
+    for b, length in enumerate((6, 4, 6)):
+        rows = (slice(b, b + 1), slice(length))
+        alone = model(x[rows], SIGMA[b : b + 1], masked=masked[rows], noisy=noisy[rows])
+        assert_same(predicted[rows], alone)
+    given = model(x, SIGMA, masked=masked, noisy=noisy, real=real, packing=pack_columns(real))
+    assert torch.equal(given[real], predicted[real])
+
+
+def test_left_out_rows_leave_the_others_their_positions(randomise):
+    x, masked, _ = windows()
+    real = torch.ones(3, 9, dtype=torch.bool)
+    real[:, 3] = False  # in no window
+    model = randomise(GetRegion(**TINY))
+    predicted = model(x, SIGMA, masked=masked, real=real)
+    real[0, 3] = True  # now it is computed for all three, and hidden from the other two
+    again = model(x, SIGMA, masked=masked, real=real)
+    for b in (1, 2):
+        assert_same(again[b, real[b]], predicted[b, real[b]])
+
+
+def test_a_window_without_rows_spoils_neither_values_nor_gradients(randomise):
+    x, masked, noisy = windows()
+    real = torch.ones(3, 9, dtype=torch.bool)
+    real[1] = False
+    model = randomise(GetRegion(**TINY))
+    predicted = model(x, SIGMA, masked=masked, noisy=noisy, real=real)
+    predicted[real].square().sum().backward()
+    assert predicted.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_outputs_are_a_fresh_tensor_and_inputs_are_left_alone(randomise):
+    x, masked, noisy = windows()
+    model = randomise(GetRegion(**TINY))
+    given = x.clone()
+    predicted = model(x, masked=masked, noisy=noisy)
+    kept = predicted.detach().clone()
+    predicted.data.zero_()
+    assert torch.equal(x, given)
+    assert torch.equal(model(x, masked=masked, noisy=noisy), kept)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_precisions(randomise, dtype):
+    x, masked, noisy = windows()
+    model = randomise(GetRegion(**TINY))
+    expected = model(x, SIGMA, masked=masked, noisy=noisy)
+    with torch.autocast("cpu", torch.bfloat16):
+        low = model(x.bfloat16(), SIGMA, masked=masked, noisy=noisy)
+    predicted = model.to(dtype)(x, SIGMA, masked=masked, noisy=noisy)
+    assert predicted.dtype == dtype
+    for found in (low, predicted):
+        error = (found - expected).square().mean().sqrt() / expected.std()
+        assert error < 0.05
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match=r"unknown model\.pos 'rotary'"):
+        GetRegion(**TINY, pos="rotary")
+    with pytest.raises(ValueError, match="need an even d_model, got 33; choose 34, or pos=none"):
+        GetRegion(**{**TINY, "d_model": 33})
+    GetRegion(**{**TINY, "d_model": 33, "n_heads": 3}, pos="none")
+    model, (x, masked, _) = GetRegion(**TINY), windows()
+    with pytest.raises(ValueError, match=r"shape \(3, 9, 6\); expected \(B, N, 7\), rows of 7"):
+        model(x[..., :6])
+    with pytest.raises(ValueError, match=r"masked is torch.float32 \(3, 9\); expected torch.bool"):
+        model(x, masked=masked.float())
+    with pytest.raises(ValueError, match=r"real is torch.bool \(3, 8\); expected .* \(3, 9\), one"):
+        model(x, real=masked[:, :8])
+
+
+def restated(model: GetRegion, x: Tensor, t: Tensor, masked: Tensor, noisy: Tensor) -> Tensor:
+    """The equations of the publication, with the module's weights and none of its code."""
+    state = model.state_dict()
+    heads, d_model = 4, 32
+
+    def linear(name: str, rows: Tensor) -> Tensor:
+        return rows @ state[f"{name}.weight"].T + state[f"{name}.bias"]
+
+    def norm(rows: Tensor) -> Tensor:
+        centred = rows - rows.mean(-1, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+    def silu(rows: Tensor) -> Tensor:
+        return rows / (1 + torch.exp(-rows))
+
+    def gelu(rows: Tensor) -> Tensor:
+        return rows * 0.5 * (1 + torch.erf(rows / math.sqrt(2)))
+
+    def waves(times: Tensor, size: int) -> Tensor:
+        half = size // 2
+        frequencies = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+        angles = times[:, None] * frequencies[None]
+        return torch.cat([angles.cos(), angles.sin()], dim=-1)
+
+    def attention(name: str, rows: Tensor) -> Tensor:
+        q, k, v = linear(f"{name}.qkv", rows).split(d_model, dim=-1)
+        width, mixed = d_model // heads, []
+        for h in range(heads):
+            part = slice(h * width, (h + 1) * width)
+            scores = q[..., part] @ k[..., part].transpose(1, 2) / math.sqrt(width)
+            weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
+            mixed.append(weights @ v[..., part])
+        return linear(f"{name}.out", torch.cat(mixed, dim=-1))
+
+    h = linear("region_embedding", x)
+    h = h + noisy[..., None] * state["mask_token"]
+    w = masked[..., None].float()
+    h = h * (1 - w) + state["mask_token"] * w
+    if model.pos == "sinusoidal":
+        h = h + waves(torch.arange(x.shape[1]), d_model)
+    h = torch.cat([state["cls_token"].expand(len(x), 1, d_model), h], dim=1)
+    c = linear("timestep_embedder.mlp.0", waves(1000 * t, 256))
+    c = linear("timestep_embedder.mlp.2", silu(c))
+    for k in range(len(model.blocks)):
+        name = f"blocks.{k}"
+        modulation = linear(f"{name}.modulation", silu(c))[:, None]  # SiLU in every block
+        shift1, scale1, gate1, shift2, scale2, gate2 = modulation.chunk(6, dim=-1)
+        h = h + gate1 * attention(f"{name}.attention", norm(h) * (1 + scale1) + shift1)
+        hidden = gelu(linear(f"{name}.mlp.up", norm(h) * (1 + scale2) + shift2))
+        h = h + gate2 * linear(f"{name}.mlp.down", hidden)
+    z = norm(h) * state["norm.weight"] + state["norm.bias"]
+    return linear("head", z)[:, 1:]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_outputs_are_those_of_the_published_equations(randomise, choice):
+    """In float64: 1000 t goes through a cosine, and float32 knows it to 1e-4 only."""
+    x, masked, noisy = windows()
+    x, t = x.double(), torch.tensor([0.0, 0.4, 0.95], dtype=torch.float64)
+    model = randomise(GetRegion(**TINY, **choice)).double()
+    expected = restated(model, x, t, masked, noisy)
+    predicted = model(x, -torch.log1p(-t), masked=masked, noisy=noisy)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(predicted, expected, atol=1e-5, rtol=0)

@@ -1,0 +1,311 @@
+"""The parts between an encoder and a decoder of text, and what they do together."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from continuous_states.networks.latent_space import (
+    LatentEncoder,
+    LatentSpaceModel,
+    MiddleTransformer,
+    PrefixAdapter,
+    StopLatent,
+    unit_rows,
+)
+from toy_latents import C, D, E, K, P, Sums, V, Words, latent_model
+
+
+class Positions(Sums):
+    """Returns the index of each position instead of logits."""
+
+    def forward(self, embeddings: Tensor, *, num_logits: int) -> Tensor:
+        index = torch.arange(embeddings.shape[1]).expand(len(embeddings), -1)
+        return index[:, -num_logits:, None]
+
+
+def make_model(**options) -> LatentSpaceModel:
+    return latent_model(**options).eval()
+
+
+def texts(num_samples: int = 3, length: int = 6) -> tuple[Tensor, Tensor]:
+    ids = torch.randint(0, V, (num_samples, length))
+    real = torch.arange(length) < torch.tensor([length, 3, 1])[:num_samples, None]
+    return ids, real
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_defaults_are_the_published_sizes():
+    with torch.device("meta"):
+        parts = LatentEncoder(), MiddleTransformer(), PrefixAdapter(), StopLatent()
+    assert [count(part) for part in parts] == [2_165_504, 4_209_664, 6_103_040, 2_048]
+    assert count(parts[1].blocks[0]) == 1_052_416
+    encoder, decoder = Words(), Sums()
+    encoder.hidden_size, decoder.hidden_size = 768, 640
+    with torch.device("meta"):
+        model = LatentSpaceModel(encoder=encoder, decoder=decoder)
+    assert count(model) - count(encoder) - count(decoder) == 12_478_848 + 2_048
+
+
+def normed(x: Tensor, weight: Tensor) -> Tensor:
+    return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * weight
+
+
+def fed_forward(mlp: nn.Module, x: Tensor) -> Tensor:
+    gate, value = mlp.up(x).chunk(2, dim=-1)
+    return mlp.down(gate * gate.sigmoid() * value)
+
+
+def complex_attention(q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
+    """Rotary attention with dimensions (j, j + d/2) of a head as one complex number."""
+
+    def split(x: Tensor) -> Tensor:
+        return torch.stack(x.chunk(heads, dim=-1), dim=1)
+
+    def turned(x: Tensor) -> Tensor:
+        half = x.shape[-1] // 2
+        angle = torch.outer(
+            torch.arange(x.shape[2]).double(), 10_000 ** (-torch.arange(half).double() / half)
+        )
+        return torch.complex(x[..., :half], x[..., half:]) * torch.exp(1j * angle)
+
+    q, k, v = split(q), split(k), split(v)
+    scores = (turned(q) @ turned(k).mH).real / q.shape[-1] ** 0.5
+    return torch.cat(list((scores.softmax(-1) @ v).unbind(1)), dim=-1)
+
+
+def test_middle_and_adapter_are_their_equations(randomise):
+    middle = randomise(MiddleTransformer(latent_dim=D, num_layers=2, num_heads=2)).double()
+    latents = torch.randn(3, K, D, dtype=torch.float64)
+    x = latents
+    for block in middle.blocks:
+        q, k, v = block.attention.qkv(normed(x, block.norm1.weight)).chunk(3, dim=-1)
+        x = x + block.attention.out(complex_attention(q, k, v, heads=2))
+        x = x + fed_forward(block.mlp, normed(x, block.norm2.weight))
+    torch.testing.assert_close(middle(latents), x, atol=1e-5, rtol=0)
+
+    adapter = randomise(PrefixAdapter(latent_dim=D, decoder_dim=E, prefix_len=P, num_heads=2))
+    adapter, attention = adapter.double(), adapter.attention
+    queries = adapter.queries.expand(3, P, E)
+    k, v = attention.key_value(latents).chunk(2, dim=-1)
+    x = queries + attention.out(complex_attention(attention.query(queries), k, v, heads=2))
+    x = x + fed_forward(adapter.mlp, normed(x, adapter.norm.weight))
+    torch.testing.assert_close(adapter(latents), x, atol=1e-5, rtol=0)
+
+    model = make_model().double()
+    prefix = normed(model.adapter(F.normalize(latents, dim=-1)), model.prefix_norm.weight)
+    torch.testing.assert_close(model.prefix(3 * latents), prefix, atol=1e-6, rtol=0)
+
+
+def test_without_rotary_positions_permuted_latents_give_permuted_latents():
+    order, latents = torch.tensor([2, 0, 1]), torch.randn(3, K, D)
+    differences = {}
+    for use_rope in (False, True):
+        middle = MiddleTransformer(latent_dim=D, num_layers=2, num_heads=2, use_rope=use_rope)
+        middle.eval()
+        differences[use_rope] = (middle(latents[:, order]) - middle(latents)[:, order]).abs().max()
+    assert differences[False] < 1e-5 < 1e-3 < differences[True]
+
+
+@pytest.mark.parametrize("pool", ["mean", "attention"])
+def test_padding_changes_no_latent(pool):
+    model = make_model(pool=pool)
+    ids, real = texts()
+    latents = model.encode(ids, real)
+    assert latents.shape == (3, K, D)
+    other = torch.where(real, ids, (ids + 1) % V)
+    torch.testing.assert_close(model.encode(other, real), latents)
+    alone = model.encode(ids[1:2, :3], real[1:2, :3])
+    torch.testing.assert_close(alone[0], latents[1], atol=1e-6, rtol=0)
+    ids[1, 0] = (ids[1, 0] + 1) % V  # the counterpart: a real token counts
+    assert (model.encode(ids, real)[1] - latents[1]).abs().max() > 1e-3
+    assert model.encode(ids, torch.zeros_like(real)).isfinite().all()
+
+
+def test_attention_tells_texts_of_one_mean_apart():
+    states = torch.randn(1, 2, C)
+    same_mean = states.mean(dim=1, keepdim=True).expand(1, 2, C)
+    real, difference = torch.ones(1, 2, dtype=torch.bool), {}
+    for pool in ("mean", "attention"):
+        torch.manual_seed(0)
+        encoder = LatentEncoder(hidden_dim=C, latent_dim=D, latent_seq_len=K, pool=pool)
+        nn.init.normal_(getattr(encoder, "queries", torch.empty(1)))
+        difference[pool] = (encoder(states, real) - encoder(same_mean, real)).abs().max()
+    assert difference["mean"] < 1e-6 < 1e-3 < difference["attention"]
+
+
+def test_the_logit_at_the_last_prefix_position_predicts_the_first_token():
+    model, (ids, _) = make_model(decoder=Positions()), texts()
+    prefix = model.prefix(torch.randn(3, K, D))
+    expected = torch.arange(P - 1, P - 1 + 6).expand(3, 6)
+    assert torch.equal(model.token_logits(prefix, ids)[..., 0], expected)
+    assert torch.equal(model.token_logits(prefix, ids[:, :1])[..., 0], expected[:, :1])
+    with pytest.raises(ValueError, match="targets have no tokens"):
+        model.token_logits(prefix, ids[:, :0])
+
+
+def test_logits_see_the_prefix_and_earlier_tokens_only():
+    model, (ids, _) = make_model(), texts()
+    prefix = model.prefix(torch.randn(3, K, D))
+    logits = model.token_logits(prefix, ids)
+    assert logits.shape == (3, 6, V)
+    torch.testing.assert_close(logits[:, 0], model.decoder.head(prefix.sum(dim=1)))
+    changed = ids.clone()
+    changed[:, 2] = (ids[:, 2] + 1) % V
+    difference = (model.token_logits(prefix, changed) - logits).abs().amax(dim=(0, 2))
+    assert (difference[:3] == 0).all()
+    assert (difference[3:] > 1e-3).all()
+
+
+def test_the_loss_of_the_decoder_reaches_every_part_but_the_stop_latent():
+    model, (ids, real) = make_model(pool="attention"), texts()
+    output = model(ids, real, ids)
+    torch.testing.assert_close(output.latents, model.middle(output.source_latents))
+    F.cross_entropy(output.logits.flatten(0, 1), ids.flatten()).backward()
+    assert model.stop_latent.value.grad is None
+    for name, parameter in model.named_parameters():
+        if not name.startswith("stop_latent"):
+            assert parameter.grad.abs().max() > 0, name
+
+
+def test_stop_latent_has_rows_of_norm_one_or_zero_drawn_by_its_seed():
+    stop = StopLatent(latent_dim=D, latent_seq_len=K)
+    state = torch.get_rng_state()
+    torch.testing.assert_close(stop().norm(dim=-1), torch.ones(K))
+    assert torch.equal(stop(), StopLatent(latent_dim=D, latent_seq_len=K)())
+    assert not torch.equal(stop(), StopLatent(latent_dim=D, latent_seq_len=K, seed=1)())
+    assert (StopLatent(latent_dim=D, latent_seq_len=K, init="zero")() == 0).all()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("learnable", [True, False])
+def test_stop_latent_is_learned_unless_it_is_fixed(learnable):
+    model = make_model(learnable=learnable)
+    assert ("stop_latent.value" in dict(model.named_parameters())) == learnable
+    assert "stop_latent.value" in model.state_dict()
+    latents = model.with_stop(torch.randn(3, K, D, requires_grad=True))
+    assert torch.equal(latents[3], model.stop_latent())
+    model.prefix(model.middle(latents)).square().sum().backward()
+    grad = model.stop_latent.value.grad
+    assert (grad is not None and grad.abs().max() > 0) == learnable
+
+
+def test_the_stop_row_leaves_the_samples_as_they_are():
+    model, latents = make_model(), torch.randn(3, K, D)
+    torch.testing.assert_close(model.middle(model.with_stop(latents))[:3], model.middle(latents))
+
+
+def test_unit_rows_of_zeros_are_zeros_with_a_bounded_gradient():
+    latents = torch.randn(3, K, D)
+    latents[0] = 0
+    rows = unit_rows(latents.requires_grad_())
+    torch.testing.assert_close(rows.norm(dim=-1)[1:], torch.ones(2, K))
+    rows.sum().backward()
+    assert (rows[0] == 0).all()
+    assert latents.grad.abs().max() <= 1e3
+
+
+@pytest.mark.parametrize("pool", ["mean", "attention"])
+def test_state_dict_round_trip(pool):
+    one, other, (ids, real) = make_model(pool=pool), make_model(pool=pool, seed=1), texts()
+    expected = one(ids, real, ids).logits
+    assert (other(ids, real, ids).logits - expected).abs().max() > 1e-3
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(other(ids, real, ids).logits, expected)
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match=r"unknown model\.pool 'max'\. Available: attention, mean"):
+        LatentEncoder(pool="max")
+    with pytest.raises(
+        ValueError, match=r"unknown model\.stop_latent\.init 'zeros'; did you mean 'zero'"
+    ):
+        StopLatent(init="zeros")
+    with pytest.raises(
+        ValueError, match=r"model\.prefix_len=0: expected a whole number, at least 1"
+    ):
+        PrefixAdapter(prefix_len=0)
+    with pytest.raises(
+        ValueError, match=r"model\.num_layers=0: expected a whole number, at least 1"
+    ):
+        MiddleTransformer(num_layers=0)
+    with pytest.raises(
+        ValueError, match=r"model\.latent_seq_len=0: expected a whole number, at lea"
+    ):
+        LatentEncoder(latent_seq_len=0)
+    with pytest.raises(ValueError, match="rope_base=0: expected a number above 0"):
+        MiddleTransformer(rope_base=0)
+    with pytest.raises(
+        ValueError, match=r"model\.num_heads=3 does not divide model\.latent_dim=8; "
+    ):
+        MiddleTransformer(latent_dim=8, num_heads=3)
+    with pytest.raises(
+        ValueError, match=r"model\.num_heads=3 does not divide model\.decoder\.hidd"
+    ):
+        PrefixAdapter(latent_dim=9, decoder_dim=8, num_heads=3)
+    with pytest.raises(
+        ValueError, match=r"model\.num_heads=3 does not divide model\.encoder\.hidd"
+    ):
+        LatentEncoder(hidden_dim=8, latent_dim=9, pool="attention", num_heads=3)
+    with pytest.raises(ValueError, match="even width per head; 8 over n_heads=8 is 1"):
+        MiddleTransformer(latent_dim=8, num_heads=8)
+    encoder, sizes = Words(), {"latent_dim": D, "latent_seq_len": K}
+    with torch.device("meta"):
+        with pytest.raises(ValueError, match=r"their states: encoder\.hidden_size=12, compression"):
+            LatentSpaceModel(encoder=encoder, decoder=Sums())
+        compression = LatentEncoder(hidden_dim=C, **sizes)
+        with pytest.raises(ValueError, match=r"vectors: compression\.latent_dim=8, middle\.latent"):
+            LatentSpaceModel(encoder=encoder, decoder=Sums(), compression=compression)
+
+
+def test_queries_start_with_a_few_states_each():
+    """Attention logits of deviation 4 over states of unit scale, whatever the width."""
+    torch.manual_seed(0)
+    for width, heads in ((64, 4), (256, 4)):
+        encoder = LatentEncoder(hidden_dim=width, latent_seq_len=32, pool="attention")
+        states = torch.randn(200, width)
+        q = encoder.attention.query(encoder.queries)
+        k = encoder.attention.key_value(states)[:, :width]
+        q, k = (x.unflatten(1, (heads, -1)).transpose(0, 1) for x in (q, k))
+        logits = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
+        assert float(logits.detach().std()) == pytest.approx(4, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("part", "shape"),
+    [
+        (MiddleTransformer(latent_dim=D, num_heads=2, dropout=0.5), (3, K, D)),
+        (PrefixAdapter(latent_dim=D, decoder_dim=E, prefix_len=P, dropout=0.5), (3, K, D)),
+    ],
+)
+def test_dropout_is_of_what_is_added_to_each_vector(part, shape):
+    """In both halves of a block, in training alone."""
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    part.train()
+    for silent in ("attention", "mlp"):
+        torch.manual_seed(1)
+        block = part.blocks[0] if isinstance(part, MiddleTransformer) else part
+        module = getattr(block, silent)
+        state = {name: value.clone() for name, value in module.state_dict().items()}
+        for parameter in module.parameters():
+            parameter.data.zero_()
+        assert not torch.equal(part(x), part(x))
+        module.load_state_dict(state)
+    part.eval()
+    assert torch.equal(part(x), part(x))
+
+
+def test_queries_keep_what_they_are_beside_what_they_read():
+    """With an attention that reads nothing, latent vectors still differ from each other."""
+    model = make_model(pool="attention")
+    for parameter in model.compression.attention.parameters():
+        parameter.data.zero_()
+    latents = model.encode(*texts()).detach()
+    assert float(latents.std(dim=1).min()) > 1e-4
+    assert torch.equal(latents[0], latents[1])

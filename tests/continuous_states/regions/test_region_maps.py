@@ -1,0 +1,128 @@
+"""Region maps and row scores: what is drawn is what was given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from continuous_states.regions.filling import Filling
+from continuous_states.regions.metrics import RowScores
+from continuous_states.regions.region_maps import MAX_WINDOWS, plot_region_maps, similar_columns
+from continuous_states.regions.row_scores import FillingScores
+from continuous_states.regions.score_chart import plot_row_scores
+
+NAMES = ["a", "b", "a again", "b again", "flat"]
+
+
+def windows(num: int = 4, rows: int = 10):
+    """Columns 0, 2 and 1, 3 are alike, column 4 is constant; window 0 has two rows less."""
+    random = np.random.default_rng(0)
+    one, other = random.normal(size=(2, num, rows))
+    truth = np.stack([one, other, one * 3 + 1, other + 5, np.full((num, rows), 0.1)], axis=2)
+    truth = truth.astype(np.float32)
+    masked = random.random((num, rows)) < 0.5
+    masked[:, 0], masked[:, 1] = True, False
+    real = np.ones((num, rows), bool)
+    real[0, -2:] = False
+    truth[~real] = 0
+    return truth, masked & real, real
+
+
+def filling_of(truth, masked, real, filled=None, predicted=None) -> Filling:
+    given = {"truth": truth, "masked": masked, "real": real, "filled": filled}
+    given["predicted"] = truth if predicted is None else predicted
+    return Filling(**{k: None if x is None else torch.from_numpy(x) for k, x in given.items()})
+
+
+def labels(axes) -> list[str]:
+    return [label.get_text() for label in axes.get_xticklabels()]
+
+
+def test_alike_columns_stand_side_by_side():
+    truth, _, real = windows()
+    rows = truth[real][:, :4]
+    z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    order = similar_columns(z).tolist()
+    assert sorted(order) == [0, 1, 2, 3]
+    assert {frozenset(order[:2]), frozenset(order[2:])} == {frozenset({0, 2}), frozenset({1, 3})}
+    assert similar_columns(z[:, :2]).tolist() == [0, 1]
+
+
+def test_maps_hold_z_scores_with_hidden_rows_blank():
+    truth, masked, real = windows()
+    filled = np.where(masked[..., None], truth + 1, truth)
+    figure = plot_region_maps(filling_of(truth, masked, real, filled), feature_names=NAMES)
+    grid = np.array(figure.axes[: 3 * MAX_WINDOWS]).reshape(MAX_WINDOWS, 3)
+    names = labels(grid[-1][0])
+    order = [NAMES.index(name) for name in names]
+    mean, scale = truth[real].mean(axis=0), truth[real].std(axis=0)
+    for w in range(MAX_WINDOWS):
+        observed = grid[w][1].images[0].get_array()
+        true, drawn = (np.asarray(grid[w][k].images[0].get_array()) for k in (0, 2))
+        size = 8 if w == 0 else 10
+        assert true.shape == (size, 5)
+        hidden = masked[w, :size]
+        assert np.array_equal(np.ma.getmaskarray(observed).all(axis=1), hidden)
+        assert np.array_equal(np.ma.getmaskarray(observed).any(axis=1), hidden)
+        for name in ("a", "b again"):
+            column, k = names.index(name), NAMES.index(name)
+            z = (truth[w, :size, k] - mean[k]) / scale[k]
+            assert true[:, column] == pytest.approx(z, abs=1e-4)
+            assert drawn[:, column] == pytest.approx(z + hidden / scale[k], abs=1e-4)
+        assert np.all(true[:, names.index("flat")] == 0)
+        assert f"{hidden.sum()} of {size} rows hidden" in grid[w][1].get_title(loc="left")
+        bars = sorted(round(y) for line in grid[w][2].lines for y in line.get_ydata())
+        runs = np.flatnonzero(np.diff(np.r_[0, hidden.astype(int), 0]))
+        assert len(bars) == len(runs)  # a bar from the first to the last of every run
+    assert order != sorted(order)
+
+
+def test_many_columns_are_counted_and_files_are_written(tmp_path):
+    truth = np.random.default_rng(1).normal(size=(1, 6, 60))
+    masked = np.arange(6)[None] < 3
+    names = [f"m{k}" for k in range(60)]
+    path = tmp_path / "maps.png"
+    filling = filling_of(truth, masked, np.ones_like(masked))
+    figure = plot_region_maps(filling, path, feature_names=names, truth_title="Guessed")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert labels(figure.axes[0]) == []
+    assert figure.axes[0].get_xlabel().startswith("60 features")
+    assert figure.axes[0].get_title(loc="left") == "Guessed"
+    assert figure.axes[2].get_title(loc="left").startswith("Predicted")  # without a sampler
+
+
+def test_maps_of_the_wrong_shape_are_refused():
+    truth, masked, real = windows()
+    with pytest.raises(ValueError, match="4 names for 38 rows of 5 columns"):
+        plot_region_maps(filling_of(truth, masked, real), feature_names=NAMES[:4])
+    with pytest.raises(ValueError, match="5 names for 0 rows"):
+        plot_region_maps(filling_of(truth, masked, real & False), feature_names=NAMES)
+
+
+def scores_of(mask_rate: float, **r: list[float]) -> FillingScores:
+    """Those of the model and of others, whose correlations are given by column."""
+
+    def scores(values: list[float]) -> RowScores:
+        x = torch.tensor(values, dtype=torch.float64)
+        return RowScores(r=x, r2=x, mse=x, kept=~x.isnan(), num_rows=9)
+
+    return FillingScores({k: scores(values) for k, values in r.items()}, mask_rate, num_windows=2)
+
+
+def test_row_scores_are_sorted_by_the_model_without_dropped_columns():
+    dropped = float("nan")
+    model, oracle = [0.1, 0.3, 0.2, dropped, 0.0], [0.5, 0.6, 0.7, dropped, 0.1]
+    scores = scores_of(0.5, model=model, oracle=oracle, window_mean=oracle)
+    by_rate = [scores_of(0.3, model=[0.2], oracle=[0.4]), scores_of(0.7, model=[0.1], oracle=[0.4])]
+    columns, rates = plot_row_scores(scores, by_rate, NAMES).axes
+    assert labels(columns) == ["b", "a again", "a", "flat"]
+    drawn = {line.get_label(): list(line.get_ydata()) for line in columns.lines}
+    assert drawn["model: mean 0.150"] == [0.3, 0.2, 0.1, 0.0]
+    assert drawn["oracle: mean 0.475"] == [0.6, 0.7, 0.5, 0.1]
+    assert not any(label.startswith("window") for label in drawn)
+    assert rates.lines[0].get_xdata().tolist() == pytest.approx([30, 70])
+    assert list(rates.lines[1].get_ydata()) == [0.4, 0.4]
+    assert columns.lines[0].get_color() == rates.lines[0].get_color()
+    nothing = plot_row_scores(scores_of(0.5, model=[dropped] * 5), by_rate, NAMES)
+    assert labels(nothing.axes[0]) == []

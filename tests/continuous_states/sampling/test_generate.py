@@ -1,0 +1,219 @@
+"""Generated texts: their law by enumeration, what is computed for them, when they end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib.util import find_spec
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+
+from continuous_states.networks.text_models import build_text_decoder
+from continuous_states.sampling.fields import Direct
+from continuous_states.sampling.generate import Generate
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.sampling import build_sampler, check_sampler, fitting_samplers
+from discrete_diffusion.sampling.exactness import approximations
+from discrete_diffusion.types import SampleOutput
+from toy_latents import EOS, PAD, E, V, latent_algorithm, latent_model, text_pairs
+from toy_world import noise_floor, total_variation
+
+PLAIN = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
+
+
+def generated(
+    algorithm, source: Tensor, *, length: int = 6, seed: int = 0, sampler=None, **options
+) -> SampleOutput:
+    sampler = sampler or Generate(**options)
+    real = torch.ones(len(source), length, dtype=torch.bool)
+    asked = {"conditions": {"source": source}, "generator": make_generator(seed)}
+    return sampler.sample(algorithm, real, **asked)
+
+
+def one_source(num: int) -> Tensor:
+    return text_pairs(4).conditions["source"][3:].expand(num, -1)
+
+
+def cut(logits: Tensor, temperature: float, top_k: int | None, top_p: float) -> list[float]:
+    """The probabilities of logits Float[V], token by token."""
+    probs = (logits.double() / temperature).softmax(-1)
+    order = probs.argsort(descending=True).tolist()[:top_k]
+    of_them = sum(float(probs[token]) for token in order)
+    kept, mass = [], 0.0
+    for token in order:
+        if mass < top_p:
+            kept.append(token)
+            mass += float(probs[token]) / of_them
+    total = sum(float(probs[token]) for token in kept)
+    return [float(probs[token]) / total if token in kept else 0.0 for token in range(V)]
+
+
+def sharp_algorithm():
+    algorithm = latent_algorithm().eval()
+    algorithm.backbone.decoder.head.weight.data *= 4
+    return algorithm
+
+
+def law_of_two(algorithm, source: Tensor, options) -> dict[tuple[int, ...], float]:
+    """All texts of at most two tokens; the decoder reads each from its start."""
+    model, expected = algorithm.backbone, {}
+    with torch.no_grad():
+        prefix = model.prefix(algorithm.target_latents(source[:1]))
+        first = cut(model.token_logits(prefix, torch.tensor([[0]]))[0, 0], **options)
+        for a in range(V):
+            second = cut(model.token_logits(prefix, torch.tensor([[a, 0]]))[0, 1], **options)
+            expected |= {(a, b): first[a] * second[b] for b in range(V) if a != EOS}
+    expected[EOS, PAD] = first[EOS]
+    return expected
+
+
+SHAPED = [
+    {"temperature": 0.5, "top_k": 4, "top_p": 1.0},
+    {"temperature": 2.0, "top_k": None, "top_p": 0.7},
+    {"temperature": 1.5, "top_k": 5, "top_p": 0.8},
+]
+
+
+@pytest.mark.parametrize("options", [PLAIN, *SHAPED])
+def test_texts_have_the_law_of_the_decoder(options):
+    num, algorithm = 10_000, sharp_algorithm()
+    source = one_source(num)
+    expected = law_of_two(algorithm, source, options)
+    assert sum(expected.values()) == pytest.approx(1)
+    found = Counter(map(tuple, generated(algorithm, source, length=2, **options).x0.tolist()))
+    assert all(expected.get(text, 0.0) > 0 for text in found)
+    for text, share in expected.items():
+        error = (share * (1 - share) / num) ** 0.5
+        assert found[text] / num == pytest.approx(share, abs=4.5 * error + 1e-4), text
+
+
+@pytest.mark.parametrize("options", [PLAIN, *SHAPED])
+def test_texts_follow_the_model_just_where_they_are_called_exact(options):
+    num, algorithm = 10_000, sharp_algorithm()
+    source = one_source(num)
+    law = law_of_two(algorithm, source, PLAIN)
+    sampler = Generate(**options, stop_cosine=None)
+    why = approximations(sampler, algorithm)
+    drawn = generated(algorithm, source, length=2, sampler=sampler)
+    found = Counter(map(tuple, drawn.x0.tolist()))
+    shares = torch.tensor([[law[text], found[text] / num] for text in law])
+    near = total_variation(*shares.T) < noise_floor(shares[:, 0], num)
+    assert (why == []) == near == (options == PLAIN)
+    (why,) = approximations(Generate(**PLAIN), algorithm)  # it may end a text early
+    assert "stop_cosine" in why
+
+
+def test_without_temperature_it_is_the_likeliest_token():
+    algorithm, source = latent_algorithm().eval(), text_pairs(30).conditions["source"]
+    found = generated(algorithm, source, temperature=0.0)
+    assert torch.equal(found.x0, generated(algorithm, source, temperature=0.0, seed=1).x0)
+    with torch.no_grad():
+        prefix = algorithm.backbone.prefix(algorithm.target_latents(source))
+        forced = algorithm.backbone.token_logits(prefix, found.x0).argmax(-1)
+    before = (found.x0 == EOS).cumsum(dim=1) - (found.x0 == EOS).long() == 0
+    assert torch.equal(forced[before], found.x0[before])
+    assert (found.x0[~before] == PAD).all()
+
+
+def test_a_sample_that_has_ended_costs_nothing():
+    algorithm = latent_algorithm().train()
+    found = generated(algorithm, text_pairs(40).conditions["source"], **PLAIN)
+    assert algorithm.training
+    ended = (found.x0 == EOS).any(dim=1)
+    lengths = torch.where(ended, (found.x0 == EOS).long().argmax(dim=1) + 1, 6)
+    assert len(lengths.unique()) > 3
+    assert torch.equal(found.nfe, lengths + 1)
+    rows = algorithm.backbone.decoder.cache.num_rows
+    assert rows == [int((lengths > position).sum()) for position in range(6)]
+    assert all(more >= fewer for more, fewer in pairwise(rows))
+
+
+def test_latents_near_the_stop_latent_are_the_empty_text():
+    algorithm = latent_algorithm().eval()
+    source = text_pairs(4).conditions["source"]
+    before = generated(algorithm, source, stop_cosine=None)
+    with torch.no_grad():
+        latents = algorithm.target_latents(source)
+        algorithm.backbone.stop_latent.value.copy_(2 * latents[1])
+    found = generated(algorithm, source, stop_cosine=0.999999)
+    assert found.x0[1].tolist() == [EOS] + 5 * [PAD]
+    assert found.nfe[1] == 1
+    assert (found.nfe[[0, 2, 3]] > 1).all()
+    assert torch.equal(generated(algorithm, source, stop_cosine=None).x0, before.x0)
+    everything = generated(algorithm, source, stop_cosine=-1.0)
+    assert everything.x0[:, 0].tolist() == [EOS] * 4
+    assert algorithm.backbone.decoder.cache.num_rows == []  # no call without a row
+
+
+@pytest.mark.skipif(find_spec("transformers") is None, reason="needs the extra text")
+def test_what_a_decoder_of_transformers_keeps_is_what_it_would_compute_again():
+    decoder = build_text_decoder(
+        vocab_size=V,
+        hidden_size=E,
+        num_layers=2,
+        num_heads=2,
+        head_dim=8,
+        intermediate_size=8,
+    )
+    algorithm = latent_algorithm(latent_model(decoder=decoder)).eval()
+    source = text_pairs(12).conditions["source"]
+
+    class Recording(Generate):
+        def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:
+            seen.append(logits)
+            return super().draw_tokens(logits, generator)
+
+    seen: list[Tensor] = []
+    found = generated(algorithm, source, sampler=Recording(**PLAIN))
+    with torch.no_grad():
+        prefix = algorithm.backbone.prefix(algorithm.target_latents(source))
+        again = algorithm.backbone.token_logits(prefix, found.x0)
+    going = torch.arange(12)
+    for position, logits in enumerate(seen):
+        torch.testing.assert_close(logits, again[going, position])
+        going = going[found.x0[going, position] != EOS]
+    assert 0 < len(going) < 12
+
+
+def test_a_tiny_temperature_is_that_of_the_likeliest_token():
+    algorithm, source = latent_algorithm().eval(), text_pairs(30).conditions["source"]
+    greedy = generated(algorithm, source, temperature=0.0)
+    for temperature in (1e-40, 1e-300):
+        found = generated(algorithm, source, temperature=temperature)
+        assert torch.equal(found.x0, greedy.x0)
+
+
+def test_nothing_is_dropped_out_and_the_mode_is_left_as_it_was():
+    algorithm, source = latent_algorithm(), text_pairs(30).conditions["source"]
+    expected = generated(algorithm.eval(), source, temperature=0.0)
+    found = generated(algorithm.train(), source, temperature=0.0)
+    assert torch.equal(found.x0, expected.x0)
+    assert algorithm.training
+    assert algorithm.backbone.encoder.training
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"temperature": -1}, "sampling.temperature=-1: expected a number, at least 0"),
+        ({"top_k": 0}, "sampling.top_k=0"),
+        ({"top_p": 0.0}, "sampling.top_p=0.0"),
+        ({"stop_cosine": 2}, "sampling.stop_cosine=2: expected a cosine"),
+    ],
+)
+def test_settings_that_there_are_not(options, says):
+    with pytest.raises(ValueError, match=says):
+        build_sampler({"name": "generate", **options})
+
+
+def test_samplers_and_algorithms_that_do_not_fit():
+    assert fitting_samplers(latent_algorithm()) == ["generate"]
+    with pytest.raises(ValueError, match="on latent and cannot be sampled by direct, which sampl"):
+        check_sampler(Direct(), latent_algorithm())
+    with pytest.raises(ValueError, match="steps=5: sampling=generate makes one call per token"):
+        check_sampler(Generate(), latent_algorithm(), steps=5)
+    real = torch.ones(2, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"give conditions={'source'"):
+        Generate().sample(latent_algorithm(), real, generator=make_generator(0))

@@ -1,0 +1,93 @@
+"""Every algorithm on tokens as its config builds it, on diagrams and on text."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import pytest
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.algorithms import TokenAlgorithm, algorithms_on, build_algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
+from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.types import Batch
+
+ALGORITHMS = algorithms_on("tokens")
+DIT = ("algo.backbone=dit", "model=dit_tiny", "model.n_blocks=1", "model.hidden_size=32")
+TEXT = ("data=text", "data.length=10", "data.vocab_size=7", "data.mask_id=5", "data.pad_id=6")
+
+
+@lru_cache
+def composed(name: str, *overrides: str) -> DictConfig:
+    """To be read, never changed."""
+    return compose("train", [f"algo={name}", *DIT, *overrides])
+
+
+def built(config: DictConfig) -> TokenAlgorithm:
+    torch.manual_seed(0)
+    algorithm = build_algorithm(config)
+    if algorithm.has_reward:
+        algorithm.score = lambda x0: (x0[:, 0] == x0[0, 0]).double()
+    return algorithm
+
+
+def clean(algorithm: TokenAlgorithm, num: int, size: int) -> Batch:
+    """Random legal tokens: diagrams of ``size`` rooms, or texts of ``size`` tokens."""
+    layout = algorithm.layout
+    if layout.length == RPLAN_VOCAB_CONFIG.length:
+        real = RPLAN_VOCAB_CONFIG.real_positions(torch.full((num,), size))
+    else:
+        real = (torch.arange(layout.length) < size).expand(num, -1)
+    ids = torch.multinomial(layout.support.float(), num, True, generator=make_generator(1)).T
+    return Batch(torch.where(real, ids, layout.pad_id), real)
+
+
+@pytest.mark.parametrize("data", [(), TEXT], ids=["diagrams", "text"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_it_trains_samples_and_survives_its_own_state(name, data):
+    """One optimiser step; then a second instance with its state has the same bound and samples."""
+    config = composed(name, *data).copy()
+    if "steps" in config.sampling:
+        config.sampling.steps = 8
+    algorithm, sampler = built(config), build_sampler(config)
+    sampler.check(algorithm)
+    batch = clean(algorithm, 16, 5)
+    algorithm.process.fit(batch.x0, batch.real)
+    optimizer = torch.optim.SGD(algorithm.parameters(), lr=0.1)
+    algorithm.loss(batch, make_generator(0)).loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in algorithm.parameters())
+    optimizer.step()
+    twin = built(config)
+    twin.load_state_dict(algorithm.state_dict())
+    found = []
+    for instance in (algorithm.eval(), twin.eval()):
+        nelbo = instance.loss(batch, make_generator(3), instance.evaluation_draw).nelbo
+        tokens = sampler.sample(instance, batch.real, generator=make_generator(4)).x0
+        instance.layout.check(tokens, batch.real)
+        found.append((nelbo, tokens))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+SCHEDULES = ("log_linear", "cosine", "linear")
+NOISES = [
+    (name, noise)
+    for k, name in enumerate(name for name in ALGORITHMS if name != "meld")
+    for noise in ("per_group", SCHEDULES[k % 3])
+]
+"""Every algorithm with a schedule per token, and with one of those that all tokens share."""
+
+
+@pytest.mark.parametrize(("name", "noise"), NOISES)
+def test_a_fresh_network_costs_the_log_of_the_legal_ids(name, noise):
+    config = composed(name).copy()
+    config.noise = OmegaConf.load(shipped_files("noise")[noise])
+    algorithm = built(config)
+    batch = clean(algorithm, 600, 4)
+    nelbo = algorithm.eval().loss(batch, make_generator(5)).nelbo.double()
+    expected = 4 * math.log(13) + 6 * math.log(11)
+    assert abs(nelbo.mean() - expected) < 4.5 * nelbo.std() / len(nelbo) ** 0.5 + 1e-3

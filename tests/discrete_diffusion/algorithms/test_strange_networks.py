@@ -1,0 +1,194 @@
+"""Algorithms with networks whose ``forward`` has another shape than ours."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import nn
+
+from discrete_diffusion.algorithms import AR, BD3LM, MDLM, Algorithm, build_algorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.models.calling import CONTRACT
+from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, backbone_spec, register_backbone
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import build_sampler, sample_in_batches
+from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.types import Batch
+from toy_algorithms import TOYS
+from toy_world import FULL, PADDED, VOCAB_SIZE, ToyWorld, toy_layout
+
+
+class Ours(nn.Module):
+    """Random logits that depend on ids, noise level and, if there are any, blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        table = torch.randn(VOCAB_SIZE, VOCAB_SIZE, generator=make_generator(0))
+        self.table = nn.Parameter(table)
+
+    def forward(self, x_t, sigma=None, *, group_idxs=None, context=None):
+        logits = self.table[x_t]
+        if sigma is not None:
+            logits = logits * (0.5 + torch.exp(-sigma))[:, None, None]
+        if group_idxs is not None:
+            logits = logits + group_idxs.unsqueeze(-1)
+        return logits if context is None else logits + self.table[context]
+
+
+class Theirs(Ours):
+    def forward(self, x, sigma):
+        return super().forward(x, sigma)
+
+
+class TheirsSecond(Ours):
+    def forward(self, indices, timesteps):
+        return super().forward(indices, timesteps)
+
+
+class Blocks(Ours):
+    """The order of seed networks for block diffusion."""
+
+    def forward(self, x_t, group_idxs, sigma, context=None):
+        return super().forward(x_t, sigma, group_idxs=group_idxs, context=context)
+
+
+class Timeless(Ours):
+    def forward(self, x):
+        return super().forward(x)
+
+
+def batch_of(num: int) -> Batch:
+    world = ToyWorld.make()
+    rows = torch.arange(num) % len(world.x0)
+    return Batch(world.x0[rows], toy_layout().is_real(world.x0[rows]))
+
+
+def same(first: Algorithm, second: Algorithm) -> None:
+    """Losses, gradients, bounds, and samples."""
+    batch, results = batch_of(12), []
+    for algorithm in (first, second):
+        output = algorithm.loss(batch, make_generator(1))
+        output.loss.backward()
+        sampler, steps = ("first-hitting", None) if algorithm.name == "ar" else ("ancestral", 3)
+        drawn = sample_in_batches(
+            Model(algorithm, build_sampler({"name": sampler}), steps=steps),
+            torch.stack([FULL, PADDED] * 4),
+            generator=make_generator(2),
+        )
+        results.append([output.loss, output.nelbo, algorithm.backbone.table.grad, drawn.x0])
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, (Theirs, TheirsSecond)[k % 2]) for k, name in enumerate(TOYS)]
+)
+def test_every_algorithm_calls_them_as_ours(name, kind):
+    same(TOYS[name].make(LogLinear(), Ours()), TOYS[name].make(LogLinear(), kind()))
+
+
+def process() -> Absorbing:
+    return Absorbing(toy_layout(), LogLinear())
+
+
+def test_an_autoregressive_model_calls_them_as_ours():
+    same(AR(Ours(), process()), AR(TheirsSecond(), process()))
+
+
+def test_the_order_of_a_block_wise_network():
+    same(BD3LM(Ours(), process(), block_size=1), BD3LM(Blocks(), process(), block_size=1))
+
+
+def test_a_network_without_time():
+    same(
+        MDLM(Ours(), process(), time_conditioning=False),
+        MDLM(Timeless(), process(), time_conditioning=False),
+    )
+    with pytest.raises(ValueError, match=r"Timeless\.forward\(x\) does not take") as caught:
+        MDLM(Timeless(), process())
+    assert "algo.time_conditioning=false" in str(caught.value)
+    assert CONTRACT in str(caught.value)
+
+
+class Labelled(Ours):
+    def forward(self, x, sigma, labels):
+        return super().forward(x, sigma)
+
+
+CONFIG = {
+    "algo": {"name": "mdlm", "backbone": "strange"},
+    "model": {},
+    "data": {"domain": "bubble_diagrams", "name": "bubble_diagrams", "n_max": 4},
+    "noise": {"name": "log_linear"},
+    "forward_process": {"name": "absorbing"},
+}
+BLOCKWISE = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_what_nobody_gives_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"Labelled\.forward.* requires labels, which"):
+        MDLM(Labelled(), process()).fit(batch_of(4))
+    register_backbone("strange")(lambda config, vocab_size: Labelled())
+    with pytest.raises(ValueError, match="requires labels, which neither mdlm nor the data"):
+        build_algorithm(OmegaConf.create(CONFIG))
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_conditions_of_other_algorithms_are_not_there():
+    register_backbone("strange", conditions=("group_idxs", "context"))(
+        lambda config, vocab_size: Blocks()
+    )
+    with pytest.raises(ValueError, match="requires group_idxs, which neither mdlm nor"):
+        build_algorithm(OmegaConf.create(CONFIG))
+    assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_conditions_that_are_not_declared_are_those_of_the_signature():
+    class Open(Ours):
+        def forward(self, x_t, sigma=None, **conditions):
+            return super().forward(x_t, sigma, **conditions)
+
+    dropping = {**CONFIG, "algo": {**CONFIG["algo"], "condition_dropout": 0.1}}
+    for enter in (_BACKBONE_BUILDERS.__setitem__, lambda name, b: register_backbone(name)(b)):
+        enter("strange", build_blocks)
+        assert backbone_spec("strange").conditions is None
+        assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
+        with pytest.raises(ValueError, match="offers keep, and 'strange'"):
+            build_algorithm(OmegaConf.create(dropping))
+        del _BACKBONE_BUILDERS["strange"]
+    _BACKBONE_BUILDERS["strange"] = lambda config, vocab_size: Open()
+    assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
+    assert build_algorithm(OmegaConf.create(dropping)).condition_dropout == 0.1
+
+
+def build_blocks(config, vocab_size):
+    return Blocks()
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize(
+    ("algorithm", "parts"),
+    [
+        ("bd3lm", ("algo.backbone=dit", "add group_idxs to forward", "conditions=")),
+        ("ar", ("algo.backbone=dit", "register_backbone(NAME, causal=True)")),
+    ],
+)
+def test_a_network_that_lacks_what_is_needed_is_told_how_to_offer_it(algorithm, parts):
+    register_backbone("strange")(lambda config, vocab_size: Theirs())
+    config = {**CONFIG, "algo": {"name": algorithm, "backbone": "strange"}}
+    with pytest.raises(ValueError, match="in a network of your own") as found:
+        build_algorithm(OmegaConf.create(config))
+    for part in parts:
+        assert part in str(found.value)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_what_the_data_may_have_is_believed_until_it_is_read():
+    register_backbone("strange", conditions=("labels",))(lambda config, vocab_size: Labelled())
+    algorithm = build_algorithm(OmegaConf.create(CONFIG))
+    with pytest.raises(ValueError, match="requires labels"):
+        algorithm.fit(batch_of(4))

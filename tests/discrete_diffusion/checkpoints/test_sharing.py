@@ -1,0 +1,238 @@
+"""Models as folders and on the Hub: the same logits come back, and the card says what they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from discrete_diffusion import from_pretrained, load
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.checkpoints.sharing import _weights
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, is_published
+from fake_hub import FakeHub
+from guide_code import run_python
+
+METRICS = {
+    "valid": 0.97,
+    "node_tv": 0.0123,
+    "nelbo_unordered": 18.1,
+    "nelbo_unordered_standard_error": 0.2,
+    "step": 7,
+    "intervals": {"valid": [0.96, 0.98], "node_tv": [0.01, 0.02]},
+    "real": {"node_tv": 0.005},
+    "seeds": [0, 1],
+}
+
+
+@pytest.fixture(scope="module")
+def model(untrained):
+    return load(untrained)
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path_factory):
+    """A Hub that has nothing yet; what is downloaded is kept apart, as the libraries read it."""
+    found = FakeHub()
+    constants = pytest.importorskip("huggingface_hub.constants", reason="the Hub takes it")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("hub")))
+    with found.serving() as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        yield found
+
+
+def logits(model):
+    layout = model.layout
+    x_t = layout.support.int().argmax(dim=-1).expand(3, -1).clone()
+    x_t[1:, ::2] = layout.mask_id
+    with torch.no_grad():
+        return model.backbone(x_t, torch.tensor([0.1, 1.0, 3.0]))
+
+
+def test_logits_come_back_bit_for_bit(model, tmp_path):
+    folder = model.save_pretrained(tmp_path / "first")
+    assert sorted(file.name for file in folder.iterdir()) == sorted([CARD, CONFIG, WEIGHTS])
+    for way in (folder, str(folder), folder / WEIGHTS):
+        assert torch.equal(logits(from_pretrained(way)), logits(model))
+    assert from_pretrained(folder).sample(3, seed=1) == model.sample(3, seed=1)
+
+
+def test_bfloat16_halves_the_file_and_is_float32_in_use(model, tmp_path):
+    whole = model.save_pretrained(tmp_path / "whole") / WEIGHTS
+    half = model.save_pretrained(tmp_path / "half", dtype="bfloat16") / WEIGHTS
+    assert half.stat().st_size < 0.6 * whole.stat().st_size
+    ours, theirs = load(half), model
+    for (name, value), (_, other) in zip(
+        ours.named_parameters(), theirs.named_parameters(), strict=True
+    ):
+        assert value.dtype == torch.float32, name
+        assert torch.equal(value, other.bfloat16().float()), name
+    with pytest.raises(ValueError, match=r"float16.*bfloat16"):
+        model.save_pretrained(tmp_path / "other", dtype="float16")
+
+
+def test_the_card_says_what_it_is_told(model, tmp_path):
+    (tmp_path / "metrics.json").write_text(json.dumps(METRICS))
+    folder = model.save_pretrained(
+        tmp_path / "told",
+        metrics=tmp_path / "metrics.json",
+        name="me/plans",
+        licence="mit",
+        limits="Of small homes.",
+        recipe="discrete-diffusion train",
+    )
+    card = (folder / CARD).read_text()
+    head = yaml.safe_load(card.split("---")[1])
+    assert head["license"] == "mit"
+    assert head["library_name"] == "discrete-diffusion"
+    for said in ('load("me/plans")', "Of small homes.", "num_plans", "max_steps", "mdlm"):
+        assert said in card
+    assert "| valid | 0.97 | 0.96 to 0.98 |  |" in card
+    assert "| node_tv | 0.0123 | 0.01 to 0.02 | 0.005 |" in card
+    assert "| nelbo_unordered | 18.1 | ± 0.2 |  |" in card
+    assert "2 sampling seeds" in card
+
+
+def test_without_numbers_the_card_says_so(model, tmp_path):
+    card = (model.save_pretrained(tmp_path / "bare") / CARD).read_text()
+    assert "Not measured" in card
+    assert "Licence: not stated" in card
+
+
+def test_the_licence_goes_with_a_model(model, tmp_path):
+    """That of the card beside what was loaded, unless another is named."""
+    folders = [model.save_pretrained(tmp_path / "first", licence="mit")]
+    folders.append(load(folders[0]).save_pretrained(tmp_path / "second"))
+    for folder in folders:
+        card = (folder / CARD).read_text()
+        assert "Licence: mit." in card
+        assert yaml.safe_load(card.split("---")[1])["license"] == "mit"
+    own = load(folders[1]).save_pretrained(tmp_path / "third", licence="cc-by-4.0")
+    assert "Licence: cc-by-4.0." in (own / CARD).read_text()
+
+
+@pytest.mark.parametrize(
+    "card", ["", "no head", "---\n- a list\n---\n", "---\nlicense: [mit]\n---\n", "---\n: {\n---\n"]
+)
+def test_a_card_without_a_licence_says_none(model, tmp_path, card):
+    folder = model.save_pretrained(tmp_path / "first")
+    (folder / CARD).write_text(card)
+    again = load(folder).save_pretrained(tmp_path / "second")
+    assert "Licence: not stated" in (again / CARD).read_text()
+
+
+@pytest.mark.parametrize(("steps", "said"), [(7, True), (8, False)])
+def test_the_numbers_of_a_run_are_taken_if_they_are_of_its_step(files, tmp_path, steps, said):
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    path = shutil.copy(files["ckpt"], tmp_path / "run" / "checkpoints" / "last.ckpt")
+    (tmp_path / "run" / "metrics.json").write_text(json.dumps(METRICS | {"step": steps}))
+    card = (load(path).save_pretrained(tmp_path / "a") / CARD).read_text()
+    assert ("| valid | 0.97 |" in card) == said
+
+
+def test_nothing_is_replaced_unasked(model, tmp_path):
+    (tmp_path / CARD).write_text("mine")
+    with pytest.raises(ValueError, match=f"{CARD}.*overwrite=True"):
+        model.save_pretrained(tmp_path)
+    assert (tmp_path / CARD).read_text() == "mine"
+    assert [file.name for file in tmp_path.iterdir()] == [CARD]
+    model.save_pretrained(tmp_path, overwrite=True)
+    assert "# " in (tmp_path / CARD).read_text()
+
+
+def test_tied_weights_are_halved_under_both_names(tmp_path):
+    words = ["algo.backbone=dit", "model=dit_tiny", "model.tie_word_embeddings=true"]
+    algorithm = build_algorithm(compose("train", words))
+    network = algorithm.backbone
+    assert network.head.weight is network.token_embedding.weight
+    weights = _weights(algorithm, "bfloat16")
+    names = ("backbone.head.weight", "backbone.token_embedding.weight")
+    assert [weights[name].dtype for name in names] == [torch.bfloat16] * 2
+
+
+def test_the_card_of_training_weights_has_no_numbers_of_the_average(files, tmp_path):
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    path = Path(shutil.copy(files["ckpt"], run / "checkpoints" / "last.ckpt"))
+    (run / "metrics.json").write_text(json.dumps(METRICS))
+    shown = [
+        "| valid | 0.97 |"
+        in (load(path, ema=ema).save_pretrained(tmp_path / f"{ema}") / CARD).read_text()
+        for ema in (True, False)
+    ]
+    assert shown == [True, False]
+
+
+def test_the_folder_one_is_in_names_the_card(model, tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    assert "# mine" in (model.save_pretrained(".") / CARD).read_text()
+
+
+def test_a_changed_weight_is_noticed(model, tmp_path):
+    path = model.save_pretrained(tmp_path / "first") / WEIGHTS
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="damaged"):
+        load(tmp_path / "first")
+
+
+@pytest.mark.slow
+def test_up_to_the_hub_and_back(model, hub, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    address = model.push_to_hub("me/plans", token="hf_none", licence="mit", overwrite=True)
+    assert address.endswith("/me/plans")
+    assert sorted(hub.models["me/plans"]) == sorted([CARD, CONFIG, WEIGHTS])
+    assert b"# me/plans" in hub.models["me/plans"][CARD]
+    assert torch.equal(logits(load("me/plans")), logits(model))
+    main(["sample", "checkpoint=me/plans", "num_samples=2", "out=drawn"])
+    assert (tmp_path / "drawn" / "samples.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_the_page_says_what_works(files, hub, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "first" / "checkpoints").mkdir(parents=True)
+    shutil.copy(files["ckpt"], tmp_path / "runs" / "first" / "checkpoints" / "best.ckpt")
+    (tmp_path / "runs" / "first" / "metrics.json").write_text(json.dumps(METRICS))
+    monkeypatch.setenv("HF_TOKEN", "hf_none")
+    run_python("sharing.md")
+    assert "me/first" in hub.models
+    assert "| valid | 0.97 |" in (tmp_path / "first" / CARD).read_text()
+
+
+def test_what_the_hub_has_not_is_said_in_a_sentence(hub, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    hub.models["you/other"] = {"config.json": b"{}"}
+    with pytest.raises(ValueError, match=r"no file or folder me/none.*Hub has no"):
+        load("me/none")
+    with pytest.raises(ValueError, match=rf"you/other.*{WEIGHTS}"):
+        load("you/other")
+
+
+def test_offline_it_says_so(hub, model, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ValueError, match=r"me/plans.*cannot be reached"):
+        load("me/plans")
+    with pytest.raises(ValueError, match="me/plans"):
+        model.push_to_hub("me/plans", token="hf_none")
+
+
+def test_paths_come_first(hub, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert is_published("runs/first")
+    (tmp_path / "runs").mkdir()
+    for name in ("runs/first", "a/b/c", "first.ckpt", "x/first.ckpt", "../first", "/tmp/first"):
+        assert not is_published(name)
+    with pytest.raises(FileNotFoundError, match="no checkpoint at"):
+        load("runs/frist")
+    with pytest.raises(FileNotFoundError, match="no checkpoint at"):
+        load("plans-smal")
+    assert not hub.asked

@@ -1,0 +1,142 @@
+"""The function of a student is in its file: the directions of its mixture too, digest included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from discrete_diffusion.checkpoints import (
+    INFO_KEY,
+    info_with_digest,
+    read_checkpoint,
+    read_starting_weights,
+    write_weights_file,
+)
+from discrete_diffusion.checkpoints.initialising import initialise
+from discrete_diffusion.cli import compose
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.models.mixtures import ComponentHead
+from made_checkpoints import MACHINE, training_state
+
+TINY = ["algo=distill", "algo.components=4", "model.d_model=16", "model.cond_dim=16"]
+PLANS = [*TINY, "model=bd_tiny", "data.n_max=4", "data.num_rooms=[4]"]
+NAMES = {f"backbone.denoiser.{kind}_components.directions" for kind in ("node", "edge")}
+
+
+@pytest.fixture(scope="module")
+def state() -> dict[str, Any]:
+    return training_state(compose("train", PLANS))
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.fixture(params=["ckpt", "safetensors"])
+def write(request, tmp_path) -> Callable[[dict[str, Any]], Path]:
+    def run(state: dict[str, Any]) -> Path:
+        path = tmp_path / f"student.{request.param}"
+        if request.param == "ckpt":
+            torch.save(state, path)
+        else:
+            write_weights_file(path, state)
+        return path
+
+    return run
+
+
+def changed(state: dict[str, Any], **directions: Any) -> dict[str, Any]:
+    """With other directions by ``node`` and ``edge``, or none (None), under a digest of its own."""
+    found = dict(state)
+    for part in ("state_dict", "current_model_state"):
+        found[part] = dict(state[part])
+        for kind, value in directions.items():
+            name = f"algorithm.backbone.denoiser.{kind}_components.directions"
+            if value is None:
+                del found[part][name]
+            else:
+                found[part][name] = value
+    kept = {k: v for k, v in state[INFO_KEY].items() if k not in ("step", "machine", "digest")}
+    found[INFO_KEY] = info_with_digest(kept, found["state_dict"], step=7, machine=MACHINE)
+    return found
+
+
+def says(path: Path, *, ema: bool = True) -> Tensor:
+    """log D of every component of a half-hidden plan."""
+    algorithm = read_checkpoint(path, ema=ema).algorithm
+    x_t = torch.full((1, algorithm.layout.length), algorithm.layout.mask_id)
+    x_t[0, :2] = 3
+    real = torch.ones_like(x_t, dtype=torch.bool)
+    with torch.no_grad():
+        return algorithm.by_component(x_t, torch.tensor([0.8]), real)[0].float()
+
+
+def test_the_directions_are_in_both_files(state, tmp_path):
+    write_weights_file(tmp_path / "a.safetensors", state)
+    with safe_open(tmp_path / "a.safetensors", framework="pt") as file:
+        assert set(file.keys()) >= NAMES
+    assert {f"algorithm.{name}" for name in NAMES} <= state["state_dict"].keys()
+
+
+def test_they_are_what_the_file_says_and_its_digest_covers_them(state, write):
+    before = says(write(state))
+    turned = state["state_dict"][f"algorithm.{min(NAMES)}"].flip(0)
+    other = changed(state, edge=turned)
+    assert float((says(write(other)) - before).abs().max()) > 0.1
+    with pytest.raises(ValueError, match="do not match its digest"):
+        says(write({**other, INFO_KEY: state[INFO_KEY]}))
+
+
+def test_the_function_does_not_depend_on_what_is_drawn_at_load(state, write, monkeypatch):
+    path = write(state)
+    before = says(path)
+    drawn = ComponentHead._drawn
+    monkeypatch.setattr(ComponentHead, "_drawn", lambda head: 1 + drawn(head))
+    assert torch.equal(says(path), before)
+
+
+@pytest.mark.parametrize("ema", [True, False])
+def test_an_earlier_student_without_them_is_the_same_function(state, tmp_path, ema):
+    names = [f"algorithm.{name}" for name in NAMES]
+    kept = {name: state["state_dict"][name] for name in names}  # training leaves them alone
+    now = {**state, "current_model_state": {**state["current_model_state"], **kept}}
+    torch.save(now, tmp_path / "now.ckpt")
+    torch.save(changed(state, node=None, edge=None), tmp_path / "then.ckpt")
+    assert torch.equal(says(tmp_path / "then.ckpt", ema=ema), says(tmp_path / "now.ckpt", ema=ema))
+
+
+def test_they_are_the_same_numbers_whatever_the_default_type_is(state, write, double):
+    drawn = ComponentHead(2, 2, 1).directions
+    expected = torch.tensor([[[0.3923, -0.2236]], [[-0.3195, -1.2050]]], dtype=torch.float32)
+    torch.testing.assert_close(drawn, expected, atol=1e-4, rtol=0)
+    new, old = (write(each) for each in (state, changed(state, node=None, edge=None)))
+    for path in (new, old):
+        head = read_checkpoint(path).algorithm.backbone.denoiser.node_components
+        stored = state["state_dict"]["algorithm.backbone.denoiser.node_components.directions"]
+        assert torch.equal(head.directions.float(), stored)
+
+
+def test_another_student_starts_from_either(state, tmp_path):
+    """Of an earlier one the directions that are drawn are its own."""
+    config = compose("train", PLANS)
+    read = {}
+    for name, each in (("now", state), ("then", changed(state, node=None, edge=None))):
+        torch.save(each, tmp_path / f"{name}.ckpt")
+        fresh = read_checkpoint(tmp_path / "now.ckpt").algorithm.backbone
+        for value in fresh.parameters():
+            value.data.zero_()
+        start = read_starting_weights(tmp_path / f"{name}.ckpt")
+        initialise(fresh, start, config=plain(config))
+        read[name] = fresh.state_dict()
+    for name, value in read["now"].items():
+        assert torch.equal(read["then"][name], value)

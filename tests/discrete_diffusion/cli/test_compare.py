@@ -1,0 +1,551 @@
+"""``discrete-diffusion compare``: which cells there are, what is refused, what is kept."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import MissingConfigException
+from omegaconf import OmegaConf
+
+from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.compare import CompareRequest, run_comparison
+from discrete_diffusion.cli.compare.folder import config_digest
+from discrete_diffusion.cli.compare.request import is_option, read_words
+from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.data import BatchStream
+from discrete_diffusion.domains import cell_measurement
+from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
+from planned import plan
+
+SHORT = (
+    *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
+    *("callbacks.num_samples=0", "eval.num_samples=6", "bound_draws=1", "bound_samples=12"),
+    *("logger=none", "noise=log_linear"),
+)
+TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A comparison of two backbones, in a folder of its own; tests work on copies of it."""
+    out = tmp_path_factory.mktemp("finished") / "it's done"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DISCRETE_DIFFUSION_CACHE", str(out.parent / "cache"))
+        patch.chdir(out.parent)
+        quoted = str(out).replace("'", "\\'")
+        results = run_comparison(CompareRequest([*SHORT, *TWO, f"out='{quoted}'"]))
+        assert {p.name for p in out.parent.iterdir()} - {"cache"} == {"it's done"}  # no litter
+    return out, results
+
+
+@pytest.mark.slow
+def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
+    shown, rows = [], BatchStream._rows
+
+    def recorded(stream, number):
+        shown.append((rows(stream, number), len(stream.examples)))
+        return shown[-1][0]
+
+    monkeypatch.setattr(BatchStream, "_rows", recorded)
+    monkeypatch.chdir(tmp_path)
+    run_comparison(
+        CompareRequest(
+            [*SHORT, "data.batch_size=256", "eval.num_samples=0", "algos=[mdlm]", "out=few"]
+        )
+    )
+    assert len(shown) == 2
+    for batch, num in shown:
+        assert 150 < num < 200
+        assert batch.sort().values.tolist() == list(range(num))
+
+
+@pytest.mark.slow
+def test_columns_and_the_reference_of_the_tables_are_chosen(finished, tmp_path, caplog):
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    caplog.set_level("INFO")
+    chosen = "columns=[nelbo,difference,backbone,valid,network_calls,buildable]"
+    words = [*SHORT, *TWO, f"out={out}", chosen, "reference=mdlm"]
+    results = run_comparison(CompareRequest(words))
+    assert "0 of 2 cells to run" in caplog.messages
+    first, rule, _, *rows = (out / "table.md").read_text().split("\n\n")[0].splitlines()
+    heads = [head.strip() for head in first.split("|")[1:-1]]
+    assert [heads[0], heads[3]] == ["algorithm", "backbone"]
+    assert [head.split(",")[0].split(" ↓")[0] for head in (*heads[1:3], *heads[4:])] == [
+        *("bound", "difference to mdlm", "valid", "network calls per sample")
+    ]
+    assert [rule.split("|")[k].strip() for k in (1, 2, 4)] == ["---", "---:", "---"]
+    assert all(row.split("|")[3].strip() == "" for row in rows)  # each is its own reference
+    latex = (out / "table.tex").read_text()
+    assert "lrrlrr" in latex
+    assert latex.count(r"\midrule") == 2
+    with (out / "table.csv").open() as file:
+        names = csv.DictReader(file).fieldnames
+    assert names[:6] == ["algorithm", "backbone", "instead_of", "model", "parameters", "quantity"]
+    assert names.index("valid") < names.index("valid_low") < names.index("network_calls")
+    assert "relation_tv" not in names
+    assert "relation_tv" in results["models"][0]
+    table = (out / "table.md").read_text()
+    assert "Not measured of any model: buildable." in table
+    assert "of few distinct samples" in table
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        (
+            "columns=[vald]",
+            "'vald'; did you mean 'valid'? Available: algorithm, backbone, ",
+        ),
+        ("columns=[valid,valid]", "columns=['valid', 'valid']: the same one twice"),
+        ("columns=valid", "columns=[nelbo,difference,valid]"),
+        ("reference=mdml", "'mdml'; did you mean 'mdlm'? Available: mdlm"),
+    ],
+)
+def test_columns_and_references_that_there_are_not_are_refused(word, named, tmp_path):
+    words = [*SHORT, *TWO, f"out={tmp_path / 'new'}", word]
+    with pytest.raises(ValueError, match=re.escape(named)):
+        run_comparison(CompareRequest(words))
+    assert not (tmp_path / "new" / "cells").exists()
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "copy")
+    return tmp_path / "copy" / "cells" / "mdlm-dit-seed0"
+
+
+@pytest.mark.slow
+def test_cells_are_all_combinations_and_differ_in_nothing_else():
+    cells = plan("algos=[mdlm,udlm]", "backbones=[bd-denoiser,dit]", "seeds=[3,5]", "optim.lr=7e-4")
+    assert compose("train", cells[3].overrides) == cells[3].config
+    assert [cell.name for cell in cells] == [
+        f"{algorithm}-{backbone}-seed{seed}"
+        for algorithm in ("mdlm", "udlm")
+        for backbone in ("bd-denoiser", "dit")
+        for seed in (3, 5)
+    ]
+    assert [cell.model for cell in cells[::2]] == ["bd_small", "dit_small"] * 2
+    for cell in cells:
+        assert (cell.config.seed, cell.config.optim.lr) == (cell.seed, 7e-4)
+        for group in ("data", "optim", "trainer", "callbacks"):
+            assert cell.config[group] == cells[0].config[group]
+    assert cells[4].config.forward_process.name == "uniform"
+
+
+@pytest.mark.slow
+def test_a_backbone_that_an_algorithm_cannot_use_is_replaced_by_dit_of_its_size():
+    cells = plan("algos=[mdlm,ar]", "model=bd_tiny")
+    assert [(c.backbone, c.model, c.instead_of) for c in cells] == [
+        ("bd-denoiser", "bd_tiny", None),
+        ("dit", "dit_tiny", "bd-denoiser"),
+    ]
+    assert [c.parameters for c in cells] == [183_708, 182_556]
+    alone = plan("algos=[ar]", "backbones=[bd-denoiser,dit]", "model=bd_tiny")
+    assert [(c.name, c.instead_of) for c in alone] == [("ar-dit-seed0", "bd-denoiser")]
+
+
+@pytest.mark.slow
+def test_the_default_backbone_is_one_that_is_made_for_the_data():
+    cells = plan("algos=[mdlm,ar]", "data=text")
+    assert [(c.backbone, c.model, c.instead_of) for c in cells] == [("dit", "dit_small", None)] * 2
+
+
+class Sized(torch.nn.Linear):
+    """A backbone of so many weights, of which nothing is asked."""
+
+    def forward(self, x_t, sigma=None):
+        raise AssertionError
+
+
+def test_a_plug_in_backbone_takes_part(monkeypatch):
+    def build(config, vocab_size):
+        return Sized(183_000 // vocab_size, vocab_size, bias=False)
+
+    monkeypatch.setitem(_BACKBONE_BUILDERS, "mine", build)
+    cells = plan("backbones=[bd-denoiser,mine]", "model=bd_tiny")
+    assert cells[1].name == "mdlm-mine-seed0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["algos=[mdml]"], "unknown algorithm 'mdml'; did you mean 'mdlm'?"),
+        (["backbones=[bd-denoisr]"], "did you mean 'bd-denoiser'?"),
+        (["backbones=dit"], "backbones=dit: expected a list"),
+        (["seeds=range(3)"], "seeds=range(3): expected a list, as in seeds=[0,1,2]"),
+        (["algos=mdlm,udlm"], "expected a list, as in algos=[mdlm,udlm]"),
+        (["algos={a:1}"], "expected a list, as in algos=[mdlm,udlm]"),
+        (["hydra.run.dir=runs/a"], "give out=runs/a"),
+        (["out="], "out= is empty"),
+        (["out=/dev/null/a"], "/dev/null is a file"),
+        (["trainer.max_steps=0"], "trainer.max_steps=0: expected at least 1"),
+        (["algo.num_stps=9", "algos=[mdlm,d3pm]"], "did you mean 'num_steps'?"),
+        (["noise.eps=0.1"], "have no noise.eps, nor any other value under 'noise'"),
+        (["data=text", "backbones=[bd-denoiser]"], "needs data.n_max"),
+        (["data=text", "backbones=[bd-denoiser]"], "backbones=[dit]"),
+        (
+            ["algos=[udlm]", "forward_process=absorbing"],
+            "the forward process absorbing; leave forward_process= out",
+        ),
+        (["data.split=[0.99,0.01,0]", "data.num_plans=50"], "a larger share than data.split=[0.99"),
+        (["seeds=[0,0]"], "seeds=[0, 0]"),
+        (["seeds=[0.5]"], "got 0.5, expected whole"),
+        (["algo=udlm"], "give algos=[...]"),
+        (["seed=1"], "give seeds=[...]"),
+        (["trainer.devices=2"], "hydra/launcher=joblib"),
+        (["bound_samples=1"], "bound_samples=1: expected a whole number"),
+        (["model=bd_tiny", "data=graphs", "data.path=nowhere.jsonl"], "data.path=nowhere.jsonl"),
+    ],
+)
+def test_refusals_name_the_key_and_the_remedy(arguments, sentence, refusal):
+    assert sentence in refusal(*arguments)
+
+
+def test_a_sweep_over_comparisons_is_refused(failure):
+    assert "leave --multirun out" in failure("compare", "--multirun", "seeds=[0,1]")
+
+
+@pytest.mark.slow
+def test_an_option_goes_to_the_cells_that_have_it(caplog):
+    caplog.set_level("INFO")
+    names = "algos=[mdlm,d3pm]"
+    for option in ("algo.num_steps=9", "++algo.num_steps=9"):
+        caplog.clear()
+        mdlm, d3pm = plan(names, option)
+        assert d3pm.config.algo.num_steps == 9
+        assert "num_steps" not in mdlm.config.algo
+        assert "algo.num_steps=9: for d3pm" in caplog.messages
+    before = plan(names)
+    assert (mdlm.config, d3pm.config.optim) == (before[0].config, before[1].config.optim)
+    caplog.clear()
+    cells = plan(names, "noise=polynomial", "noise.exponent=3")
+    assert [cell.config.noise.exponent for cell in cells] == [3, 3]
+    assert not caplog.messages
+
+
+@pytest.mark.slow
+def test_a_setting_of_a_model_is_for_the_backbones_that_have_it(caplog):
+    caplog.set_level("INFO")
+    words = ("backbones=[bd-denoiser,dit]", "model=bd_tiny", "seeds=[0,1]")
+    cells = plan(*words, "model.dropout=0", "model.legal_only=false")
+    assert [cell.config.model.dropout for cell in cells] == [0] * 4
+    assert [cell.config.model.get("legal_only") for cell in cells] == [False, False, None, None]
+    said = [line for line in caplog.messages if line.startswith("model.")]
+    assert said == ["model.legal_only=false: for mdlm with bd-denoiser"]
+    with pytest.raises(ValueError, match="did you mean 'dropout'"):
+        plan(*words, "model.dropot=0")
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1040, True), (1060, False), (960, True), (940, False)])
+def test_five_percent_is_of_the_first_cell(monkeypatch, size, fits):
+    def builder(number):
+        return lambda config, vocab_size: Sized(1, number, bias=False)
+
+    monkeypatch.setitem(_BACKBONE_BUILDERS, "first", builder(1000))
+    monkeypatch.setitem(_BACKBONE_BUILDERS, "second", builder(size))
+    words = ("backbones=[first,second]", "model=bd_tiny")
+    if fits:
+        assert [cell.parameters for cell in plan(*words)] == [1000, size]
+    else:
+        with pytest.raises(ValueError, match="more than 5% apart"):
+            plan(*words)
+
+
+def test_help_says_what_compare_sets_itself(capsys):
+    main(["compare", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "except algo, algo.backbone, seed, resume and eval.bound_draws" in said
+
+
+def test_a_launcher_that_is_not_installed_is_refused(failure):
+    error = failure("compare", "hydra/launcher=ray")
+    assert "hydra/launcher=ray: no plug-in that is installed offers it" in error
+    missing = MissingConfigException("as Hydra says it", missing_cfg_file="hydra/launcher/joblib")
+    assert "pip install hydra-joblib-launcher" in explain(missing, "compare", [], None)
+
+
+@pytest.mark.parametrize("by", ["torchrun", "srun"])
+def test_torchrun_and_srun_are_refused(by, monkeypatch, refusal):
+    variables = {
+        "torchrun": {"TORCHELASTIC_RUN_ID": "1", "RANK": "1", "LOCAL_WORLD_SIZE": "2"},
+        "srun": {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_PROCID": "1"},
+    }
+    for name, value in (variables[by] | {"WORLD_SIZE": "2"}).items():
+        monkeypatch.setenv(name, value)
+    error = refusal(*SHORT, *TWO)
+    assert by in error
+    assert "hydra/launcher=" in error
+
+
+@pytest.mark.slow
+def test_every_cell_that_cannot_be_is_named_before_the_first_run(failure, tmp_path):
+    error = failure(
+        "compare",
+        "algos=[mdlm,udlm]",
+        "backbones=[bd-denoiser,my-transformer]",
+        "model=bd_base",
+        "sampling=first-hitting",
+    )
+    assert "compare refuses 2 of 4 combinations, and ran none" in error
+    for backbone in ("bd-denoiser", "my-transformer"):
+        assert f"udlm with {backbone}: udlm with uniform noise cannot be sampled by first" in error
+    assert not (tmp_path / "comparison").exists()
+
+
+@pytest.mark.slow
+def test_a_misspelt_name_is_refused_before_torch_is_imported():
+    code = (
+        "import sys\nfrom discrete_diffusion.cli import main\n"
+        "try:\n    main(['compare', 'algos=[mdml]'])\n"
+        "finally:\n    print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.slow
+def test_what_a_comparison_writes(finished):
+    out, results = finished
+    assert results == json.loads((out / "results.json").read_text())
+    with (out / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["algorithm"] + row["backbone"] for row in rows] == ["mdlmbd-denoiser", "mdlmdit"]
+    first, second = (results["cells"][f"mdlm-{b}-seed0"] for b in ("bd-denoiser", "dit"))
+    assert float(rows[1]["difference"]) == pytest.approx(second["bound"] - first["bound"])
+    assert float(rows[1]["difference_standard_error"]) > 0
+    assert rows[0]["difference"] == ""
+    table = (out / "table.md").read_text()
+    for said in (
+        *("| difference to mdlm ↓ |", "transitive, % ↑", "One training seed (0)", "| real data |"),
+        "bubble_diagrams, 2 steps of batch size 32, models bd_tiny (mdlm with bd-denoiser) and "
+        "dit_tiny (mdlm with dit), seed 0.",
+        "1 noise draw each",
+        "Real data: 6 training samples",
+    ):
+        assert said in table
+    assert len(table.splitlines()[0].split("|")) - 2 <= 13
+    assert "| bd_tiny (183,708) |" in table
+    assert "| dit_tiny (182,556) |" in table
+    assert results["real_data"]["metrics"]["valid"] == 1
+    assert results["real_data"] == json.loads((out / "real_data.json").read_text())
+    assert (results["quantity"], results["split"]) == ("nats per unordered diagram", "test")
+    assert "algos=[mdlm]" in results["command"]
+    assert (out / "pareto.png").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_a_comparison_says_which_samples_can_be_built(finished, copy):
+    pytest.importorskip("ortools", reason="OR-Tools decides it")
+    assert "verdicts" not in finished[1]["terms"]  # a fifth of 6 samples is too few
+    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    measured = again(copy, "eval.verdicts=4")
+    for model in measured["models"]:
+        share = model["buildable"]
+        assert 4 * share == round(4 * share)
+        error = model["buildable_standard_error"]
+        assert error == pytest.approx((share * (1 - share) / 4) ** 0.5) or share in (0, 1)
+        assert error > 0  # Wilson's, where all agree
+    assert measured["real_data"]["metrics"]["num_verdicts"] == 4
+    assert measured["real_data"]["metrics"]["buildable"] == 1
+    table = (copy.parents[1] / "table.md").read_text()
+    assert "| realisable, % ↑ | buildable, % ↑ |" in table
+    assert "of the first 4 samples, decided by a constraint solver" in table
+    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
+    without = again(copy, "eval.verdicts=0")
+    assert "buildable" not in without["models"][0]
+    assert "buildable" not in (copy.parents[1] / "table.md").read_text()
+
+
+def test_all_cells_are_measured_on_the_same_rows(finished):
+    cells = [
+        json.loads((finished[0] / "cells" / f"mdlm-{b}-seed0" / "cell.json").read_text())
+        for b in ("bd-denoiser", "dit")
+    ]
+    assert cells[0]["rows"] == cells[1]["rows"]
+    assert len(cells[0]["rows"]) == len(cells[0]["bounds"]) == 12
+    assert cells[0]["data_fingerprint"] == cells[1]["data_fingerprint"]
+    assert cells[0]["metrics"]["network_calls"] == cells[1]["metrics"]["network_calls"]
+
+
+def again(copy, *overrides: str):
+    return run_comparison(CompareRequest([*SHORT, *TWO, *overrides, f"out={copy.parents[1]}"]))
+
+
+@pytest.mark.slow
+def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):
+    shutil.rmtree(copy)
+    kept = copy.with_name("mdlm-bd-denoiser-seed0") / "cell.json"
+    before = kept.stat().st_mtime_ns
+    main(["compare", *SHORT, *TWO, f"out={copy.parents[1]}"])
+    said = capsys.readouterr().out
+    assert "mdlm-bd-denoiser-seed0: finished, kept" in said
+    assert "1 of 2 cells to run" in said
+    assert "metrics:" not in said  # of the run, on another split than the table
+    assert "…" not in said
+    assert "100.0" in next(
+        line for line in said.splitlines() if line.strip().startswith("real data")
+    )
+    assert kept.stat().st_mtime_ns == before
+    found = json.loads((copy.parents[1] / "results.json").read_text())
+    assert [m["nelbo"] for m in found["models"]] == [m["nelbo"] for m in finished[1]["models"]]
+
+
+@pytest.mark.slow
+def test_other_terms_measure_again_without_training(copy):
+    before = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
+    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    results = again(copy, "bound_draws=2", "eval.num_samples=0")
+    assert "valid" not in results["models"][0]
+    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
+    after = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
+    assert before == after
+
+
+@pytest.mark.slow
+def test_another_setting_of_the_sampler_measures_again_without_training(copy):
+    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    measured = copy / "cell.json"
+    before = json.loads(measured.read_text())
+    again(copy, "sampling.temperature=0.25")
+    after = json.loads(measured.read_text())
+    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
+    assert after["bounds"] == before["bounds"]
+    assert (before["sampling"]["temperature"], after["sampling"]["temperature"]) == (1.0, 0.25)
+    kept = measured.stat().st_mtime_ns
+    again(copy, "sampling.temperature=0.25")
+    assert measured.stat().st_mtime_ns == kept
+
+
+@pytest.mark.slow
+def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, capsys):
+    main(
+        [
+            "compare",
+            *SHORT,
+            "algos=[mdlm]",
+            "backbones=[dit]",
+            "eval.num_samples=0",
+            f"out={copy.parents[1]}",
+        ]
+    )
+    assert (
+        json.loads((copy.parents[1] / "results.json").read_text())["models"][0]["valid"] is not None
+    )
+    said = capsys.readouterr().out
+    assert "0 of 1 cell to run" in said
+    assert "kept, not in the table: mdlm-bd-denoiser-seed0" in said
+    assert "difference" not in said  # to itself
+
+
+@pytest.mark.slow
+def test_a_result_without_its_keys_is_measured_again(copy, finished):
+    (copy / "cell.json").write_text('{"digest": "0"}')
+    results = again(copy)
+    assert [m["nelbo"] for m in results["models"]] == [m["nelbo"] for m in finished[1]["models"]]
+
+
+@pytest.mark.slow
+def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, failure):
+    out = f"out={copy.parents[1]}"
+    error = failure("compare", *SHORT, *TWO, "trainer.max_steps=3", "optim.lr=0.5", out)
+    assert "mdlm-dit-seed0: optim.lr 0.001 -> 0.5, trainer.max_steps 2 -> 3" in error
+    assert "overwrite=true" in error
+    assert "the data (fingerprint" in failure("compare", *SHORT, *TWO, "data.num_plans=210", out)
+    other = again(copy, "algos=[mdlm]", "backbones=[dit]", "trainer.max_steps=3", "overwrite=true")
+    assert other["cells"]["mdlm-dit-seed0"]["steps"] == 3
+    earlier = json.loads((copy.with_name(f"{copy.name}.replaced-1") / "cell.json").read_text())
+    assert earlier["steps"] == 2
+
+
+@pytest.mark.slow
+def test_threads_and_logger_make_no_other_run(copy):
+    again(copy, f"threads={torch.get_num_threads()}", "logger=csv")
+
+
+def test_a_setting_that_came_later_makes_no_other_run():
+    config = compose("train", ["algo=udlm"])
+    before = config.copy()
+    OmegaConf.set_struct(before, False)
+    del before.init, before.algo.condition_dropout
+    assert config_digest(before) == config_digest(config)
+    config.init.checkpoint = "x.ckpt"
+    assert config_digest(before) != config_digest(config)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeypatch, finished):
+    (copy / "cell.json").unlink()
+    (copy / "metrics.json").unlink()  # as after a kill between the last step and the evaluation
+    words = [*SHORT, *TWO, f"out={copy.parents[1]}"]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            cell_measurement, "held_out_bounds", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+        )
+        with pytest.raises(SystemExit) as stop:
+            main(["compare", *words])
+    assert stop.value.code == 130
+    said, error = capsys.readouterr()
+    assert "mdlm-dit-seed0: interrupted, goes on" in said
+    assert f"resuming {copy / 'checkpoints' / 'last.ckpt'} at step 2" in said
+    assert "stopped by SIGINT at cell 1 of 1, mdlm-dit-seed0: measuring" in error
+    assert "the same command goes on from there, finished cells are kept" in error
+    main(["compare", *words])
+    said = capsys.readouterr().out
+    assert "mdlm-dit-seed0: trained, kept; to be measured" in said
+    assert (
+        json.loads((copy / "cell.json").read_text())["bounds"]
+        == (json.loads((finished[0] / "cells" / copy.name / "cell.json").read_text())["bounds"])
+    )
+
+
+@pytest.mark.slow
+def test_any_error_of_a_cell_is_told_with_its_cell(copy, failure, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("in my kernel")
+
+    (copy / "cell.json").unlink()
+    monkeypatch.setattr(cell_measurement, "held_out_bounds", broken)
+    error = failure("compare", *SHORT, *TWO, f"out={copy.parents[1]}")
+    assert "1 of 1 cell failed" in error
+    assert f"{copy.name}: RuntimeError: in my kernel; HYDRA_FULL_ERROR=1" in error
+
+
+@pytest.mark.slow
+def test_a_failing_cell_leaves_the_others(copy, failure):
+    (copy / "cell.json").unlink()
+    (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")
+    error = failure("compare", *SHORT, *TWO, f"out={copy.parents[1]}")
+    assert "1 of 1 cell failed" in error
+    assert "last.ckpt is not a readable checkpoint" in error
+    assert f"(folder {copy})" in error
+    assert again(copy, "overwrite=true")["cells"][copy.name]["steps"] == 2
+
+
+@pytest.mark.slow
+def test_hydra_is_left_as_it_was(copy):
+    GlobalHydra.instance().clear()
+    before = HydraConfig.instance().cfg
+    (copy / "cell.json").unlink()
+    again(copy)
+    assert not GlobalHydra.instance().is_initialized()
+    assert HydraConfig.instance().cfg is before
+
+
+def test_a_key_that_is_added_to_the_model_is_shared_and_its_own_are_options():
+    """A backbone without a preset reads what it needs."""
+    words = read_words(["+model.width=8", "model.dropout=0"])
+    assert words == ["+model.width=8", "++model.dropout=0"]
+    assert [is_option(word) for word in words] == [False, True]

@@ -1,0 +1,226 @@
+"""Where ``sample`` and ``evaluate`` compute: what is refused, who started what, bfloat16."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch.nn.modules.module import register_module_forward_hook
+
+from discrete_diffusion.categorical import make_generator, sample_categorical
+from discrete_diffusion.cli import compose, config_dir, main
+from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
+from discrete_diffusion.cli.launch_environment import (
+    Started,
+    is_first,
+    silence_nonzero_ranks,
+    started,
+)
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.runtime import precision
+from made_checkpoints import training_state
+
+BASE = OmegaConf.load(config_dir() / "sample.yaml")
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "none",
+    "RANK": "5",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "4",
+    "WORLD_SIZE": "8",
+}
+SRUN = {
+    "SLURM_STEP_ID": "0",
+    "SLURM_JOB_NAME": "job",
+    "SLURM_NTASKS": "6",
+    "SLURM_NNODES": "2",
+    "SLURM_PROCID": "4",
+    "SLURM_LOCALID": "1",
+}
+STEP = {"SLURM_STEP_NUM_TASKS": "5", "SLURM_STEP_NUM_NODES": "1"}
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """Nothing of what may have started the tests."""
+    for name in (*TORCHRUN, *SRUN, *STEP, "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def set_all(monkeypatch, variables: dict[str, str], **others: str) -> None:
+    for name, value in {**variables, **others}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.ckpt"
+    small = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
+    small += ["data=graphs", "data.n_max=8"]
+    torch.save(training_state(complete_data(compose("train", small))), path)
+    return path
+
+
+def config_with(**values):
+    return OmegaConf.merge(BASE, values)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("precision", "bf16", "precision=bf16: choose one of 32-true, bf16-mixed"),
+        ("precision", 16, "precision=16: choose one of 32-true, bf16-mixed"),
+        ("accelerator", "gpus", "unknown accelerator 'gpus'"),
+        ("devices", 0, "devices=0: "),
+        ("devices", "two", "devices=two: "),
+        ("num_nodes", 0, "num_nodes=0: "),
+    ],
+)
+def test_values_are_refused(key, value, message):
+    with pytest.raises(ValueError, match=message):
+        check_computing(config_with(**{key: value}))
+
+
+def test_commands_refuse_before_anything_is_read(failure):
+    Path("nowhere.ckpt").touch()
+    for command in ("sample", "evaluate"):
+        words = [command, "checkpoint=nowhere.ckpt", "precision=bf16-true"]
+        assert "choose one of 32-true, bf16-mixed" in failure(*words)
+    error = failure("sample", "checkpoint=nowhere.ckpt", "num_nodes=2")
+    assert all(name in error for name in ("num_nodes=2: ", "torchrun", "srun"))
+    assert "no checkpoint at" in failure("sample", "checkpoint=missing.ckpt", "devices=2")
+
+
+def test_a_sweep_is_of_single_processes(capsys):
+    Path("nowhere.ckpt").touch()
+    with pytest.raises(SystemExit):
+        main(["sample", "checkpoint=nowhere.ckpt", "devices=2", "-m", "seed=0,1", "out=${seed}"])
+    assert "devices=2 does not go with --multirun" in capsys.readouterr().err
+
+
+def test_samples_in_files_are_measured_by_one_process(failure):
+    Path("nowhere.jsonl").touch()
+    error = failure("evaluate", "samples=nowhere.jsonl", "devices=2")
+    assert "devices=2: " in error
+    assert "leave devices out" in error
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    config = config_with(devices=3, accelerator="cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for name in ("cuda", "gpu"):
+        with pytest.raises(ValueError, match=f"accelerator={name}: "):
+            where_to_compute(OmegaConf.merge(config, {"accelerator": name}))
+    assert where_to_compute(config_with(devices="auto")).per_node == 1
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match=r"devices=3: .*; take devices=1, or ac"):
+        where_to_compute(config)
+    assert where_to_compute(config_with(accelerator="cpu", devices=3)).device == "cpu"
+    assert where_to_compute(config_with()) == Computing("cuda", 1, 1, "32-true", None)
+
+
+def test_every_process_has_a_gpu_of_its_own(monkeypatch):
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    set_all(monkeypatch, SRUN)
+    for num_gpus, device in ((3, "cuda:1"), (1, "cuda:0")):  # 1: a task that sees its own only
+        monkeypatch.setattr(torch.cuda, "device_count", lambda num=num_gpus: num)
+        assert where_to_compute(config_with()).device == device
+    assert chosen == [1, 0]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match="devices=3: there are 2 GPUs here"):
+        where_to_compute(config_with())
+
+
+def test_torchrun_and_srun_say_how_many(monkeypatch):
+    assert started() is None
+    assert is_first()
+    with monkeypatch.context() as patch:
+        set_all(patch, TORCHRUN)
+        assert started() == Started("torchrun", rank=5, per_node=4, num_nodes=2)
+        assert not is_first()
+        here = where_to_compute(config_with(devices=4, accelerator="cpu"))
+        assert (here.per_node, here.num_nodes) == (4, 2)
+        for key, value in (("devices", 2), ("num_nodes", 1)):
+            with pytest.raises(ValueError, match=f"{key}={value}: torchrun .* 4 processes"):
+                where_to_compute(config_with(accelerator="cpu", **{key: value}))
+    set_all(monkeypatch, SRUN)
+    assert started() == Started("srun", rank=4, per_node=3, num_nodes=2)
+    with monkeypatch.context() as patch:  # a step that is smaller than its job
+        set_all(patch, STEP)
+        assert started() == Started("srun", rank=4, per_node=5, num_nodes=1)
+        patch.setenv("SLURM_STEP_NUM_TASKS", "1")
+        assert started() is None
+    monkeypatch.setenv("SLURM_JOB_NAME", "bash")
+    assert started() is None
+    monkeypatch.setenv("SLURM_JOB_NAME", "job")
+    monkeypatch.delenv("SLURM_STEP_ID")  # the batch script itself
+    assert started() is None
+
+
+def test_only_the_first_process_speaks(monkeypatch, caplog):
+    disabled = logging.root.manager.disable
+    logger = logging.getLogger("discrete_diffusion")
+    try:
+        with warnings.catch_warnings():
+            silence_nonzero_ranks()
+            logger.warning("first")
+            set_all(monkeypatch, TORCHRUN)
+            silence_nonzero_ranks()
+            logger.warning("second")
+            warnings.warn("an error, unless hushed", stacklevel=1)
+    finally:
+        logging.disable(disabled)
+    assert caplog.messages == ["first"]
+
+
+def test_bfloat16_is_for_the_network():
+    here = Computing("cpu", 1, 1, "bf16-mixed", None)
+    a, p = torch.rand(3, 3), torch.rand(5, 4).log()
+    with here.shared() as shard:
+        assert shard.world_size == 1
+        assert (a @ a).dtype == torch.bfloat16
+        for x in (p, p.double()):
+            for y in (x.softmax(-1), x.log_softmax(-1), x.exp().cumsum(-1), x.logsumexp(-1)):
+                assert y.dtype == x.dtype
+        drawn = sample_categorical(p, make_generator(0))
+    assert torch.equal(drawn, sample_categorical(p, make_generator(0)))
+    assert (a @ a).dtype == torch.float32
+    with Computing("cpu", 1, 1, "32-true", None).shared():
+        assert (a @ a).dtype == torch.float32
+
+
+@pytest.mark.slow
+def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
+    kinds: set[torch.dtype] = set()
+
+    def see(module, inputs, output) -> None:
+        if isinstance(output, torch.Tensor):
+            kinds.add(output.dtype)
+
+    hook = register_module_forward_hook(see)
+    found = {}
+    try:
+        for name in ("32-true", "bf16-mixed"):
+            words = [
+                "num_samples=4",
+                "nodes_per_graph=3",
+                f"precision={name}",
+                "out=a",
+                "overwrite=true",
+            ]
+            kinds.clear()
+            main(["sample", f"checkpoint={checkpoint}", *words])
+            found[name] = torch.bfloat16 in kinds
+    finally:
+        hook.remove()
+    assert found == {"32-true": False, "bf16-mixed": True}
+    lines = (tmp_path / "a" / "samples.jsonl").read_text().splitlines()
+    assert [json.loads(line)["n"] for line in lines] == [3] * 4

@@ -1,0 +1,92 @@
+"""``list`` says what fits what: the same as the parts themselves, once they are built."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state, build_algorithm
+from discrete_diffusion.cli import compose
+from discrete_diffusion.cli.listing import print_listing, sampled_by
+from discrete_diffusion.domains import available_domains, complete_data, get_domain
+from discrete_diffusion.models import registry
+from discrete_diffusion.models.registry import available_backbones, register_backbone
+from discrete_diffusion.sampling import SAMPLERS, fitting_samplers
+from listed_parts import listed
+
+SMALL = {
+    "tokens": ["algo.backbone=dit", "model=dit_tiny"],
+    "features": ["data.num_windows=10", "data.num_motifs=2"],
+    "field": [],
+    "latent": [],
+}
+
+DATA_SETS = [name for domain in available_domains() for name in get_domain(domain).data_sets]
+
+
+@pytest.mark.slow
+def test_the_listing_names_the_algorithms_that_each_sampler_accepts():
+    accepted = defaultdict(set)
+    for name in ALGORITHMS.names():  # each with its default noise, absorbing where it can be
+        config = compose("train", [f"algo={name}", *SMALL[algorithm_state(name)]])
+        built = build_algorithm(complete_data(config))
+        if built.processes:
+            assert built.process.absorbing == ("absorbing" in built.processes)
+        for sampler in fitting_samplers(built):
+            accepted[sampler].add(name)
+    assert {name: sampled_by(name) for name in SAMPLERS.names()} == {
+        name: sorted(algorithms) for name, algorithms in accepted.items()
+    }
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_part_stands_under_its_state(capsys, width):
+    states = listed(capsys, width)
+    assert {"bubble_diagrams", "text"} <= {*states["tokens"]["data="]}
+    everything = {
+        "data=": DATA_SETS,
+        "algo.backbone=": available_backbones(),
+        "algo=": ALGORITHMS.names(),
+        "sampling=": SAMPLERS.names(),
+    }
+    for head, names in everything.items():
+        found = [name for tables in states.values() for name in tables.get(head, [])]
+        assert sorted(found) == sorted(names)
+
+
+def test_processes_and_schedules_are_shown_with_what_fits_them(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    print_listing()
+    lines = capsys.readouterr().out.splitlines()
+    rows = {words[0]: words[1:] for line in reversed(lines) if (words := line.split())}
+    assert rows["absorbing"][:10] == [
+        "ar,",
+        "bd3lm,",
+        "d3pm,",
+        "distill,",
+        "matrix,",
+        "mdlm,",
+        "meld,",
+        "reward,",
+        "sedd",
+        "any",
+    ]
+    assert rows["hybrid"][:3] == ["d3pm,", "gidd,", "matrix"]
+    assert rows["cosine"][0] == "any"
+    assert rows["learned"][0] == "meld"
+    assert rows["d3pm"] == [
+        *("absorbing,", "uniform,", "marginal,", "hybrid,", "matrix,", "any", "other", "any"),
+    ]
+
+
+def test_a_plug_in_backbone_stands_under_its_state(capsys, monkeypatch):
+    for known in ("_BACKBONE_BUILDERS", "_REGISTERED"):
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    for name, state in (("my-rows", "features"), ("my-field", "field")):
+        register_backbone(name, state=state)(lambda config, size: torch.nn.Identity())
+    states = listed(capsys)
+    assert states["features"]["algo.backbone="][-1] == "my-rows"
+    assert states["field"]["algo.backbone="][-1] == "my-field"
+    assert "my-rows" not in states["tokens"]["algo.backbone="]

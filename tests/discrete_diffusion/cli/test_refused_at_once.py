@@ -1,0 +1,87 @@
+"""Errors that the config alone shows: named, and refused before torch is imported."""
+
+from __future__ import annotations
+
+import pytest
+
+from discrete_diffusion.cli import main
+from torchless import answers_without_torch, check_refusal
+
+REFUSED = {
+    "train algo.backbone=bd-denoisr": ["bd-denoisr", "'bd-denoiser'"],
+    "train algo=mdlmm": ["mdlmm", "'mdlm'"],
+    "train optim.lr=abc": ["optim.lr=abc"],
+    "train optim.lr=0": ["optim.lr=0"],
+    "train optim.lrr=1": ["lrr", "'lr'"],
+    "train optim.lr_schedule=cosin": ["optim.lr_schedule", "'cosine'"],
+    "train optim.decay_steps=3": ["optim.decay_steps=3", "optim.lr_schedule=wsd"],
+    "train optim.lr_schedule=wsd optim.decay_steps=1.5": ["optim.decay_steps=1.5", "share"],
+    "train optim.weight_decay=-1": ["optim.weight_decay=-1"],
+    "train optm.lr=1": ["optm", "'optim'"],
+    "train trainr.max_steps=3": ["trainr", "'trainer'"],
+    "train callbacks.extraa.x=1": ["'callbacks'", "extraa", "'extra'"],
+    "train +callbacks.extra.mine.patience=3": ["callbacks.extra.mine._target_", "package.Class"],
+    "train +callbacks.extra.mine._target_=nowhere.Thing": [
+        "callbacks.extra.mine._target_",
+        "nowhere",
+    ],
+    "train callbacks.ema_decay=1.5": ["callbacks.ema_decay=1.5"],
+    "train trainer.max_steps=1.5": ["trainer.max_steps=1.5", "whole number"],
+    "train trainer.val_check_interval=1.5": ["trainer.val_check_interval=1.5"],
+    "train trainer.gradient_clip_val=-1": ["trainer.gradient_clip_val=-1"],
+    "train model.d_model=130": ["n_heads=4", "d_model=130", "choose 1, 2, 5"],
+    "train model.n_layers=1.5": ["model.n_layers=1.5", "whole number"],
+    "train data.batch_size=0": ["data.batch_size=0"],
+    "train data=graphs data.path=nope.jsonl": ["data.path=nope.jsonl"],
+    "train resume=nope.ckpt": ["resume=nope.ckpt"],
+    "train init.checkpoint=nope.ckpt": ["init.checkpoint=nope.ckpt"],
+    "train sampling=ancestrl": ["ancestrl", "'ancestral'"],
+    "train algo=ar algo.backbone=bd-denoiser": ["causal", "algo.backbone=dit"],
+    "sample checkpoint=nope.ckpt": ["checkpoint=nope.ckpt"],
+    "sample checkpoint=kept.ckpt given=nope.jsonl": ["given=nope.jsonl"],
+    "sample checkpoint=kept.ckpt samplng.temperature=2": ["samplng", "'sampling'"],
+    "sample checkpoint=kept.ckpt num_samples=0": ["num_samples=0"],
+    "evaluate checkpoint=nope.ckpt": ["checkpoint=nope.ckpt"],
+    "evaluate samples=nope.jsonl": ["samples=nope.jsonl"],
+    "evaluate samples=kept.ckpt reference=nope.jsonl": ["reference=nope.jsonl"],
+    "compare algos=[mdlm] optm.lr=1": ["optm", "'optim'"],
+    "compare algos=[mdlm] trainer.max_steps=1.5": ["trainer.max_steps=1.5"],
+    "compare algos=[mdlm] data=graphs data.path=nope.jsonl": ["data.path=nope.jsonl"],
+}
+"""Command -> what its one sentence names."""
+
+HELPS = ["list", "--help", *(f"{name} --help" for name in ("train", "sample", "evaluate"))]
+HELPS += ["compare --help", "data --help", "data graphs --help"]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
+    """Exit status and text of every command, from one process that never imports torch."""
+    return answers_without_torch([*REFUSED, *HELPS], tmp_path_factory.mktemp("refused"))
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_an_error_is_named_without_torch(answers, command):
+    check_refusal(answers[command], REFUSED[command])
+
+
+@pytest.mark.parametrize("command", HELPS)
+def test_list_and_help_need_no_torch(answers, command):
+    status, text = answers[command]
+    assert status == 0
+    assert len(text.splitlines()) > 7
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["data=text", "data.train_path=nope.txt"], "data.train_path=nope.txt"),
+        (["data=graphs", "data.path=nope.g6"], "data.path=nope.g6"),
+        (["data=molecules", "data.path=nope.smi"], "data.path=nope.smi"),
+    ],
+)
+def test_every_kind_of_data_names_its_files(words, names, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["train", *words, "hydra.run.dir=run"])
+    assert names in capsys.readouterr().err

@@ -1,0 +1,279 @@
+"""``docs/add_a_domain.md`` does what it says: its package is installed, and every command runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from discrete_diffusion import domains, load
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.config import plugins
+from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
+from discrete_diffusion.domains import build_layout, complete_data, domain_of
+from discrete_diffusion.evaluation.report import Samples
+from discrete_diffusion.evaluation.token_report import TokenReport
+from discrete_diffusion.evaluation.token_samples import sample_fresh
+from fake_packages import forget_imports
+from guide_code import blocks
+
+PAGE = "add_a_domain.md"
+LANGUAGES = ("toml", "python", "yaml")
+TINY = ("debug=default", "data.num_strings=300")
+
+
+def files_of_the_page() -> dict[str, str]:
+    """The blocks that begin with a comment that is a file's name."""
+    found = [code for language in LANGUAGES for code in blocks(PAGE, language)]
+    return {match[1]: code for code in found if (match := re.match(r"# (\S+)\n", code))}
+
+
+def words_of(command: str, num: int = 0) -> list[str]:
+    """The words of a command of the page, to be finished in seconds."""
+    (console,) = blocks(PAGE, "console")
+    lines = [line for line in console.splitlines() if line.split()[2] == command]
+    words = lines[num].split()[2:]
+    words = [w for w in words if not w.startswith("trainer.max_steps=")]
+    return ["num_samples=8" if w.startswith("num_samples=") else w for w in words]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """The package of the page, installed into a folder of its own."""
+    project, site = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("site")
+    for name, code in files_of_the_page().items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(code)
+    for folder in ("toy_brackets", "toy_brackets/configs"):
+        (project / folder / "__init__.py").touch()
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *offline, "--target", site, project],
+        check=True,
+        capture_output=True,
+    )
+    return site
+
+
+@pytest.fixture(scope="module")
+def folder(installed, tmp_path_factory):
+    """A folder in which the package is there and a model is trained; nothing of it stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        work = tmp_path_factory.mktemp("work")
+        patch.chdir(work)
+        patch.setattr(sys, "path", [str(installed), *sys.path])
+        patch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+        patch.setattr(plugins, "_LOADED", set(plugins._LOADED))
+        importlib.invalidate_caches()
+        main([*words_of("train"), *TINY])
+        yield work
+        forget_imports(installed)
+
+
+def strings_in(folder: Path) -> list[str]:
+    return (folder / "samples.txt").read_text().splitlines()
+
+
+@pytest.mark.slow
+def test_training_and_loading(folder):
+    metrics = json.loads((folder / "run" / "metrics.json").read_text())
+    assert 0 <= metrics["closed"] <= 1
+    assert len(strings_in(folder / "run")) == 8
+    algorithm = load(folder / "run")
+    assert (algorithm.layout.length, algorithm.layout.vocab_size) == (12, 6)
+    drawn = algorithm.sample(num=3, seed=1)
+    assert {*"".join(drawn)} <= {*"()[]"}
+    scores = algorithm.log_prob(drawn, "left-to-right")
+    assert scores.shape == (3,)
+    assert bool((scores < 0).all())
+    with pytest.raises(ValueError, match=r"string 2: '\(_' is not 1 to 12 of"):
+        algorithm.log_prob(["()", "(_"], "left-to-right")
+
+
+@pytest.mark.slow
+def test_sampling(folder):
+    main(words_of("sample"))
+    assert len(strings_in(folder / "samples")) == 8
+
+
+@pytest.mark.slow
+def test_an_option_of_its_own(folder, capsys):
+    main([*words_of("sample"), "num_letters=3", "out=three"])
+    found = strings_in(folder / "three")
+    assert {len(text) for text in found} == {3}
+    drawn = load(folder / "run" / "checkpoints" / "best.ckpt").sample(num=len(found), letters=3)
+    assert drawn == found
+    for asked, said in (("num_letters=0", "at least 1"), ("num_letters=13", "at most 12")):
+        with pytest.raises(SystemExit):
+            main([*words_of("sample"), asked, "overwrite=true"])
+        assert asked in (error := capsys.readouterr().err)
+        assert said in error
+    main(["sample", "--help"])
+    assert re.search(r"num_letters.*of each string", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_completing_keeps_what_is_given(folder, capsys):
+    (partial,) = blocks(PAGE, "text")
+    (folder / "partial.txt").write_text(partial)
+    words = words_of("sample", 1)
+    main(words)
+    completed = strings_in(folder / "completed")
+    assert len(completed) == 2
+    for text in completed:
+        assert re.fullmatch(re.escape(partial.strip()).replace("_", "."), text)
+
+    (folder / "partial.txt").write_text("(_\n(x\n")
+    for asked, said in (
+        (words, "partial.txt, line 2: "),
+        ([*words, "num_samples=3"], "did you mean completions=3"),
+        ([*words, "num_rooms=3"], "was not trained on diagrams; leave it out"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*asked, "overwrite=true"])
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
+    short = ["time_bins=2", "bound_draws=1", "num_held_out=4", "orders=2"]
+    main([*words_of("evaluate"), "likelihood=left-to-right", *short])
+    metrics = json.loads((folder / "evaluation" / "metrics.json").read_text())
+    assert metrics["num_samples"] == 8
+    assert metrics["closed_real_data"] == metrics["distinct_real_data"] == 1.0
+    assert metrics["nelbo_plain"] > 0
+    assert any("likelihood" in key for key in metrics)
+    assert len(strings_in(folder / "evaluation")) == 8
+    assert (folder / "evaluation" / "calibration.png").is_file()
+    assert re.search(r"closed +\d\.\d+ ± \d\.\d+ +1\.0000", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_comparing_two_algorithms(folder):
+    small = ["bound_samples=20", "bound_draws=1", "eval.num_samples=8"]
+    main([*words_of("compare"), *TINY, *small])
+    results = json.loads((folder / "compared" / "results.json").read_text())
+    assert [row["algorithm"] for row in results["models"]] == ["mdlm", "ar"]
+    assert {row["backbone"] for row in results["models"]} == {"dit"}
+    assert results["real_data"]["metrics"]["closed"] == 1.0
+    assert "closed" in (folder / "compared" / "table.md").read_text()
+
+
+@pytest.mark.slow
+def test_it_is_listed_and_its_command_runs(folder, capsys):
+    main(words_of("list"))
+    assert re.search(r"toy_brackets +Strings of brackets", capsys.readouterr().out)
+    main(words_of("data"))
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    main(["data", "--help"])
+    assert "data toy_brackets [--num N]" in capsys.readouterr().out
+
+
+def test_a_key_that_a_data_set_does_not_have_is_refused(folder):
+    with pytest.raises(ValueError, match=r"^unknown key of data=toy_brackets 'lengths'.*'length'"):
+        compose("train", ["data=toy_brackets", "+data.lengths=3"])
+    with pytest.raises(ValueError, match=r"of data=bubble_diagrams 'alphabet'.*add_a_domain"):
+        compose("train", ["+data.alphabet=[single,double]"])
+
+
+def test_a_misspelt_name_is_told_the_one_of_the_package(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "data=toy_bracket"])
+    assert (
+        "unknown data choice 'toy_bracket'; did you mean 'toy_brackets'?" in capsys.readouterr().err
+    )
+
+
+def test_the_rule_gives_what_is_measured_as_right(folder):
+    from toy_brackets import strings
+
+    made = list(strings.generate(200, 12, seed=1))
+    assert strings.measure(made)["closed"] == 1.0
+    assert {len(text) for text in made} == {2, 4, 6, 8, 10, 12}
+    assert [strings.is_closed(text) for text in ("([])()", "([)]", "(", ")(")] == [
+        True,
+        *[False] * 3,
+    ]
+    tokens = strings.encode(made, 12)
+    assert strings.decode(tokens) == made
+    config = complete_data(compose("train", ["data=toy_brackets"]))
+    build_layout(config.data).check(tokens)
+    assert domain_of(config.data).name == "toy_brackets"
+
+
+TREES = """
+domain: toy_trees
+name: toy_trees
+n_max: 5
+num_trees: 300
+node_order: given
+split: [0.8, 0.1, 0.1]
+batch_size: 32
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["bd-denoiser", "bd-denoiser-pair", "dit"])
+def test_the_graphs_of_the_page_are_trained_and_drawn(backbone, tmp_path, monkeypatch):
+    """Its only block without the name of a file; what is as for strings is written out here."""
+    (code,) = [code for code in blocks(PAGE, "python") if not code.startswith("# ")]
+    exec(compile(code, PAGE, "exec"), scope := {})
+
+    class Report(TokenReport):
+        def measure(self, samples):
+            graphs = decode_graphs(samples, self.data.vocab)
+            return {"share_of_trees": sum(map(is_tree, graphs)) / len(graphs)} if graphs else {}
+
+        def save(self, samples, folder):
+            pass
+
+        def plot(self, samples, path):
+            pass
+
+    class Trees(scope["Trees"]):
+        def report(self, data, split, config):
+            return Report(data, split)
+
+        def sample(self, request, trained):
+            with trained.sharing() as shard:
+                model, num = trained.on(shard), request.num_samples
+                drawn = sample_fresh(trained, model, num, entropy=(request.seed,))
+            return Samples(decode_graphs(drawn.tokens, self.graph(trained.data_config)), None)
+
+    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+    monkeypatch.chdir(tmp_path)
+    domains.register_domain(Trees)
+    path = tmp_path / "own" / "data" / "toy_trees.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(TREES)
+    words = ["--config-dir", "own", "data=toy_trees", f"algo.backbone={backbone}", "debug=default"]
+    main(["train", *words, "hydra.run.dir=run"])
+    assert 0 <= json.loads(Path("run/metrics.json").read_text())["share_of_trees"] <= 1
+    model = load("run")
+    assert (model.layout.length, model.layout.vocab_size) == (5 + 10, 4 + 4)
+    info = torch.load("run/checkpoints/last.ckpt", weights_only=True)["discrete_diffusion"]
+    assert info["vocabulary"]["node_types"] == ["black", "white"]
+    assert {len(graph.nodes) for graph in model.sample(num=20)} <= {2, 3, 4, 5}
+    data = Trees().build(OmegaConf.load(path))
+    assert all(map(is_tree, decode_graphs(data.splits["train"].x0, data.vocab)))
+
+
+def is_tree(graph: TypedGraph) -> bool:
+    """Check that there is an edge less than nodes, in one piece, and that neighbours differ."""
+    piece = {0}
+    for _ in graph.nodes:
+        piece |= {k for i, j, _ in graph.edges if {i, j} & piece for k in (i, j)}
+    differ = all(graph.nodes[i] != graph.nodes[j] for i, j, _ in graph.edges)
+    return differ and len(graph.edges) == len(graph.nodes) - 1 == len(piece) - 1
+
+
+def test_the_package_is_short():
+    python = [code for name, code in files_of_the_page().items() if name.endswith(".py")]
+    assert sum(len([x for x in code.splitlines() if x.strip()]) for code in python) < 200

@@ -1,0 +1,202 @@
+"""``data=text``: windows, splits, the completed config, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import DictConfig, OmegaConf
+
+from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.domains import build_data, build_layout, complete_data
+from discrete_diffusion.domains.text.dataset import TextDataset
+from discrete_diffusion.domains.text.vocabulary import TextVocabulary
+from discrete_diffusion.layout import TokenLayout
+
+NUMBERED = "".join(f"line {k} of the text\n" for k in range(40))
+
+
+def text_config(**values) -> DictConfig:
+    data = OmegaConf.load(shipped_files("data")["text"])
+    return OmegaConf.create({"data": OmegaConf.merge(data, values)})
+
+
+def built(**values) -> TextDataset:
+    data = build_data(complete_data(text_config(**values)))
+    assert isinstance(data, TextDataset)
+    return data
+
+
+@pytest.fixture
+def numbered(tmp_path):
+    path = tmp_path / "numbered.txt"
+    path.write_text(NUMBERED)
+    return str(path)
+
+
+@given(num=st.integers(0, 40), length=st.integers(1, 9))
+def test_windows_hold_every_token_once_in_order(num, length):
+    vocabulary = TextVocabulary.of_text("abc")
+    layout = TokenLayout.flat(length, 5, mask_id=3, pad_id=4)
+    ids = np.arange(num, dtype=np.int64) % 3
+    data = TextDataset(
+        {"train": ids, "val": ids[:0], "test": ids[:1]}, vocabulary, layout=layout, source="here"
+    )
+    train = data.splits["train"]
+    assert train.x0.shape == (-(-num // length), length)
+    assert train.x0[train.real].tolist() == ids.tolist()
+    layout.check(train.x0, train.real)
+    assert not train.real.flatten()[num:].any()
+    assert sum(k * count for k, count in enumerate(data.size_counts())) == num
+    assert sum(data.size_counts()) == len(train)
+    assert torch.equal(data.real_positions(train.real.sum(dim=1)), train.real)
+
+
+@pytest.mark.parametrize("tokens", ["characters", "bytes"])
+def test_splits_are_the_parts_of_the_file_in_order(numbered, tokens):
+    data = built(path=numbered, length=16, split=[0.5, 0.25, 0.25], tokens=tokens)
+    parts = ["".join(data.texts(split)) for split in ("train", "val", "test")]
+    assert "".join(parts) == NUMBERED
+    assert [len(part) for part in parts] == [395, 197, 198]
+    assert data.bound == "plain"
+    for split, num in data.num_tokens.items():
+        assert data.text_sizes(split) == (num, num)
+
+
+def test_a_character_of_several_bytes_counts_once(tmp_path):
+    (tmp_path / "umlauts.txt").write_text("äöü\n" * 50)
+    data = built(path=f"{tmp_path}/umlauts.txt", tokens="bytes", length=8, split=[0.6, 0.2, 0.2])
+    assert sum(data.num_tokens.values()) == 7 * 50
+    assert sum(data.text_sizes(split)[0] for split in SPLITS) == 4 * 50
+    assert sum(data.text_sizes(split)[1] for split in SPLITS) == 7 * 50
+
+
+def test_the_completed_config_needs_no_file(numbered, tmp_path):
+    config = text_config(path=numbered, length=16)
+    completed = complete_data(config)
+    assert config.data.characters is None  # the one given stays as it was
+    assert complete_data(completed) == completed
+    before = build_data(completed)
+    (tmp_path / "numbered.txt").unlink()
+    layout = build_layout(complete_data(completed).data)
+    assert torch.equal(layout.support, before.layout.support)
+    assert (layout.mask_id, layout.pad_id) == (len(set(NUMBERED)), len(set(NUMBERED)) + 1)
+    assert layout.support[0].nonzero().flatten().tolist() == list(range(len(set(NUMBERED))))
+
+
+def test_other_data_is_complete_as_it_is():
+    config = OmegaConf.create({"data": {"domain": "bubble_diagrams", "name": "plans", "n_max": 8}})
+    assert complete_data(config) is config
+
+
+def test_the_fingerprint_follows_text_tokens_and_windows(numbered, tmp_path):
+    whole = built(path=numbered, length=16).fingerprint()
+    (tmp_path / "copy.gz").write_bytes(gzip.compress(NUMBERED.encode()))
+    assert built(path=f"{tmp_path}/copy.gz", length=16).fingerprint() == whole
+    (tmp_path / "other.txt").write_text(NUMBERED.replace("0", "1", 1))
+    (tmp_path / "shifted.txt").write_text(NUMBERED.replace("t", "u"))  # the same ids
+    others = [
+        built(path=f"{tmp_path}/shifted.txt", length=16),
+        built(path=numbered, length=15),
+        built(path=numbered, length=16, tokens="bytes"),
+        built(path=f"{tmp_path}/other.txt", length=16),
+    ]
+    assert whole not in {data.fingerprint() for data in others}
+    assert torch.equal(others[0].splits["val"].x0, built(path=numbered, length=16).splits["val"].x0)
+
+
+def test_a_file_for_each_split(tmp_path, caplog):
+    for name, text in (("a", "abcabc\n" * 9), ("b", "cab\n" * 9), ("c", "bca\n" * 9)):
+        (tmp_path / name).write_text(text)
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    data = built(train_path=a, val_path=b, test_path=c, length=8)
+    assert ["".join(data.texts(split))[:4] for split in ("train", "val", "test")] == [
+        "abca",
+        "cab\n",
+        "bca\n",
+    ]
+    assert len(built(train_path=a, val_path=b, length=8).splits["test"]) == 0
+    (tmp_path / "d").write_text("abc\nabé\n")
+    lossy = built(train_path=a, val_path=str(tmp_path / "d"), length=4)
+    assert "".join(lossy.texts("val")) == "abc\nab\n"
+    assert all(word in caplog.text for word in (str(tmp_path / "d"), "1 character", "'é'"))
+    assert built(train_path=a, val_path=str(tmp_path / "d"), length=4, tokens="bytes")
+
+
+def test_given_characters_are_kept(numbered):
+    alphabet = "".join(sorted(set(NUMBERED) | {"é"}))
+    data = built(path=numbered, length=16, characters=alphabet)
+    assert data.layout.mask_id == len(alphabet)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"path": "nowhere.txt"}, r"/.*nowhere\.txt"),
+        ({"characters": "lin"}, "line 1: the character 'e' .*data.characters"),
+        ({"path": "a", "train_path": "b"}, "data.path or data.train_path and data.val_path"),
+        ({"train_path": "a"}, "data.train_path=FILE and data.val_path=FILE together"),
+        ({"test_path": "a"}, "data.train_path=FILE and data.val_path=FILE together"),
+        ({"tokens": "words"}, "unknown kind of token 'words'"),
+        ({"split": [0.9, 0.2, 0.1]}, r"data.split=\[0.9, 0.2, 0.1\]"),
+        ({"vocab_size": 9}, "data.vocab_size=9"),
+        ({"length": 100}, "the val share of .* is 39 characters, .*data.length=100.*data.split"),
+    ],
+)
+def test_errors_are_one_sentence(numbered, values, sentence):
+    separate = {"train_path", "test_path"} & set(values) and "path" not in values
+    given = values if separate else {"path": numbered, **values}
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence) as caught:
+        built(**given)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_split_file_shorter_than_a_window_is_named(tmp_path):
+    (tmp_path / "a").write_text("abc" * 9)
+    (tmp_path / "b").write_text("abc")
+    with pytest.raises(ValueError, match=r"b is 3 characters, .*smaller data\.length$"):
+        built(train_path=f"{tmp_path}/a", val_path=f"{tmp_path}/b", length=8)
+
+
+def test_without_a_path_it_is_called_a_smoke_test(caplog):
+    with caplog.at_level(logging.WARNING):
+        data = built()
+    assert "smoke test" in caplog.text
+    assert data.source.startswith("smoke test: ")
+    assert data.fingerprint() == built().fingerprint()
+
+
+def test_batches_hold_windows(numbered):
+    data = built(path=numbered, length=16, split=[0.5, 0.25, 0.25])
+    batches = list(SplitBatches(data, "val", batch_size=4, seed=0))
+    assert sum(int(batch.real.sum()) for batch in batches) == data.num_tokens["val"]
+
+
+def test_tiny_shakespeare(real_data):
+    path = real_data / "text" / "tinyshakespeare.txt.gz"
+    if not path.is_file():
+        pytest.skip(f"there is no {path}")
+    data = built(path=str(path))
+    assert data.vocabulary.characters is not None
+    assert len(data.vocabulary.characters) == 65
+    sizes = {split: data.text_sizes(split) for split in SPLITS}
+    assert sum(characters for characters, _ in sizes.values()) == 1_115_394
+    assert "".join(data.texts("train")).startswith("First Citizen:\nBefore we proceed")
+    in_bytes = built(path=str(path), tokens="bytes")
+    assert {split: in_bytes.text_sizes(split) for split in SPLITS} == sizes
+
+
+def test_the_example_of_the_page_on_text_runs(capsys):
+    page = (Path(__file__).parents[4] / "docs" / "text.md").read_text()
+    *_, block = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(block, "docs/text.md", "exec"), {})
+    assert "train" in capsys.readouterr().out

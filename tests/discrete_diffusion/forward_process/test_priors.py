@@ -1,0 +1,138 @@
+"""What is particular to the uniform, marginal and hybrid processes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Hybrid, Marginal, Uniform, build_forward_process
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout
+from discrete_diffusion.noise_schedules import Cosine, LogLinear
+from toy_world import LEGAL, MASK, VOCAB_SIZE, ToyWorld, all_schedules, toy_layout
+
+SCHEDULES = list(all_schedules(toy_layout()))
+
+
+def test_uniform_never_leaves_the_legal_ids_of_a_position():
+    """No room type in a relation slot, no MASK, no PAD: at every level of noise."""
+    layout = RPLAN_VOCAB_CONFIG.layout()
+    process = Uniform(layout, LogLinear())
+    x0 = layout.support.long().argmax(dim=1).expand(2000, -1)
+    real = torch.ones_like(x0, dtype=torch.bool)
+    for time in (0.01, 0.5, 1.0):
+        t = torch.full((2000,), time, dtype=torch.float64)
+        layout.check(process.corrupt(x0, t, real, make_generator(0)), real)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_changed_share_of_the_uniform_process(name):
+    """P(xt != x0) = (1 - alpha) (1 - 1 / K_l)."""
+    process, num = Uniform(toy_layout(), all_schedules(toy_layout())[name]), 40_000
+    x0 = ToyWorld.make().x0[:1].expand(num, -1)
+    t = torch.full((num,), 0.4, dtype=torch.float64)
+    xt = process.corrupt(x0, t, torch.ones_like(x0, dtype=torch.bool), make_generator(2))
+    share = (xt != x0).double().mean(dim=0)
+    expected = process.one_minus_alpha(t[:1])[0] * (1 - 1 / process.layout.num_legal)
+    error = (expected * (1 - expected) / num).sqrt()
+    assert ((share - expected).abs() < 4.5 * error).all()
+
+
+def test_marginal_counts_a_group_and_smooths():
+    """pi of a position: counts of its group plus the smoothing, on its own legal ids."""
+    layout = toy_layout()
+    process = Marginal(layout, LogLinear(), smoothing=2.0)
+    assert torch.equal(process.prior(), layout.uniform_log_probs().exp())  # until fitted
+    x0 = torch.tensor([[0, 3, 2], [0, 3, 3], [1, 2, 5], [2, 0, 3]])
+    real = torch.tensor([[True] * 3, [True] * 3, [True, True, False], [False] * 3])  # last: given
+    process.fit(x0, real)
+    node = torch.tensor([4.0, 3.0, 2.0]).double()  # counts 2, 1, 0
+    torch.testing.assert_close(process.prior()[0, :3], node / node.sum())
+    edge = torch.tensor([2.0, 2.0, 4.0, 5.0]).double()  # counts 0, 0, 2, 3 over both positions
+    torch.testing.assert_close(process.prior()[1, :4], edge / edge.sum())
+    torch.testing.assert_close(process.prior()[2, 2:4], edge[2:] / edge[2:].sum())
+    assert (process.prior()[~layout.support] == 0).all()
+    again = Marginal(layout, LogLinear())
+    again.load_state_dict(process.state_dict())
+    assert torch.equal(again.prior(), process.prior())
+
+
+@pytest.mark.parametrize("p_uniform", [0.1, 0.3, 0.9])
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+def test_hybrid_shares_of_mask_and_uniform_tokens(p_uniform, gamma):
+    """A share p of all tokens is uniform half way, none at either end, the same for every K_l."""
+    process = Hybrid(toy_layout(), LogLinear(), p_uniform=p_uniform, gamma=gamma)
+    t = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
+    noise = process.noise(t)
+    torch.testing.assert_close(noise.sum(-1), process.one_minus_alpha(t).expand(-1, 3))
+    masked, uniform = noise[..., MASK], noise[..., :MASK].sum(-1)
+    torch.testing.assert_close(uniform[1], torch.full((3,), p_uniform).double())
+    assert (uniform[[0, 2]] == 0).all()
+    assert process.alpha(t).squeeze(1).tolist()[::2] == [1.0, 0.0]
+    assert (masked[2] == 1).all()
+    for position, legal in enumerate(LEGAL):
+        assert (noise[1, position] > 0).nonzero().flatten().tolist() == [*legal, MASK]
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+def test_hybrid_rates_are_never_negative(gamma):
+    process = Hybrid(toy_layout(), Cosine(), p_uniform=0.9, gamma=gamma)
+    t = torch.linspace(1e-6, 1 - 1e-6, 400, dtype=torch.float64)
+    rates = process.jump_rates(t)
+    assert (rates >= 0).all()
+    assert (rates[..., VOCAB_SIZE - 1] == 0).all()
+    ratio = process.noise(t) / process.alpha(t).unsqueeze(-1)
+    assert (ratio.diff(dim=0) >= -1e-12 * ratio[1:]).all()
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+def test_hybrid_rates_are_the_derivative_that_they_stand_for(gamma):
+    """alpha d/dt [b_t(y) / alpha], by a central difference."""
+    process, step = Hybrid(toy_layout(), Cosine(), p_uniform=0.3, gamma=gamma), 1e-6
+    t = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
+    after, before = (
+        process.noise(s) / process.alpha(s).unsqueeze(-1) for s in (t + step, t - step)
+    )
+    expected = process.alpha(t).unsqueeze(-1) * (after - before) / (2 * step)
+    torch.testing.assert_close(process.jump_rates(t), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_hybrid_masked_share_in_draws():
+    """MASK share tau / C."""
+    process, num = Hybrid(toy_layout(), LogLinear(), p_uniform=0.4), 60_000
+    x0 = ToyWorld.make().x0[:1].expand(num, -1)
+    t = torch.full((num,), 0.5, dtype=torch.float64)
+    xt = process.corrupt(x0, t, torch.ones_like(x0, dtype=torch.bool), make_generator(2))
+    expected = 0.5 / (1 + process.bump * 0.5)
+    assert ((xt == MASK).double().mean(0) - expected).abs().max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"name": "hybrid", "gamma": 3.0}, "gamma=3.0: expected 0 < gamma <= 2"),
+        ({"name": "hybrid", "p_uniform": 0.0}, "forward_process=absorbing"),
+        ({"name": "hybrid", "p_uniform": 1.0}, "p_uniform=1.0"),
+        ({"name": "marginal", "smoothing": 0.0}, "smoothing=0.0"),
+        ({"name": "unifrom"}, "did you mean 'uniform'"),
+    ],
+)
+def test_bad_options_name_themselves(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        build_forward_process(options, toy_layout(), LogLinear())
+
+
+@pytest.mark.parametrize("kind", [Uniform, Hybrid])
+@pytest.mark.parametrize("alike", [True, False])
+def test_equal_rows_of_a_prior_are_held_once(kind, alike):
+    """Noise is that of rows of its own, to the bit."""
+    support = torch.ones(5, 9, dtype=torch.bool)
+    support[:, 8], support[0, 0] = False, alike
+    process = kind(TokenLayout(support, mask_id=8), LogLinear())
+    probs = process.pi if kind is Uniform else process.uniform
+    assert probs.untyped_storage().nbytes() == probs.element_size() * 9 * (1 if alike else 5)
+    t = torch.linspace(0.1, 1.0, 400, dtype=torch.float64)
+    found = process.sample_noise(t, make_generator(0))
+    torch.testing.assert_close(probs.sum(dim=1), torch.ones(5, dtype=torch.float64))
+    process.rows = probs.contiguous()
+    assert torch.equal(found, process.sample_noise(t, make_generator(0)))

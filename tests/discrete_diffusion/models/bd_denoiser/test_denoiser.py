@@ -1,0 +1,255 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.models.bd_denoiser import (
+    BDDenoiser,
+    CompositePositionalEncoding,
+    EdgeEmbedding,
+    NodeEmbedding,
+    TimestepEmbedding,
+)
+from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
+from discrete_diffusion.models.blocks.packing import pack_columns
+
+TINY = {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
+OWN = {BDDenoiser: {}, BDDenoiserPair: {"d_pair": 16}}
+
+
+@pytest.fixture(params=OWN)
+def build(request):
+    """A small denoiser of either class, with the options that are given."""
+    return lambda **options: request.param(**{**TINY, **OWN[request.param], **options})
+
+
+def diagrams(num_nodes: list[int], seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random tokens of the separate vocabularies and their pad mask."""
+    generator = torch.Generator().manual_seed(seed)
+    pad_mask = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor(num_nodes))
+    nodes = torch.randint(0, 14, (len(num_nodes), 8), generator=generator)
+    edges = torch.randint(0, 12, (len(num_nodes), 28), generator=generator)
+    tokens = torch.cat([nodes, edges], dim=1)
+    pads = torch.tensor([14] * 8 + [12] * 28).expand_as(tokens)
+    return torch.where(pad_mask, tokens, pads), pad_mask
+
+
+@pytest.mark.parametrize(
+    ("d_model", "n_layers", "n_heads", "count"),
+    [(128, 4, 4, 1_281_564), (256, 6, 8, 7_389_724)],
+    ids=["small", "base"],
+)
+def test_parameter_count(d_model, n_layers, n_heads, count):
+    with torch.device("meta"):
+        model = BDDenoiser(
+            d_model=d_model, n_layers=n_layers, n_heads=n_heads, vocab_config=RPLAN_VOCAB_CONFIG
+        )
+    assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+def test_four_parameters_have_a_gradient_at_the_first_step():
+    sizes = {"d_model": 128, "n_layers": 4, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
+    model = BDDenoiser(**sizes)
+    node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
+    rows = node_logits.flatten(0, 1), edge_logits.flatten(0, 1)
+    sum(F.cross_entropy(x, torch.zeros(len(x), dtype=torch.long)) for x in rows).backward()
+    moving = [name for name, p in model.named_parameters() if p.grad.abs().sum() > 0]
+    assert moving == [f"{kind}_head.{part}" for kind in ("node", "edge") for part in PARTS]
+    assert len([*model.parameters()]) - len(moving) == 69
+
+
+PARTS = ("weight", "bias")
+
+
+def test_embeddings_by_name_are_those_of_the_network():
+    model = BDDenoiser(**TINY)
+    assert NodeEmbedding(32).weight.shape == model.node_embedding.weight.shape == (15, 32)
+    assert EdgeEmbedding(32).weight.shape == model.edge_embedding.weight.shape == (13, 32)
+    embedder = TimestepEmbedding(d_model=32, frequency_embedding_size=256)
+    assert embedder(torch.rand(3)).shape == (3, 32)
+    assert type(embedder) is type(model.timestep_embedder)
+
+
+def test_the_condition_is_a_row_of_facts_per_sample(build):
+    model = build(condition=[2, 1])
+    inputs = (*diagrams([8, 5]), 0.5)
+    assert model(*inputs, torch.zeros(2, 3))[0].shape == (2, 8, 15)
+    with pytest.raises(ValueError, match="condition"):
+        model(*inputs, torch.zeros(2, 4, 3))
+
+
+def test_every_logit_is_zero_at_initialisation(build):
+    model = build().train()
+    node_logits, edge_logits = model(*diagrams([8, 5, 4]), t=torch.rand(3))
+    assert node_logits.shape == (3, 8, 15)
+    assert edge_logits.shape == (3, 28, 13)
+    assert (node_logits == 0).all()
+    assert (edge_logits == 0).all()
+
+
+def test_every_block_is_the_identity_at_initialisation():
+    model = BDDenoiser(**TINY).train()
+    x, c = torch.randn(2, 36, 32), torch.randn(2, 32)
+    for block in model.blocks:
+        assert torch.equal(block(x, c), x)
+
+
+def test_embeddings_start_at_a_fifth_of_the_usual_width():
+    torch.manual_seed(0)
+    model = BDDenoiser(**{**TINY, "d_model": 128})
+    embeddings = [m for m in model.modules() if isinstance(m, torch.nn.Embedding)]
+    assert len(embeddings) == 5
+    assert all(abs(embedding.weight.std() - 0.2) < 0.03 for embedding in embeddings)
+
+
+def test_every_parameter_is_reached_by_a_gradient(build, randomise):
+    model = randomise(build())
+    node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
+    (node_logits.square().sum() + edge_logits.square().sum()).backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in model.parameters())
+
+
+def test_positions_are_sums_of_what_they_stand_for():
+    encoding = CompositePositionalEncoding(VocabConfig(n_max=4), d_model=6)
+    kind, node, pair = (
+        encoding.entity_type_emb.weight,
+        encoding.node_index_emb.weight,
+        encoding.pair_index_emb.weight,
+    )
+    expected = [kind[0] + node[k] for k in range(4)]
+    expected += [
+        kind[1] + pair[i] + pair[j] for i, j in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    ]
+    torch.testing.assert_close(encoding(), torch.stack(expected))
+
+
+def test_index_buffers_are_integers_that_no_checkpoint_or_average_sees(build):
+    model = build()
+    buffers = dict(model.named_buffers())
+    assert buffers
+    assert all(buffer.dtype == torch.long for buffer in buffers.values())
+    assert not set(buffers) & set(model.state_dict())
+
+
+def test_what_stands_at_pad_positions_does_not_matter(build, randomise):
+    model = randomise(build())
+    tokens, pad_mask = diagrams([8, 5, 4])
+    other = torch.where(pad_mask, tokens, torch.randint_like(tokens, 12))
+    before, after = model(tokens, pad_mask, 0.4), model(other, pad_mask, 0.4)
+    for one, two, real in zip(before, after, (pad_mask[:, :8], pad_mask[:, 8:]), strict=True):
+        torch.testing.assert_close(one[real], two[real], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("num_nodes", [[8, 8], [6, 4]])
+def test_heads_are_linear_in_the_features(build, randomise, num_nodes):
+    """So what reads the same features beside them, a mixture, can add to their logits."""
+    model, (tokens, pad_mask) = randomise(build()), diagrams(num_nodes)
+    packing = pack_columns(pad_mask)
+    nodes, edges, revealed = model.features(tokens, 0.4, packing)
+    assert revealed is None
+    assert nodes.shape == (2, max(num_nodes), 32)
+    expected = model(tokens, pad_mask, 0.4)
+    for a, b in zip(model.scatter(*model.head(nodes, edges), packing), expected, strict=True):
+        assert torch.equal(a, b)
+    for head in (model.node_head, model.edge_head):
+        torch.nn.init.zeros_(head.bias)
+    once, twice = (model.scatter(*model.head(k * nodes, k * edges), packing) for k in (1, 2))
+    for a, b in zip(once, twice, strict=True):
+        torch.testing.assert_close(2 * a, b)
+
+
+@pytest.mark.parametrize("num_nodes", [[1, 1], [6, 6], [4, 6], [7, 3]])
+def test_columns_left_out_change_nothing_at_real_positions(build, randomise, num_nodes):
+    model = randomise(build())
+    tokens, pad_mask = diagrams(num_nodes)
+    whole, whole_mask = diagrams([*num_nodes, 8])  # eight rooms: no column can be left out
+    whole[: len(num_nodes)] = tokens
+    t = torch.tensor([0.2, 0.9, 0.5])
+    for few, all_, real in zip(
+        model(tokens, pad_mask, t[:2]),
+        model(whole, whole_mask, t),
+        (pad_mask[:, :8], pad_mask[:, 8:]),
+        strict=True,
+    ):
+        torch.testing.assert_close(few[real], all_[:2][real], atol=1e-5, rtol=0)
+        assert (few[:, ~real.any(dim=0)] == 0).all()
+
+
+def test_left_out_columns_are_not_computed_and_no_mask_is_used(randomise):
+    model = randomise(BDDenoiser(**TINY))
+    seen = []
+    model.blocks[0].register_forward_pre_hook(lambda _, args: seen.append(args))
+    model(*diagrams([6, 6]), t=0.5)
+    model(*diagrams([6, 4]), t=0.5)
+    (x, _, mask), (x_mixed, _, mask_mixed) = seen
+    assert x.shape[1] == x_mixed.shape[1] == 21
+    assert mask is None
+    assert mask_mixed.sum(dim=-1).flatten().tolist() == [21, 10]
+
+
+def test_time_reaches_the_logits_at_the_default_scale_more_than_at_the_literal_one(
+    build, randomise
+):
+    tokens, pad_mask = diagrams([8])
+
+    def change(**options):
+        model = randomise(build(**options))
+        early, late = (model(tokens, pad_mask, t)[0] for t in (0.1, 0.11))
+        return (early - late).abs().max()
+
+    assert change() == change(time_scale=1000.0)
+    assert change() > 1e-2 > change(time_scale=1.0) > 0
+
+
+@pytest.mark.parametrize(
+    "t", [0.3, torch.tensor(0.3), torch.tensor([0.3]), torch.tensor([0.3, 0.3])]
+)
+def test_time_may_come_in_any_of_its_forms(build, randomise, t):
+    model = randomise(build())
+    tokens, pad_mask = diagrams([8, 5])
+    expected = model(tokens, pad_mask, torch.full((2,), 0.3))[1]
+    torch.testing.assert_close(model(tokens, pad_mask, t)[1], expected)
+    assert BDDenoiser._process_t(t, 2).shape == (2,)
+
+
+@pytest.mark.parametrize("cond_dim", [16, 48])
+def test_conditioning_may_have_its_own_width(build, randomise, cond_dim):
+    model = randomise(build(cond_dim=cond_dim))
+    node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
+    assert node_logits.isfinite().all()
+    assert edge_logits.isfinite().all()
+
+
+@pytest.mark.parametrize("n_max", [1, 2, 4])
+def test_other_sizes_and_vocabularies(build, n_max):
+    vocab = VocabConfig(n_max, node_types=("C", "N", "O", "F"), edge_types=("1", "2", "3", "none"))
+    model = build(vocab_config=vocab)
+    tokens = torch.zeros(3, vocab.length, dtype=torch.long)
+    node_logits, edge_logits = model(tokens, torch.ones_like(tokens, dtype=torch.bool), 0.5)
+    assert node_logits.shape == (3, n_max, 6)
+    assert edge_logits.shape == (3, n_max * (n_max - 1) // 2, 6)
+
+
+def test_empty_batch_and_sample_of_nothing_but_pad(build, randomise):
+    model = randomise(build())
+    tokens, pad_mask = diagrams([8, 5])
+    assert model(tokens[:0], pad_mask[:0], 0.5)[0].shape == (0, 8, 15)
+    for pads in (pad_mask & False, pad_mask & torch.tensor([[True], [False]])):
+        assert all(logits.isfinite().all() for logits in model(tokens, pads, 0.5))
+
+
+def test_bad_input_is_refused_with_what_was_expected(build):
+    model = build()
+    tokens, pad_mask = diagrams([8, 5])
+    with pytest.raises(ValueError, match=r"tokens have shape \(2, 35\); expected \(B, 36\)"):
+        model(tokens[:, 1:], pad_mask[:, 1:], 0.5)
+    with pytest.raises(ValueError, match=r"pad_mask is torch\.float32 .*; expected torch\.bool"):
+        model(tokens, pad_mask.float(), 0.5)
+    with pytest.raises(ValueError, match=r"t has shape \(3,\)"):
+        model(tokens, pad_mask, torch.rand(3))
+    with pytest.raises(ValueError, match=r"unconditional.*condition=\[...\]"):
+        model(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"condition has shape \(2, 3\); expected \(2, 4\)"):
+        build(condition=(1, 3))(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="n_heads=5 does not divide d_model=32; choose 1, 2, 4"):
+        build(n_heads=5)

@@ -1,0 +1,227 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from discrete_diffusion.config.files import presets_of
+from discrete_diffusion.models.registry import (
+    _BACKBONE_BUILDERS,
+    BackboneSpec,
+    available_backbones,
+    backbone_spec,
+    build_backbone,
+    check_backbone_name,
+    register_backbone,
+)
+
+pytestmark = pytest.mark.usefixtures("clean_registry")
+
+
+def build_toy(config, vocab_size):
+    return nn.Embedding(vocab_size, vocab_size)
+
+
+def test_built_in_names_and_specs():
+    assert {"bd-denoiser", "bd-denoiser-pair", "dit", "my-transformer"} <= set(_BACKBONE_BUILDERS)
+    told = ("condition", "keep")
+    graphs = BackboneSpec("bd-denoiser", conditions=told, default_model="bd_small", graph=True)
+    assert backbone_spec("bd-denoiser") == graphs
+    assert backbone_spec("dit").causal
+
+
+def test_decorated_builder_is_found_with_its_spec(make_config):
+    register_backbone("toy", causal=True, conditions=("group_idxs",), default_model="toy_small")(
+        build_toy
+    )
+    assert backbone_spec("toy") == BackboneSpec("toy", "tokens", True, ("group_idxs",), "toy_small")
+    assert "toy" in available_backbones()
+    assert build_backbone(make_config("toy", None), 28).num_embeddings == 28
+
+
+def test_assigned_builder_works_with_any_preset_and_has_the_default_spec(make_config):
+    _BACKBONE_BUILDERS["toy"] = build_toy
+    assert backbone_spec("toy") == BackboneSpec("toy")
+    assert build_backbone(make_config("toy", "bd_small"), 28).num_embeddings == 28
+    _BACKBONE_BUILDERS["dit"] = build_toy
+    assert backbone_spec("dit") == BackboneSpec("dit")  # not the spec of the one it replaced
+
+
+def test_a_name_has_one_builder_which_may_be_registered_again():
+    register_backbone("toy")(build_toy)
+    register_backbone("toy")(build_toy)
+    with pytest.raises(ValueError, match=r"'toy' is already registered by .*build_toy; choose an"):
+        register_backbone("toy")(lambda config, vocab_size: nn.Identity())
+    with pytest.raises(ValueError, match="'dit' is already registered by discrete_diffusion"):
+        register_backbone("dit")(build_toy)
+
+
+def test_unknown_state_is_refused():
+    with pytest.raises(ValueError, match=r"state='token' of backbone 'toy': expected one of"):
+        register_backbone("toy", state="token")
+
+
+@pytest.mark.parametrize("typo", ["bd-denoisr", "bd_denoiser", "bd-denoise"])
+def test_misspelt_name_is_refused_in_one_sentence(make_config, typo):
+    message = (
+        f"^unknown backbone '{typo}'; did you mean 'bd-denoiser'\\? "
+        f"Available: {', '.join(sorted(available_backbones()))}"
+    )
+    with pytest.raises(ValueError, match=message):
+        check_backbone_name(typo)
+    with pytest.raises(ValueError, match=message):
+        build_backbone(make_config(typo, "bd_tiny"), 28)
+
+
+def test_a_name_like_no_other_lists_what_there_is():
+    with pytest.raises(
+        ValueError, match=r"^unknown backbone 'zzz'\. Available: bd-denoiser, bd-denoiser-pair, dit"
+    ):
+        backbone_spec("zzz")
+
+
+def test_missing_name_is_refused(make_config):
+    with pytest.raises(ValueError, match=r"algo\.backbone is not set; choose one of bd-denoiser"):
+        build_backbone(make_config(None, "bd_tiny"), 28)
+
+
+def test_name_check_imports_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from discrete_diffusion.models.registry import check_backbone_name\n"
+        "try:\n    check_backbone_name('bd-denoisr')\n"
+        "except ValueError as error:\n    assert \"'bd-denoiser'\" in str(error)\n"
+        "heavy = {'torch', 'lightning', 'hydra', 'omegaconf', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "preset", "message"),
+    [
+        (
+            "bd-denoiser",
+            "dit_small",
+            "model preset 'dit_small' fits dit, not 'bd-denoiser'; "
+            "presets that fit: bd_tiny, bd_small, bd_base",
+        ),
+        (
+            "dit",
+            "bd_small",
+            "presets that fit: dit_tiny, dit_mini, dit_small, dit_base, dit_medium",
+        ),
+        ("bd-denoiser", None, r"'bd-denoiser' needs model\.d_model; presets that fit: bd_tiny"),
+        (
+            "dit",
+            None,
+            r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, .*, dit_medium",
+        ),
+        ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_ti"),
+    ],
+)
+def test_model_that_does_not_fit_is_refused_with_presets_that_do(
+    make_config, backbone, preset, message
+):
+    with pytest.raises(ValueError, match=message):
+        build_backbone(make_config(backbone, preset), 28)
+
+
+def test_bd_denoiser_wants_graphs_of_its_own_vocabulary(make_config):
+    with pytest.raises(
+        ValueError, match=r"predicts 28 ids \(15 for nodes, 13 for edges\), but .*29"
+    ):
+        build_backbone(make_config("bd-denoiser", "bd_tiny"), 29)
+    text = {"length": 16, "vocab_size": 12, "mask_id": 11}
+    with pytest.raises(ValueError, match=r"reads graphs and needs data\.n_max"):
+        build_backbone(make_config("bd-denoiser", "bd_tiny", data=text), 12)
+
+
+def test_causal_attention_is_refused_where_it_would_be_ignored(make_config):
+    with pytest.raises(ValueError, match=r"'bd-denoiser' is not causal; choose algo\.backbone=dit"):
+        build_backbone(make_config("bd-denoiser", "bd_tiny", causal_attention=True), 28)
+    dit = build_backbone(make_config("dit", "dit_tiny", causal_attention=True), 28)
+    assert all(block.attention.causal for block in dit.blocks)
+
+
+def test_config_values_reach_the_constructors(make_config):
+    config = make_config("bd-denoiser", "bd_tiny", data={"n_max": 5})
+    config.model.update({"time_scale": 1.0, "dropout": 0.3, "cond_dim": 32, "legal_only": False})
+    adapter = build_backbone(config, 28)
+    assert adapter.denoiser.vocab_config.n_max == 5
+    assert adapter.denoiser.timestep_embedder.time_scale == 1.0
+    assert adapter.denoiser.blocks[0].dropout.p == 0.3
+    assert adapter.denoiser.final.modulation.in_features == 32
+    assert not adapter.legal_only
+
+    text = {"length": 16, "vocab_size": 12, "mask_id": 11, "pad_id": 10}
+    config = make_config("my-transformer", "my_transformer_small", text, time_conditioning=False)
+    config.model.tie_word_embeddings = True
+    model = build_backbone(config, 12)
+    assert (model.length, model.pad_id, model.time_mlp) == (16, 10, None)
+    assert model.head.weight is model.token_emb.weight
+    assert build_backbone(make_config("dit", "dit_tiny", text), 12).pad_id == 10
+
+
+@pytest.mark.parametrize("backbone", [*_BACKBONE_BUILDERS])
+def test_builders_work_without_allocating(make_config, backbone):
+    with torch.device("meta"):
+        model = build_backbone(make_config(backbone, presets_of(backbone)[0]), 28)
+    assert all(tensor.is_meta for tensor in model.parameters())
+
+
+def _raises(config, vocab_size):
+    return nn.Embedding(vocab_size)  # without its width
+
+
+def _refuses(config, vocab_size):
+    raise ValueError("a width of 5 is odd")
+
+
+def _divides(config, vocab_size):
+    return nn.Embedding(vocab_size // 0, 1)
+
+
+def _takes_one(config):
+    return nn.Identity()
+
+
+def _returns_nothing(config, vocab_size):
+    nn.Identity()
+
+
+def _returns_a_class(config, vocab_size):
+    return nn.Identity
+
+
+class _Network(nn.Identity):
+    def __init__(self, width, depth, vocab_size):
+        super().__init__()
+
+
+@pytest.mark.parametrize(
+    ("builder", "place", "says"),
+    [
+        (
+            _raises,
+            "return nn.Embedding(vocab_size)  # without",
+            "cannot be built: .* missing 1 required positional",
+        ),
+        (_takes_one, "def _takes_one", r"cannot be built: .* builder takes \(config, vocab_size\)"),
+        (_Network, "def __init__(self, width, depth", "cannot be built: .* missing 1 required"),
+        (_refuses, 'raise ValueError("a', "cannot be built: a width of 5 is odd"),
+        (_divides, "return nn.Embedding(vocab_size // 0", "cannot be built: ZeroDivisionError: "),
+        (_returns_nothing, "def _returns_nothing", "returned None; .* is return missing"),
+        (_returns_a_class, "def _returns_a_class", "returned the class Identity; .* call the cl"),
+    ],
+)
+def test_a_builder_that_fails_is_named_with_file_and_line(make_config, builder, place, says):
+    register_backbone("toy")(builder)
+    with pytest.raises((TypeError, ValueError), match=says) as found:
+        build_backbone(make_config("toy", None), 28)
+    assert "backbone 'toy'" in str(found.value)
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = (k for k, line in enumerate(lines, 1) if line.strip().startswith(place))
+    assert f"({__file__}, line {number})" in str(found.value)

@@ -1,0 +1,100 @@
+"""What a message says to type for an optional part, wherever the package came from."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import discrete_diffusion
+from discrete_diffusion.runtime import extras
+from discrete_diffusion.runtime.extras import install_command
+
+SOURCE = Path(discrete_diffusion.__file__).resolve().parent
+CLONE = SOURCE.parents[1]
+
+
+def printed(site: Path, folder: Path) -> str:
+    """What a package that lies in ``site`` prints in ``folder``."""
+    code = (
+        f"import sys; sys.path[:0] = [{str(site)!r}]; import discrete_diffusion.runtime.extras as e"
+    )
+    run = [sys.executable, "-S", "-c", f"{code}; print(e.install_command('plans'))"]
+    return subprocess.run(
+        run, cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def installed(site: Path, direct_url: dict | None) -> Path:
+    """The package in a folder of installed ones, with what pip notes of its origin."""
+    (site / "discrete_diffusion" / "runtime").mkdir(parents=True)
+    (site / "discrete_diffusion" / "__init__.py").write_text("")
+    (site / "discrete_diffusion" / "runtime" / "__init__.py").write_text("")
+    shutil.copy(extras.__file__, site / "discrete_diffusion" / "runtime")
+    info = site / "discrete_diffusion-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: discrete-diffusion\nVersion: 0.1.0\n"
+    )
+    if direct_url is not None:
+        (info / "direct_url.json").write_text(json.dumps(direct_url))
+    return site
+
+
+def test_in_a_clone_it_is_the_folder(monkeypatch, tmp_path):
+    if not (CLONE / "pyproject.toml").is_file():
+        pytest.skip("the package is not of a clone")
+    monkeypatch.chdir(CLONE)
+    assert install_command("plans").endswith('".[plans]"')
+    assert install_command("plans", "studio").endswith('".[plans,studio]"')
+    monkeypatch.chdir(tmp_path)
+    assert shlex.split(install_command("plans"))[-1] == f"{CLONE}[plans]"
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, 'pip install "discrete-diffusion[plans]"'),
+        (
+            {"url": "file:///gone/folder", "dir_info": {}},
+            'pip install "discrete-diffusion[plans]"',
+        ),
+        (
+            {"url": "https://host/dd.whl", "archive_info": {}},
+            'pip install "discrete-diffusion[plans] @ https://host/dd.whl"',
+        ),
+        (
+            {"url": "https://host/dd", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            'pip install "discrete-diffusion[plans] @ git+https://host/dd@abc"',
+        ),
+    ],
+)
+def test_elsewhere_it_is_what_it_was_installed_from(tmp_path, origin, command):
+    assert printed(installed(tmp_path / "site", origin), tmp_path) == command
+
+
+@pytest.mark.parametrize("editable", [True, False])
+def test_of_a_copy_it_is_the_folder_that_was_copied(tmp_path, editable):
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    origin = {"url": folder.as_uri(), "dir_info": {"editable": editable} if editable else {}}
+    site = installed(tmp_path / "site", origin)
+    option = "-e " if editable else ""
+    assert printed(site, tmp_path) == f'pip install {option}"{folder}[plans]"'
+    assert printed(site, folder) == f'pip install {option}".[plans]"'
+
+
+def test_nothing_in_the_package_says_it_otherwise():
+    """One function says it, for all extras that there are."""
+    said = {
+        path.relative_to(SOURCE.parent): line
+        for path in SOURCE.parent.rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if "discrete-diffusion[" in line.replace("\\", "")
+    }
+    assert said == {}

@@ -1,0 +1,106 @@
+"""Autoregressive sampling column by column, and which samplers fit which algorithm."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import AR, TokenAlgorithm, build_algorithm
+from discrete_diffusion.categorical import make_generator, uniform_draws
+from discrete_diffusion.cli import compose
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.sampling import (
+    Ancestral,
+    Autoregressive,
+    FirstHitting,
+    Sampler,
+    build_sampler,
+    fitting_samplers,
+)
+from toy_samplers import absorbing, ar, bd3lm, exact
+from toy_world import FULL, ExactBlockBackbone
+
+CHOOSING = ("confidence", "entropy", "entropy-bounded", "margin")
+
+
+@pytest.fixture(scope="module")
+def diagram_ar() -> AR:
+    """With a small dit whose parameters are all random: fresh ones see no neighbour."""
+    algorithm = build_algorithm(compose("train", ["algo=ar", "model=dit_tiny"])).eval()
+    generator = make_generator(0)
+    with torch.no_grad():
+        for parameter in algorithm.parameters():
+            noise = torch.empty_like(parameter).normal_(generator=generator)
+            parameter.copy_(noise / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + noise)
+    return algorithm
+
+
+def test_the_cache_changes_no_token(diagram_ar):
+    """first-hitting draws unmask times first; after them both draw the same numbers."""
+    real = RPLAN_VOCAB_CONFIG.real_positions(torch.full((20,), 5))
+    slow = FirstHitting(temperature=0.7, top_p=0.95)
+    expected = slow.sample(diagram_ar, real, generator=make_generator(9)).x0
+    generator = make_generator(9)
+    uniform_draws(tuple(real.shape), generator)
+    fast = Autoregressive(temperature=0.7, top_p=0.95)
+    output = fast.sample(diagram_ar, real, generator=generator, keep_trajectory=True)
+    assert torch.equal(output.x0, expected)
+    assert output.trajectory.shape == (16, 20, 36)
+    assert torch.equal(output.trajectory[-1], output.x0)
+
+
+def test_every_column_is_computed_once(diagram_ar):
+    computed = []
+    hook = diagram_ar.backbone.register_forward_pre_hook(
+        lambda module, args, given: computed.append(tuple(args[0].shape)), with_kwargs=True
+    )
+    real = RPLAN_VOCAB_CONFIG.real_positions(torch.full((4,), 4))
+    clamp = torch.full(real.shape, -1)
+    clamp[:, [0, 1, 2, 9]] = torch.tensor([3, 4, 5, 20])
+    output = Autoregressive().sample(diagram_ar, real, generator=make_generator(0), clamp=clamp)
+    hook.remove()
+    # rooms 0..2 are given, so the first call reads the columns of all four rooms
+    assert computed == [(4, 4), (4, 1), (4, 2), (4, 1), (4, 1), (4, 1)]
+    assert (output.nfe == 6).all()
+
+
+def test_samplers_that_do_not_fit_are_refused_before_anything_runs():
+    def refused(sampler: Sampler, algorithm: TokenAlgorithm, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            sampler.check(algorithm)
+        with pytest.raises(ValueError, match=message):
+            sampler.sample(algorithm, FULL.expand(1, -1), generator=make_generator(0))
+
+    fits = r"use sampling=autoregressive or sampling=first-hitting"
+    refused(Ancestral(), ar(), rf"ar cannot be sampled by ancestral; {fits}")
+    refused(Autoregressive(), bd3lm(), "needs algo=ar, got bd3lm; use sampling=ancestral")
+    refused(Autoregressive(), exact("udlm"), "needs algo=ar, got udlm; use sampling=ancestral")
+    for name in (*CHOOSING, "remdm", "renoise", "speculative"):
+        refused(build_sampler({"name": name}), ar(), rf"cannot be sampled by {name}; {fits}")
+    process = absorbing("cosine")
+    without_cache = AR(ExactBlockBackbone(process), process)
+    refused(Autoregressive(), without_cache, r"has none: use sampling=first-hitting")
+    with pytest.raises(ValueError, match="leave steps unset"):
+        Autoregressive().sample(ar(), FULL.expand(1, -1), generator=make_generator(0), steps=3)
+
+
+@pytest.mark.parametrize("name", ["udlm", "marginal", "gidd", "d3pm-uniform"])
+def test_noise_that_leaves_doubt_fits_grids_alone(name):
+    """The others reveal MASKs, and a visible token must be certain then."""
+    algorithm = exact(name)
+    assert fitting_samplers(algorithm) == ["ancestral", "predictor-corrector", "renoise"]
+    for sampler in (*CHOOSING, "first-hitting", "remdm", "speculative"):
+        with pytest.raises(ValueError, match=rf"{sampler}, which needs absorbing noise; use sampl"):
+            build_sampler({"name": sampler}).check(algorithm)
+
+
+def test_what_fits_absorbing_noise():
+    grids = ["ancestral", "predictor-corrector", "remdm", "renoise"]
+    in_order = [*CHOOSING, "speculative"]
+    assert fitting_samplers(exact("mdlm")) == sorted([*grids, *in_order, "first-hitting"])
+    assert fitting_samplers(bd3lm()) == fitting_samplers(exact("mdlm"))
+    assert fitting_samplers(ar()) == ["autoregressive", "first-hitting"]
+    in_steps = exact("d3pm-absorbing")  # which knows none of the times of first-hitting
+    assert fitting_samplers(in_steps) == sorted([*grids, *in_order])
+    with pytest.raises(ValueError, match=r"discrete times only .* use sampling=ancestral"):
+        FirstHitting().check(in_steps)

@@ -1,0 +1,179 @@
+"""Samples of grid samplers follow their own exact law, and how far that is from the data."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from laws import GridLaw, grid, grid_law
+
+from discrete_diffusion.sampling import ReMDM
+from toy_samplers import draw_from, exact
+from toy_world import FULL, LENGTH, MASK, PADDED, ToyWorld, noise_floor, total_variation
+
+NUM = 20_000
+NOISES = ("mdlm", "udlm", "marginal", "gidd", "matrix")
+SAMPLERS = {
+    "ancestral": ("ancestral", {}),
+    "corrector": ("predictor-corrector", {"corrections": 1}),
+    "two corrections": ("predictor-corrector", {"corrections": 2}),
+    "renoise": ("renoise", {}),
+    "cap": ("remdm", {"strategy": "cap", "eta": 0.3}),
+    "rescale": ("remdm", {"strategy": "rescale", "eta": 0.3}),
+}
+CASES = [
+    (noise, case)
+    for noise in NOISES
+    for case, (sampler, _) in SAMPLERS.items()
+    if noise == "mdlm" or sampler != "remdm"
+]
+DRAWN = [
+    (noise, case, real)
+    for noise, case in CASES
+    for real in (FULL, PADDED)
+    if case != "two corrections" and (real is FULL or noise in ("mdlm", "gidd"))
+]
+BOUNDS = {  # total variation to the data at 64 steps, any of the four processes
+    "ancestral": 0.010,
+    "corrector": 0.007,
+    "two corrections": 0.007,
+    "renoise": 0.032,
+    "cap": 0.040,
+    "rescale": 0.020,
+}
+
+
+def gaps(noise: str, case: str, steps: tuple[int, ...], how: str = "auto") -> list[float]:
+    """Total variation of the exact law to the data."""
+    world, algorithm = ToyWorld.make(), exact(noise)
+    sampler, options = SAMPLERS[case]
+    laws = (grid_law(algorithm, world, grid(algorithm, n, how), sampler, **options) for n in steps)
+    return [total_variation(law, world.prob) for law in laws]
+
+
+@pytest.mark.parametrize(("noise", "case", "real"), DRAWN)
+def test_samples_follow_the_exact_law(noise, case, real):
+    """Drawing coins, or x0, before the rest of a step changes nothing."""
+    world, algorithm = ToyWorld.make(real), exact(noise, "cosine")
+    sampler, options = SAMPLERS[case]
+    law = grid_law(algorithm, world, grid(algorithm, 4), sampler, **options)
+    output = draw_from(algorithm, sampler, NUM, real=real, steps=4, seed=2, **options)
+    share = world.distribution(output.x0)
+    assert total_variation(share, law) < noise_floor(law, NUM)
+
+
+@pytest.mark.parametrize(("noise", "case"), CASES)
+def test_laws_near_the_data_as_steps_grow(noise, case):
+    found = gaps(noise, case, (4, 64))
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < BOUNDS[case]
+
+
+@pytest.mark.slow
+def test_distances_of_ancestral_sampling():
+    """At 16 and 64 steps on this world; the grid that ``auto`` takes is the better one for each
+    noise."""
+    even = {noise: gaps(noise, "ancestral", (16, 64), "uniform") for noise in NOISES}
+    squared = {noise: gaps(noise, "ancestral", (16, 64), "squared") for noise in NOISES}
+    assert even["mdlm"] == pytest.approx([0.0258, 0.0065], abs=1e-3)
+    assert even["udlm"] == pytest.approx([0.0322, 0.0077], abs=1e-3)
+    assert even["gidd"] == pytest.approx([0.0785, 0.0296], abs=1e-3)
+    assert squared["udlm"] == pytest.approx([0.0240, 0.0058], abs=1e-3)
+    assert squared["gidd"] == pytest.approx([0.0262, 0.0063], abs=1e-3)
+    for noise in NOISES:
+        better = squared if noise != "mdlm" else even
+        assert better[noise] == min(even[noise], squared[noise])
+
+
+def test_corrections_help_at_the_same_steps():
+    for noise in NOISES:
+        none, one, two = (
+            gaps(noise, case, (8,))[0] for case in ("ancestral", "corrector", "two corrections")
+        )
+        assert two < one < none
+
+
+@pytest.mark.parametrize("strategy", ["cap", "rescale"])
+@pytest.mark.parametrize("schedule", ["log_linear", "per_group"])
+def test_remdm_leaves_the_marginals_as_they_are(strategy, schedule):
+    """For any sigma between 0 and s_max a token is hidden with probability 1 - alpha (eq. 6 of the
+    paper); the enumeration says so of the formulas, the samples of the sampler."""
+    world, algorithm, steps = ToyWorld.make(), exact("mdlm", schedule), 6
+    law, times = GridLaw(algorithm, world), grid(algorithm, steps)
+    output = draw_from(
+        algorithm, "remdm", NUM, steps=steps, keep_trajectory=True, strategy=strategy, eta=0.9
+    )
+    assert len(output.trajectory) == steps + 1
+    for k in range(steps):
+        law.move(law.remasking(times[k], times[k + 1], 0.9, strategy))
+        expected = algorithm.process.one_minus_alpha(times[k + 1 : k + 2]).expand(1, LENGTH)[0]
+        shares = [law.share_of(position, MASK) for position in range(LENGTH)]
+        assert shares == pytest.approx(expected.tolist(), abs=1e-12)
+        drawn = (output.trajectory[k + 1] == MASK).double().mean(dim=0)
+        assert ((drawn - expected).abs() < 4.5 * 0.5 / NUM**0.5).all()
+
+
+@pytest.mark.parametrize("strategy", ["cap", "rescale", "confidence"])
+def test_remdm_with_next_to_no_remasking_is_ancestral(strategy):
+    tiny = draw_from("mdlm", "remdm", 2000, steps=12, strategy=strategy, eta=1e-12)
+    plain = draw_from("mdlm", "ancestral", 2000, steps=12)
+    assert torch.equal(tiny.x0, plain.x0)
+    assert torch.equal(tiny.nfe, plain.nfe)
+
+
+def test_remdm_by_confidence_hides_more_than_the_schedule_and_stays_near():
+    """MASKs are revealed as by ancestral sampling while visible tokens go back: its law depends on
+    the probabilities that tokens were drawn with, so it is held to a band."""
+    world, algorithm = ToyWorld.make(), exact("mdlm")
+    apart = {}
+    for steps in (4, 16):
+        output = draw_from(
+            algorithm, "remdm", NUM, steps=steps, keep_trajectory=True, strategy="confidence", eta=1
+        )
+        apart[steps] = total_variation(world.distribution(output.x0), world.prob)
+        share = (output.trajectory == MASK).double().mean(dim=(1, 2))
+        hidden = grid(algorithm, steps)
+        assert (share >= hidden - 0.01).all()
+        assert (share - hidden).max() > 0.03
+    assert apart[4] == pytest.approx(0.152, abs=0.02)
+    assert apart[16] == pytest.approx(0.078, abs=0.02)
+
+
+def test_remdm_by_confidence_hides_the_least_likely_token():
+    """sigma_l = eta s_max softmax(-p), where eta = 1, and s_max = (1 - alpha_s) / alpha_t = 1 in
+    the second of three steps, from t = 2/3 to s = 1/3."""
+    algorithm, num = exact("mdlm"), 40_000
+    output = draw_from(
+        algorithm, "remdm", num, steps=3, keep_trajectory=True, strategy="confidence", eta=1.0
+    )
+    first, second = output.trajectory[1:3]
+    both = (first[:, 0] != MASK) & (first[:, 1] != MASK) & (first[:, 2] == MASK)
+    d = (
+        algorithm.denoise(torch.full((1, LENGTH), MASK), torch.ones(1).double(), FULL.unsqueeze(0))[
+            0
+        ]
+        .double()
+        .exp()
+    )
+    p = torch.stack([d[k][first[both, k]] for k in (0, 1)], dim=1)
+    sigma = (-p).softmax(dim=1)
+    hidden = (second[both][:, :2] == MASK).double()
+    error = (sigma * (1 - sigma)).sum(dim=0).sqrt() / len(p)
+    assert ((hidden - sigma).mean(dim=0).abs() < 4.5 * error).all()
+
+
+def test_the_loop_stays_where_alpha_is_its_own():
+    """Down to alpha = 0.9, a round of hiding and redrawing there, then down to the data."""
+    algorithm = exact("mdlm")
+    times = ReMDM(strategy="loop").times(algorithm, 20)
+    assert len(times) == 21
+    assert times[0] == 1
+    assert times[-1] == 0
+    assert (times.diff() <= 0).all()
+    inside = (torch.linspace(1, 0, 21) <= 0.551) & (torch.linspace(1, 0, 21) >= 0.049)
+    torch.testing.assert_close(times[inside], torch.full((int(inside.sum()),), 0.1).double())
+    output = draw_from(
+        algorithm, "remdm", NUM, steps=20, keep_trajectory=True, strategy="loop", eta=0.5
+    )
+    share = (output.trajectory == MASK).double().mean(dim=(1, 2))
+    assert ((share - times).abs() < 0.01).all()
+    assert total_variation(ToyWorld.make().distribution(output.x0), ToyWorld.make().prob) < 0.06

@@ -1,0 +1,100 @@
+"""Samplers that choose what to reveal, against the enumeration of every draw they can make."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from laws import order_law
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.sampling.unmasking import SCORES
+from toy_samplers import draw_from, exact
+from toy_world import FULL, PADDED, ToyWorld, noise_floor, total_variation
+
+NUM = 20_000
+CASES = [
+    ("first-hitting", "random", {"tokens_per_call": 2}, 2),
+    ("first-hitting", "random", {"tokens_per_call": 3}, 3),
+    ("confidence", "confidence", {}, 1),
+    ("confidence", "confidence", {"tokens_per_call": 2}, 2),
+    ("margin", "margin", {"tokens_per_call": 2}, 2),
+    ("entropy", "entropy", {"tokens_per_call": 2}, 2),
+    ("entropy", "entropy", {"tokens_per_call": 7}, 3),
+]
+DISTANCES = {  # to the data, of the laws above
+    ("random", 2): 0.166,
+    ("random", 3): 0.396,  # nothing but the three marginals
+    ("confidence", 1): 0.351,
+    ("confidence", 2): 0.209,
+    ("margin", 2): 0.167,
+    ("entropy", 2): 0.201,
+    ("entropy", 3): 0.396,
+}
+
+
+def check(share: torch.Tensor, law: torch.Tensor) -> None:
+    assert total_variation(share, law) < noise_floor(law, NUM)
+
+
+@pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
+@pytest.mark.parametrize(("sampler", "score", "options", "number"), CASES)
+def test_several_tokens_per_call_follow_the_law(sampler, score, options, number, real):
+    world, algorithm = ToyWorld.make(real), exact("mdlm")
+    law = order_law(algorithm, world, score, number)
+    if real is FULL:
+        expected = DISTANCES[score, number]
+        assert total_variation(law, world.prob) == pytest.approx(expected, abs=1e-3)
+    output = draw_from(algorithm, sampler, NUM, real=real, **options)
+    check(world.distribution(output.x0), law)
+    assert (output.nfe == -(-int(real.sum()) // number)).all()
+
+
+@pytest.mark.parametrize("order", list(SCORES))
+@pytest.mark.parametrize("budget", [0.3, 0.9, 5.0])
+def test_entropy_bounded_follows_the_law(budget, order):
+    """Up to everything in one call for a budget that all entropies fit in."""
+    world, algorithm = ToyWorld.make(), exact("mdlm")
+    law = order_law(algorithm, world, order, budget=budget)
+    output = draw_from(algorithm, "entropy-bounded", NUM, budget=budget, order=order)
+    check(world.distribution(output.x0), law)
+    if budget == 5.0:
+        assert (output.nfe == 1).all()
+
+
+def test_a_larger_budget_costs_fewer_calls_and_more_distance():
+    world, algorithm = ToyWorld.make(), exact("mdlm")
+    calls, apart = [], []
+    for budget in (0.0, 0.5, 0.9, 1.5, 5.0):
+        law = order_law(algorithm, world, "random", budget=budget)
+        apart.append(total_variation(law, world.prob))
+        output = draw_from(algorithm, "entropy-bounded", 2000, budget=budget, order="random")
+        calls.append(output.nfe.double().mean().item())
+    assert calls == sorted(calls, reverse=True)
+    assert calls[0] == 3
+    assert calls[-1] == 1
+    assert apart == sorted(apart)
+    assert apart[0] < 1e-12
+
+
+def test_confidence_order_is_biased_even_one_token_per_call():
+    """Likely tokens get in early: the samples have the mode more often than the data."""
+    world = ToyWorld.make()
+    law = order_law(exact("mdlm"), world, "confidence")
+    assert total_variation(law, world.prob) > 0.3
+    mode = world.prob.argmax()
+    assert law[mode] > world.prob[mode] + 0.1
+
+
+def test_scores_are_what_they_say():
+    log_d0 = torch.tensor([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]]).double().log()
+    tokens = torch.tensor([1, 0])
+
+    def score(name: str) -> list[float]:
+        return SCORES[name](log_d0, tokens, make_generator(0)).tolist()
+
+    assert score("confidence") == pytest.approx(torch.tensor([0.2, 0.4]).double().log().tolist())
+    assert score("margin") == pytest.approx([0.5, 0.05])
+    entropy = torch.special.entr(log_d0.exp()).sum(dim=-1)
+    assert score("entropy") == pytest.approx((-entropy).tolist())
+    assert score("random") == score("random")
+    assert len(set(score("random"))) == 2

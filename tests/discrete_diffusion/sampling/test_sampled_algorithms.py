@@ -1,0 +1,164 @@
+"""Samplers of every algorithm on the enumerable world: converging, clamped, narrowed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from laws import grid, grid_law
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.noise_schedules import LogLinear, Schedule
+from discrete_diffusion.sampling import Ancestral, FirstHitting, fitting_samplers
+from toy_algorithms import TOYS
+from toy_samplers import exact
+from toy_world import (
+    FULL,
+    LENGTH,
+    VOCAB_SIZE,
+    ToyWorld,
+    all_schedules,
+    noise_floor,
+    total_variation,
+    toy_layout,
+)
+
+NUM = 3000
+
+
+def schedule(name: str) -> Schedule:
+    return all_schedules(toy_layout())[name]
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_ancestral_sampling_converges_to_the_data(name):
+    """Its exact law nears the joint as steps grow, and its samples follow that law."""
+    world, algorithm = ToyWorld.make(), exact(name, "log_linear")
+    gaps = []
+    for steps in (8, 64):
+        law = grid_law(algorithm, world, grid(algorithm, steps), "ancestral")
+        gaps.append(total_variation(law, world.prob))
+        if steps == 8:
+            sampler = Ancestral(steps=steps)
+            real = FULL.expand(NUM, -1)
+            tokens = sampler.sample(algorithm, real, generator=make_generator(3)).x0
+            share = world.distribution(tokens)
+            assert total_variation(share, law) < noise_floor(law, NUM)
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] < 0.012
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_first_hitting_where_it_fits(name):
+    world, algorithm = ToyWorld.make(), exact(name, "per_group")
+    real = FULL.expand(NUM, -1)
+    if "first-hitting" not in fitting_samplers(algorithm):
+        with pytest.raises(ValueError, match="ancestral"):
+            FirstHitting().sample(algorithm, real, generator=make_generator(1))
+        return
+    tokens = FirstHitting().sample(algorithm, real, generator=make_generator(1)).x0
+    assert total_variation(world.distribution(tokens), world.prob) < noise_floor(world.prob, NUM)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["udlm", "marginal", "gidd", "sedd-uniform", "d3pm-uniform"])
+def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
+    """The samples always satisfy it, the weights recover the conditional, their mean its mass."""
+    world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 2000
+    support = algorithm.layout.support.clone()
+    support[0, 0] = support[1, 3] = support[1, 1] = False
+    allowed = support[torch.arange(LENGTH), world.x0].all(1)
+    conditional = torch.where(allowed, world.prob, 0.0)
+    mass, conditional = float(conditional.sum()), conditional / conditional.sum()
+    narrowed = Ancestral(steps=40).sample(
+        algorithm,
+        FULL.expand(num, -1),
+        generator=make_generator(6),
+        support=support.expand(num, -1, -1),
+    )
+    assert support[torch.arange(LENGTH), narrowed.x0].all()
+    weights = narrowed.log_weights.exp()
+    assert weights.mean().item() == pytest.approx(mass, abs=5 * (weights.std() / num**0.5).item())
+    weighted = world.distribution(narrowed.x0, weights)
+    effective = int(weights.sum().square() / weights.square().sum())
+    assert effective > num / 3
+    assert total_variation(weighted, conditional) < noise_floor(conditional, effective) + 0.02
+
+
+@pytest.mark.parametrize("name", ["udlm", "gidd"])
+def test_clamping_noise_that_leaves_doubt_is_approximate(name):
+    """The network takes a clamped token for a noisy one: as documented, not the conditional."""
+    world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 2000
+    held = world.x0[world.prob.argmax()]
+    clamp = torch.tensor([int(held[0]), -1, -1]).expand(num, -1)
+    output = Ancestral(steps=40).sample(
+        algorithm, FULL.expand(num, -1), generator=make_generator(5), clamp=clamp
+    )
+    assert (output.x0[:, 0] == held[0]).all()
+    conditional = torch.where(world.x0[:, 0] == held[0], world.prob, 0.0)
+    apart = total_variation(world.distribution(output.x0), conditional / conditional.sum())
+    assert 0.03 < apart < 0.3
+
+
+@pytest.mark.parametrize("name", list(TOYS))
+def test_noise_along_the_way_follows_the_process(name):
+    """Per position, xt of ancestral sampling is distributed as alpha p(x0) + b_t."""
+    world, algorithm, steps, num = ToyWorld.make(), exact(name, "cosine"), 16, 2500
+    output = Ancestral(grid="uniform").sample(
+        algorithm,
+        FULL.expand(num, -1),
+        generator=make_generator(4),
+        steps=steps,
+        keep_trajectory=True,
+    )
+    p0 = torch.zeros(LENGTH, VOCAB_SIZE, dtype=torch.float64)
+    p0.scatter_add_(1, world.x0.T, world.prob.expand(LENGTH, -1))
+    for k in (4, 8, 12):
+        t = torch.tensor([1 - k / steps], dtype=torch.float64)
+        expected = algorithm.process.marginal_log_probs(p0.log().unsqueeze(0), t).exp()[0]
+        share = (output.trajectory[k].unsqueeze(-1) == torch.arange(VOCAB_SIZE)).double().mean(0)
+        assert (share - expected).abs().max() < 4.5 * 0.5 / num**0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sedd-absorbing", "meld"])
+def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(name):
+    world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("per_group"), tilt=3.0)
+    limit = grid_law(algorithm, world, grid(algorithm, 256), "ancestral")
+    assert total_variation(limit, world.prob) > 0.05
+    tokens = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2)).x0
+    assert total_variation(world.distribution(tokens), limit) < noise_floor(limit, NUM) + 5e-3
+
+
+ANY_ORDER = [
+    name for name, toy in TOYS.items() if "first-hitting" in fitting_samplers(toy.make(LogLinear()))
+]
+
+
+@pytest.mark.parametrize("positions", [(0,), (2,), (0, 2)])
+@pytest.mark.parametrize("name", ANY_ORDER)
+def test_clamping_and_narrowing_give_the_exact_conditional(name, positions):
+    """Clamped: as it stands. Narrowed: with the weights, whose mean is the probability kept."""
+    world, algorithm = ToyWorld.make(), exact(name, "per_group")
+    held = world.x0[world.prob.argmin()]
+    clamp = torch.full((LENGTH,), -1)
+    clamp[list(positions)] = held[list(positions)]
+    match = (world.x0[:, list(positions)] == held[list(positions)]).all(1)
+    conditional = torch.where(match, world.prob, 0.0)
+    mass, conditional = float(conditional.sum()), conditional / conditional.sum()
+    real = FULL.expand(NUM, -1)
+    clamped = FirstHitting().sample(
+        algorithm, real, generator=make_generator(5), clamp=clamp.expand(NUM, -1)
+    )
+    share = world.distribution(clamped.x0)
+    assert total_variation(share, conditional) < noise_floor(conditional, NUM)
+    support = algorithm.layout.support.clone()
+    for position in positions:
+        support[position] = torch.arange(support.shape[1]) == held[position]
+    narrowed = FirstHitting().sample(
+        algorithm, real, generator=make_generator(6), support=support.expand(NUM, -1, -1)
+    )
+    weights = narrowed.log_weights.exp()
+    weighted = world.distribution(narrowed.x0, weights)
+    effective = float(weights.sum().square() / weights.square().sum())
+    assert total_variation(weighted, conditional) < noise_floor(conditional, int(effective))
+    assert weights.mean().item() == pytest.approx(mass, abs=4.5 * (weights.std() / NUM**0.5).item())

@@ -1,0 +1,167 @@
+"""Options of samplers: what they refuse, and the times that grids are made of."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+
+from discrete_diffusion.algorithms import D3PM, MDLM, UDLM
+from discrete_diffusion.forward_process import Absorbing, Uniform
+from discrete_diffusion.noise_schedules import LogLinear, Polynomial
+from discrete_diffusion.sampling import (
+    SAMPLERS,
+    Ancestral,
+    PredictorCorrector,
+    ReMDM,
+    Renoise,
+    Sampler,
+    build_sampler,
+)
+from discrete_diffusion.sampling.ancestral import GridSampler
+from toy_algorithms import ZeroBackbone
+from toy_samplers import draw_from, exact
+from toy_world import ExactBackbone, toy_layout
+
+ON_TOKENS = [name for name, cls in SAMPLERS.all().items() if cls.state == "tokens"]
+GRIDS = [name for name, cls in SAMPLERS.all().items() if issubclass(cls, GridSampler)]
+K_PER_CALL = ["confidence", "entropy", "first-hitting", "margin"]
+
+
+def refused(name: str, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_sampler({"name": name, **options})
+
+
+@pytest.mark.parametrize("name", ON_TOKENS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, r"temperature=0\.0: expected a positive number"),
+        ({"temperature": -1}, "temperature=-1"),
+        ({"temperature": float("inf")}, "temperature=inf"),
+        ({"temperature": float("nan")}, "temperature=nan"),
+        ({"temperature": "hot"}, r"sampling\.temperature=hot: expected a number"),
+        ({"top_p": 1.5}, r"top_p=1\.5"),
+        ({"top_p": 0.0}, r"top_p=0\.0: expected a number in \(0, 1\]"),
+        ({"guidance": -0.5}, r"sampling\.guidance=-0\.5: expected 0 or a positive number"),
+        ({"guidance": float("inf")}, "guidance=inf"),
+        ({"top_q": 0.5}, "has no setting 'top_q'; it has"),
+    ],
+)
+def test_options_of_all(name, options, message):
+    refused(name, options, message)
+
+
+@pytest.mark.parametrize("name", SAMPLERS.names())
+def test_one_verb_for_all_states(name):
+    of_all = list(inspect.signature(Sampler.sample).parameters)
+    own = list(inspect.signature(SAMPLERS.find(name).sample).parameters)
+    assert own[: len(of_all)] == of_all
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_options_of_grids(name):
+    refused(name, {"steps": 0}, r"sampling\.steps=0: expected a whole number")
+    refused(name, {"steps": 2.5}, r"sampling\.steps=2\.5")
+    refused(name, {"grid": "squred"}, "did you mean 'squared'")
+
+
+@pytest.mark.parametrize("name", K_PER_CALL)
+def test_options_of_k_per_call(name):
+    refused(name, {"tokens_per_call": 0}, r"sampling\.tokens_per_call=0: expected a whole number")
+    refused(name, {"tokens_per_call": 1.5}, r"tokens_per_call=1\.5")
+    refused(name, {"tokens_per_call": True}, "tokens_per_call=True")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "entropy-bounded",
+            {"budget": -0.1},
+            r"budget=-0\.1: expected nats per call, a finite number >= 0",
+        ),
+        ("entropy-bounded", {"budget": float("inf")}, "budget=inf"),
+        ("entropy-bounded", {"budget": float("nan")}, "budget=nan"),
+        ("entropy-bounded", {"order": "entropi"}, "did you mean 'entropy'"),
+        ("entropy-bounded", {"tokens_per_call": 2}, "no setting 'tokens_per_call'"),
+        ("predictor-corrector", {"corrections": -1}, r"sampling\.corrections=-1"),
+        ("predictor-corrector", {"corrections": 1.5}, r"sampling\.corrections=1\.5"),
+        ("remdm", {"strategy": "cup"}, "did you mean 'cap'"),
+        ("remdm", {"eta": 0.0}, r"sampling\.eta=0\.0: expected a number in \(0, 1\]"),
+        ("remdm", {"eta": 1.1}, r"sampling\.eta=1\.1"),
+        ("remdm", {"loop_alpha": 0.0}, r"sampling\.loop_alpha=0\.0"),
+        ("remdm", {"loop_from": 0.1, "loop_until": 0.1}, r"0 <= loop_until < loop_from <= 1"),
+        ("remdm", {"loop_from": 1.2}, r"sampling\.loop_from=1\.2"),
+        ("remdm", {"loop_until": -0.1}, r"sampling\.loop_until=-0\.1"),
+        ("margin", {"groups_in_turn": "yes"}, r"sampling\.groups_in_turn=yes: expected true or f"),
+        ("speculative", {"tokens_per_round": 0}, r"sampling\.tokens_per_round=0: expected a whole"),
+        ("speculative", {"tokens_per_round": 1.5}, r"tokens_per_round=1\.5"),
+        ("speculative", {"tokens_per_call": 2}, "no setting 'tokens_per_call'"),
+        ("first_hitting", {}, "did you mean 'first-hitting'"),
+    ],
+)
+def test_options_of_one(name, options, message):
+    refused(name, options, message)
+
+
+def test_the_grid_is_finer_near_the_data_where_noise_leaves_doubt():
+    """auto: t = i / T for absorbing processes, (i / T)^2 for the others; either can be chosen."""
+    absorbing, uniform = exact("mdlm"), exact("udlm")
+    even = torch.tensor([1, 0.75, 0.5, 0.25, 0], dtype=torch.float64)
+    for make in (Ancestral, PredictorCorrector, Renoise, ReMDM):
+        assert torch.equal(make().times(absorbing, 4), even)
+        assert torch.equal(make(grid="squared").times(absorbing, 4), even**2)
+        if make is not ReMDM:
+            assert torch.equal(make().times(uniform, 4), even**2)
+            assert torch.equal(make(grid="uniform").times(uniform, 4), even)
+
+
+@pytest.mark.parametrize("grid", ["uniform", "squared"])
+@pytest.mark.parametrize("strategy", ["cap", "loop"])
+@pytest.mark.parametrize(("start", "stop"), [(0.55, 0.05), (1.0, 0.0), (0.4, 0.3)])
+@pytest.mark.parametrize("steps", [1, 2, 7, 40])
+def test_times_of_remdm_never_rise(grid, strategy, start, stop, steps):
+    sampler = ReMDM(strategy=strategy, grid=grid, loop_from=start, loop_until=stop)
+    for name in ("mdlm", "d3pm-absorbing"):
+        times = sampler.times(exact(name), steps)
+        assert times[0] == 1
+        assert times[-1] == 0
+        assert (times.diff() <= 0).all()
+        if name == "mdlm" and strategy == "cap":
+            assert len(times) == steps + 1
+
+
+def test_a_model_of_discrete_steps_is_asked_at_its_own_times():
+    """d3pm of T = 10 knows t = i / 10 only: as many steps give them all, fewer a part."""
+    algorithm = D3PM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()), num_steps=10)
+    every = torch.linspace(1, 0, 11, dtype=torch.float64)
+    torch.testing.assert_close(Ancestral(grid="uniform").times(algorithm, 10), every)
+    few = Ancestral().times(algorithm, 6)  # squared: 1, 25/36, 16/36, 9/36, 4/36, 1/36, 0
+    expected = torch.tensor([1, 0.7, 0.4, 0.3, 0.2, 0.1, 0], dtype=few.dtype)
+    torch.testing.assert_close(few, expected)  # as many steps as asked for, no time twice
+
+
+def test_default_steps_are_those_of_a_request_without():
+    for name in GRIDS:
+        if name == "remdm":
+            continue
+        plain = draw_from("udlm", name, 3, steps=4)
+        told = draw_from("udlm", name, 3, steps=4)
+        assert torch.equal(plain.x0, told.x0)
+        assert torch.equal(plain.nfe, told.nfe)
+
+
+def test_unmask_times_that_underflow_do_no_harm():
+    process = Absorbing(toy_layout(), Polynomial(exponent=0.01))
+    algorithm = MDLM(ExactBackbone(process), process)
+    tokens = draw_from(algorithm, "first-hitting", 4000, seed=0).x0
+    algorithm.layout.check(tokens)
+
+
+def test_other_noise_is_refused_by_name():
+    algorithm = UDLM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()))
+    with pytest.raises(ValueError, match=r"udlm with uniform noise .* use sampling=ancestral"):
+        draw_from(algorithm, "first-hitting", 1)

@@ -1,0 +1,262 @@
+"""Speculative sampling: the law of one token per call for any network, and what a round costs."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from laws import grid, grid_law, order_law
+from test_clamping import SUBSETS, conditional_on, held_at
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms import MDLM, TokenAlgorithm
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.calls import time_of_masked_share
+from discrete_diffusion.types import SampleOutput
+from toy_samplers import CODE, EVERY_STATE, absorbing, bd3lm, draw_from, exact, record_calls
+from toy_world import (
+    FULL,
+    LENGTH,
+    MASK,
+    PADDED,
+    VOCAB_SIZE,
+    ExactBackbone,
+    ToyWorld,
+    noise_floor,
+    total_variation,
+)
+
+NUM, MANY = 20_000, 50_000
+EVERY_K = pytest.mark.parametrize("k", [1, 2, 3, None])
+REAL = pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
+
+
+class RandomBackbone(nn.Module):
+    """Random logits for every state: no joint distribution has these conditionals."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        shape = (len(EVERY_STATE), LENGTH, VOCAB_SIZE)
+        self.table = 2 * torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        return self.table[(x_t * CODE).sum(-1)]
+
+
+def wrong(schedule: str = "log_linear") -> MDLM:
+    return MDLM(RandomBackbone(), absorbing(schedule))
+
+
+def tilted(schedule: str = "cosine") -> MDLM:
+    """With a D that is wrong, and differently so at every t."""
+    process = absorbing(schedule)
+    return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
+
+
+def one_by_one(algorithm: TokenAlgorithm, world: ToyWorld) -> Tensor:
+    """Float64[K]: the mean over orders of prod_j D_{l_j}(x_{l_j} | x_{l_1}, ..., x_{l_{j-1}}), at
+    the time of the masked share."""
+    law = torch.zeros_like(world.prob)
+    real, orders = world.real.expand(len(world.x0), -1), 0
+    for order in itertools.permutations(world.real.nonzero().flatten().tolist()):
+        state = torch.where(real, MASK, world.x0)
+        chance = torch.ones_like(world.prob)
+        for position in order:
+            t = time_of_masked_share(algorithm, state == MASK, real)
+            d0 = algorithm.denoise(state, t, real)[:, position].double().exp()
+            chance *= d0.gather(1, world.x0[:, position : position + 1]).squeeze(1)
+            state[:, position] = world.x0[:, position]
+        law, orders = law + chance, orders + 1
+    return law / orders
+
+
+def check(output: SampleOutput, world: ToyWorld, law: Tensor) -> None:
+    share = world.distribution(output.x0)
+    assert total_variation(share, law) < noise_floor(law, len(output.x0))
+
+
+def rounds_of(output: SampleOutput) -> Tensor:
+    """Int[B]: in how many frames each sample changes."""
+    assert output.trajectory is not None
+    return (output.trajectory[1:] != output.trajectory[:-1]).any(dim=2).sum(dim=0)
+
+
+@EVERY_K
+def test_it_reproduces_the_joint(k):
+    world = ToyWorld.make()
+    output = draw_from("mdlm", "speculative", MANY, tokens_per_round=k)
+    check(output, world, world.prob)
+    assert (output.log_weights == 0).all()
+
+
+@EVERY_K
+@REAL
+def test_a_network_of_no_joint_is_followed_token_by_token(k, real):
+    """Whatever is proposed, and though most of it is refused."""
+    world, algorithm = ToyWorld.make(real), wrong()
+    law = order_law(algorithm, world, "random")
+    torch.testing.assert_close(law, one_by_one(algorithm, world), rtol=0, atol=1e-7)
+    assert total_variation(law, order_law(algorithm, world, "random", 2)) > 0.1
+    output = draw_from(algorithm, "speculative", MANY, real=real, tokens_per_round=k)
+    check(output, world, law)
+
+
+@pytest.mark.slow
+def test_the_order_is_that_of_the_unmask_times():
+    """With a schedule per group it is not uniform, which a network of no joint shows."""
+    world, algorithm = ToyWorld.make(), wrong("per_group")
+    limit = grid_law(algorithm, world, grid(algorithm, 400), "ancestral")
+    assert total_variation(limit, one_by_one(algorithm, world)) > 0.02
+    for sampler in ("speculative", "first-hitting"):
+        output = draw_from(algorithm, sampler, MANY)
+        share = world.distribution(output.x0)
+        assert total_variation(share, limit) < noise_floor(limit, MANY) + 2e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, None])
+def test_a_network_that_is_told_t_is_told_that_of_the_masked_share(k):
+    """Its law is that of one token per call at that time, and not that of first-hitting."""
+    world, algorithm = ToyWorld.make(), tilted()
+    law = one_by_one(algorithm, world)
+    check(draw_from(algorithm, "speculative", MANY, tokens_per_round=k), world, law)
+    by_time = world.distribution(draw_from(algorithm, "first-hitting", MANY).x0)
+    assert total_variation(by_time, law) > 2 * noise_floor(law, MANY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"temperature": 0.6}, {"temperature": 1.7, "top_p": 0.8}])
+def test_a_shaped_d_is_followed_too(options):
+    world, algorithm = ToyWorld.make(), wrong()
+    one = draw_from(algorithm, "speculative", MANY, tokens_per_round=1, **options)
+    law = world.distribution(one.x0)
+    several = draw_from(algorithm, "speculative", MANY, seed=2, **options)
+    share = world.distribution(several.x0)
+    assert total_variation(share, law) < 1.5 * noise_floor(law, MANY)
+
+
+@pytest.mark.parametrize("positions", SUBSETS)
+def test_clamping_gives_the_exact_conditional(positions):
+    world = ToyWorld.make()
+    clamp = held_at(positions, world)
+    output = draw_from(exact("mdlm", "per_group"), "speculative", NUM, clamp=clamp)
+    check(output, world, conditional_on(clamp, world))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocks", ["groups", "pairs", "ones"])
+def test_blocks_are_filled_in_turn(blocks):
+    world, algorithm = ToyWorld.make(), bd3lm("per_group", blocks)
+    output = draw_from(algorithm, "speculative", NUM, keep_trajectory=True)
+    check(output, world, world.prob)
+    for state in output.trajectory:
+        filled = state != MASK
+        for block in algorithm.blocks.unique()[1:]:
+            begun = filled[:, algorithm.blocks >= block].any(dim=1)
+            assert filled[begun][:, algorithm.blocks < block].all()
+
+
+@EVERY_K
+def test_what_a_sample_costs(k, each_by_itself):
+    """At most as many rounds as tokens, and as many evaluations as it was shown states, each of
+    them one that still has a token to draw."""
+    algorithm = wrong()
+    calls = record_calls(algorithm)
+    output = draw_from(algorithm, "speculative", 500, tokens_per_round=k, keep_trajectory=True)
+    rounds = rounds_of(output)
+    assert len(calls) == int(rounds.max()) == len(output.trajectory) - 1
+    assert (rounds <= LENGTH).all()
+    assert (output.nfe >= LENGTH).all()
+    assert sum(len(call.x_t) for call in calls) == output.nfe.sum()
+    assert all((call.x_t == MASK).any(dim=1).all() for call in calls)
+    if k == 1:
+        assert (rounds == LENGTH).all()
+        assert (output.nfe == LENGTH).all()
+    else:
+        assert rounds.unique().tolist() == [2, 3]  # some proposals are kept, and some are not
+    if k is None:  # 1 for the first token, 2 for the two after it, 1 more if one was refused
+        assert torch.equal(output.nfe, torch.where(rounds == 2, 3, 4))
+
+
+K, L = 5, 9
+
+
+class LoneTokens(nn.Module):
+    """Tokens that know nothing of each other."""
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        logits = torch.arange(K).double().sin() * torch.arange(L).unsqueeze(1)
+        return nn.functional.pad(logits, (0, 2)).expand(len(x_t), -1, -1)
+
+
+class CountedTokens(nn.Module):
+    """Every token is the number of those that are visible, modulo K: never what was said before."""
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        count = (x_t != K).sum(dim=1) % K
+        return 100 * nn.functional.one_hot(count, K + 2).double()[:, None].expand(-1, L, -1)
+
+
+def drawn(backbone: nn.Module, k: int | None) -> SampleOutput:
+    algorithm = MDLM(
+        backbone, Absorbing(TokenLayout.flat(L, K + 2, mask_id=K, pad_id=K + 1), LogLinear())
+    )
+    return build_sampler({"name": "speculative", "tokens_per_round": k}).sample(
+        algorithm,
+        torch.ones(60, L, dtype=torch.bool),
+        generator=make_generator(0),
+        keep_trajectory=True,
+    )
+
+
+@pytest.mark.parametrize(("k", "rounds"), [(1, 9), (2, 5), (3, 4), (8, 2), (20, 2), (None, 2)])
+def test_independent_tokens_are_never_refused(k, rounds):
+    """One, and then k in every round, at one evaluation each."""
+    output = drawn(LoneTokens(), k)
+    assert (rounds_of(output) == rounds).all()
+    assert (output.nfe == L).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, None])
+def test_where_every_proposal_is_refused_a_round_draws_one_token(k):
+    output = drawn(CountedTokens(), k)
+    assert (rounds_of(output) == L).all()
+    asked = 1 + sum(min(k or L, left) for left in range(1, L))
+    assert (output.nfe == asked).all()
+    assert (output.x0.sort(dim=1).values == torch.tensor([0, 0, 1, 1, 2, 2, 3, 3, 4])).all()
+
+
+def test_a_call_shows_the_proposals_one_after_the_other():
+    algorithm = wrong()
+    calls = record_calls(algorithm)
+    draw_from(algorithm, "speculative", 40, tokens_per_round=None)
+    first, second = calls[:2]
+    assert (first.x_t == MASK).all()
+    shown = second.x_t.view(40, LENGTH - 1, LENGTH)
+    hidden = shown == MASK
+    assert (hidden.sum(dim=2) == torch.tensor([2, 1])).all()
+    assert (hidden[:, 0] | ~hidden[:, 1]).all()
+    visible = ~hidden[:, 0]
+    assert torch.equal(shown[:, 0][visible], shown[:, 1][visible])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ar", "ar cannot be sampled by speculative; use sampling=autoregressive or"),
+        ("udlm", "needs absorbing noise; use sampling=ancestral"),
+    ],
+)
+def test_what_it_does_not_draw_from_is_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        draw_from(name, "speculative", 2)
+
+
+def test_steps_are_refused():
+    with pytest.raises(ValueError, match=r"leave steps unset and set sampling\.tokens_per_round"):
+        draw_from("mdlm", "speculative", 2, steps=4)

@@ -1,0 +1,251 @@
+"""What is called exact follows the model's own distribution; what is called approximate differs.
+
+Two networks that are wrong: one is told t and depends on it; one is not, and its predictions are
+those of no joint distribution. Neither has a distribution that every sampler agrees on.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+import torch
+from laws import GridLaw, grid
+
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.base import Law
+from discrete_diffusion.sampling.exactness import approximations, exactness
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from toy_samplers import absorbing, draw_from, exact
+from toy_world import FULL, MASK, VOCAB_SIZE, ExactBackbone, ToyWorld, noise_floor, total_variation
+
+NUM = 30_000
+FREE = torch.tensor([-1, -1, -1])
+CLAMPS = {"free": FREE, "first": torch.tensor([1, -1, -1]), "last": torch.tensor([-1, -1, 3])}
+SAMPLERS = {
+    "first-hitting": {},
+    "two at once": {"name": "first-hitting", "tokens_per_call": 2},
+    "colder": {"name": "first-hitting", "temperature": 0.7},
+    "nucleus": {"name": "first-hitting", "top_p": 0.8},
+    "speculative": {},
+    "margin": {},
+    "entropy": {},
+    "entropy-bounded": {"budget": 0.0},
+    "wide": {"name": "entropy-bounded", "budget": 5.0},
+    "sure first": {"name": "entropy-bounded", "budget": 0.0, "order": "confidence"},
+    "confidence": {},
+    "ancestral": {"steps": 4},
+    "predictor-corrector": {"steps": 4},
+    "remdm": {"steps": 16},
+    "renoise": {"steps": 16},
+}
+NEAR = {  # called approximate, and near: a distance that 30,000 samples hardly show
+    ("entropy-bounded", "untold", "free"),
+}
+
+
+class OrderDependent(ExactBackbone):
+    """It is not told t, and bends its logits by the share that is masked."""
+
+    def forward(self, x_t, sigma=None):
+        share = (x_t == MASK).double().mean(dim=1)
+        ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [-1.0], [0.5]])
+        return super().forward(x_t) + 3.0 * (share - 0.4)[:, None, None] * ramp
+
+
+@cache
+def network(name):
+    process = absorbing("log_linear")
+    if name == "told":
+        return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
+    return MDLM(OrderDependent(process), process, time_conditioning=False).eval()
+
+
+@cache
+def own_law(name, clamp="free"):
+    """Of the reverse process with very many steps, begun with the clamped tokens."""
+    algorithm, held = network(name), CLAMPS[clamp]
+    law = GridLaw(algorithm, ToyWorld.make(), free=held < 0, held=held)
+    for t, s in pairwise(grid(algorithm, 500)):
+        law.move(law.ancestral(t, s))
+    found = law.clean()
+    return found / found.sum()
+
+
+def made(case):
+    return build_sampler(
+        {"name": case, **{k: v for k, v in SAMPLERS[case].items() if k != "steps"}}
+    )
+
+
+def drawn(case, name, seed=2, **request):
+    options = {"name": case, **SAMPLERS[case]}
+    return draw_from(network(name), options.pop("name"), NUM, seed=seed, **options, **request)
+
+
+def reasons(case, name, clamp="free", **request):
+    known = None if clamp == "free" else (CLAMPS[clamp] >= 0).unsqueeze(0)
+    return approximations(
+        made(case),
+        network(name),
+        steps=SAMPLERS[case].get("steps"),
+        real=FULL.unsqueeze(0),
+        known=known,
+        **request,
+    )
+
+
+def apart(output, law):
+    return total_variation(ToyWorld.make().distribution(output.x0), law)
+
+
+@pytest.mark.parametrize("name", ["told", "untold"])
+@pytest.mark.parametrize("case", list(SAMPLERS))
+def test_fresh_samples_follow_the_model_just_where_they_are_called_exact(case, name):
+    law, why = own_law(name), reasons(case, name)
+    distance, floor = apart(drawn(case, name), law), noise_floor(law, NUM) + 2e-3
+    if not why:
+        assert distance < floor
+    elif (case, name, "free") not in NEAR:
+        assert distance > floor
+
+
+@pytest.mark.parametrize("name", ["told", "untold"])
+@pytest.mark.parametrize("clamp", ["first", "last"])
+@pytest.mark.parametrize("case", ["first-hitting", "speculative", "two at once", "confidence"])
+def test_completions_called_exact_follow_the_process_begun_with_what_is_given(case, name, clamp):
+    law, why = own_law(name, clamp), reasons(case, name, clamp)
+    distance = apart(drawn(case, name, clamp=CLAMPS[clamp]), law)
+    if not why:
+        assert distance < noise_floor(law, NUM) + 2e-3
+    else:
+        assert distance > 0.01
+
+
+def test_what_is_called_exact():
+    """Of networks that are told t, the default, first-hitting alone."""
+    told, untold = (
+        {case for case in SAMPLERS if not reasons(case, name)} for name in ("told", "untold")
+    )
+    assert told == {"first-hitting"}
+    assert untold == {"first-hitting", "speculative"}
+    assert "given t" in reasons("speculative", "told")[0]
+    assert "order of its own" in reasons("margin", "untold")[0]
+    assert "steps" in reasons("ancestral", "told")[0]
+
+
+@pytest.mark.parametrize("name", ["told", "untold"])
+@pytest.mark.parametrize("case", ["first-hitting", "speculative", "two at once"])
+def test_weights_of_narrowed_samples_undo_the_tilt_where_it_is_said(case, name):
+    world = ToyWorld.make()
+    support = world.layout.support.clone()
+    support[1, 2:] = False  # 0 or 1 in the middle
+    output, law = drawn(case, name, support=support), own_law(name) * (world.x0[:, 1] < 2)
+    why = reasons(case, name, log_weights=output.log_weights)
+    assert "log_weight" in why[-1]
+    assert apart(output, law / law.sum()) > 0.05  # without weights
+    weighted = world.distribution(output.x0, output.log_weights.exp())
+    distance = total_variation(weighted, law / law.sum())
+    if len(why) == 1:
+        assert "undo" in why[0]
+        assert distance < 2 * noise_floor(law / law.sum(), NUM)
+    else:
+        assert "in part" in why[-1]
+        assert distance > 0.02
+    nothing = torch.zeros_like(output.log_weights)
+    assert reasons("first-hitting", name, log_weights=nothing) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["d3pm-absorbing", "d3pm-uniform"])
+def test_all_steps_of_a_model_of_discrete_steps_are_exact(name):
+    world, algorithm = ToyWorld.make(), exact(name)
+    all_steps, some = algorithm.num_steps, algorithm.num_steps // 16
+    law = GridLaw(algorithm, world)
+    for t, s in pairwise(torch.linspace(1, 0, all_steps + 1, dtype=torch.float64)):
+        law.move(law.ancestral(t, s))
+    sampler = build_sampler({"name": "ancestral"})
+    assert approximations(sampler, algorithm, steps=all_steps) == []
+    output = draw_from(algorithm, "ancestral", NUM, steps=all_steps)
+    assert apart(output, law.clean()) < noise_floor(law.clean(), NUM)
+    (why,) = approximations(sampler, algorithm, steps=some)
+    assert f"{some} of the {all_steps} steps" in why
+    few = draw_from(algorithm, "ancestral", NUM, steps=some)
+    assert apart(few, law.clean()) > noise_floor(law.clean(), NUM)
+    if algorithm.process.absorbing:
+        (why,) = approximations(build_sampler({"name": "speculative"}), algorithm)
+    else:
+        clamped = {"real": FULL.unsqueeze(0), "known": torch.tensor([[True, False, False]])}
+        (why,) = approximations(sampler, algorithm, steps=all_steps, **clamped)
+        assert "for noisy ones" in why
+
+
+@pytest.mark.parametrize("sampler", ["autoregressive", "first-hitting"])
+def test_left_to_right_prefixes_are_exact_and_the_rest_is_not_seen(sampler):
+    world, algorithm = ToyWorld.make(), exact("ar")
+    for clamp, seen in (("first", True), ("last", False)):
+        held = CLAMPS[clamp]
+        why = approximations(
+            build_sampler({"name": sampler}),
+            algorithm,
+            real=FULL.unsqueeze(0),
+            known=(held >= 0).unsqueeze(0),
+        )
+        law = world.prob * ((world.x0 == held) | (held < 0)).all(dim=1)
+        output = draw_from(algorithm, sampler, NUM, clamp=held)
+        near = apart(output, law / law.sum()) < noise_floor(law / law.sum(), NUM)
+        assert (why == []) == near == seen
+    assert approximations(build_sampler({"name": sampler}), algorithm) == []
+
+
+def test_one_token_is_drawn_from_what_the_network_says_of_it():
+    """In every order, if the network is not told t; in one call, whatever number that may take."""
+    real, known = FULL.unsqueeze(0), torch.tensor([[True, False, True]])
+    for case in ("margin", "ancestral", "speculative", "two at once"):
+        why = approximations(made(case), network("untold"), steps=None, real=real, known=known)
+        assert why == []
+    told = {"real": real, "known": known}
+    assert approximations(made("two at once"), network("told"), **told) == []
+    assert approximations(made("ancestral"), network("told"), **told)
+    assert approximations(made("confidence"), network("told"), real=real, known=real) == []
+
+
+class Stranger(FirstHitting):
+    """Somebody's sampler, which draws the tokens as it likes."""
+
+    name = "stranger"
+
+
+class Outspoken(FirstHitting):
+    name, law = "outspoken", Law.MODEL
+
+
+def test_a_sampler_that_says_nothing_is_not_believed():
+    """What it inherits may not be true of it."""
+    (why,) = approximations(Stranger(), network("told"))
+    assert "sampling=stranger does not state" in why
+    assert approximations(Outspoken(), network("told")) == []
+    assert approximations(Outspoken(tokens_per_call=3), network("told")) == [
+        "several tokens are sampled per call"
+    ]
+
+
+def test_steps_are_counted_against_the_tokens_there_are():
+    sampler, algorithm = FirstHitting(), network("told")
+    assert approximations(sampler, algorithm, steps=3) == []
+    assert approximations(sampler, algorithm, steps=2) == ["several tokens are sampled per call"]
+    output = sampler.sample(algorithm, FULL.expand(4, -1), generator=make_generator(0), steps=3)
+    assert (output.nfe == 3).all()
+
+
+def test_every_reason_is_told():
+    sampler = FirstHitting(temperature=0.5, top_p=0.9)
+    why = approximations(sampler, network("told"), steps=1)
+    facts = exactness(why)
+    assert facts["exact"] is False
+    for named in ("several tokens", "sampling.temperature=0.5", "sampling.top_p=0.9"):
+        assert named in facts["approximate_because"]
+    assert exactness([]) == {"exact": True, "approximate_because": None}

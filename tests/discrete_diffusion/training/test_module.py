@@ -1,0 +1,193 @@
+"""The Lightning module, the average of its weights, samples at validation."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.training import EMA
+from toy_training import ToyData, fit, make_module
+from toy_world import ToyWorld
+
+
+class NoReport:
+    """Measures nothing."""
+
+    def measure(self, samples):
+        return {}
+
+    def plot(self, samples, path):
+        pass
+
+
+@pytest.mark.slow
+def test_training_lowers_the_bound(tmp_path):
+    module = make_module(lr=1e-2)
+    trainer = fit(module, tmp_path, steps=150)
+    entropy, start = ToyWorld.make().entropy, ToyWorld.make().sum_log_k
+    bound = trainer.callback_metrics["val/nelbo"].item()
+    assert entropy - 0.2 < bound < start - 0.5 * (start - entropy)
+
+
+def test_validation_has_its_own_noise_every_time(tmp_path):
+    """Two validations of unchanged weights agree to the last bit."""
+    seen = []
+    module = make_module(lr=1e-30)
+    module.on_validation_end = lambda: seen.append(
+        module.trainer.callback_metrics["val/nelbo"].item()
+    )
+    fit(module, tmp_path)
+    assert len(set(seen[1:])) == 1  # the first is the sanity check, on fewer batches
+    assert len(seen) >= 3
+
+
+def test_the_noise_of_a_part_is_that_of_its_seed_step_and_number(tmp_path):
+    """One process: (seed, stream 0, step, part) in training, (seed, stream 1, batch, 0) after it.
+    Runs of earlier versions go on with the same numbers as long as these stand."""
+
+    def seeds(every):
+        module, seen = make_module(), {True: [], False: []}
+        loss = module.algorithm.loss
+
+        def recorded(batch, generator, *draw):
+            seen[module.training].append(generator.initial_seed())
+            return loss(batch, generator, *draw)
+
+        module.algorithm.loss = recorded
+        options = {"steps": 2, "val_check_interval": 2 * every}
+        fit(module, tmp_path, accumulate_grad_batches=every, **options)
+        return seen
+
+    def expected(*keys):
+        return [make_generator(*key).initial_seed() for key in keys]
+
+    plain, accumulated = seeds(1), seeds(2)
+    assert plain[True] == expected((0, 0, 0, 0), (0, 0, 1, 0))
+    assert accumulated[True] == expected((0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 1, 1))
+    assert plain[False][-8:] == expected(*((0, 1, k, 0) for k in range(8)))
+    assert accumulated[False] == plain[False]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_processes_deal_the_parts_of_a_step_out_in_turn(rank):
+    """Two processes of three batches a step have the noise of one process of six batches: part 1 is
+    the first batch of the second process, part 2 the second batch of the first."""
+    module, seen = make_module(), []
+    loss = module.algorithm.loss
+
+    def recorded(batch, generator):
+        seen.append(generator.initial_seed())
+        return loss(batch, generator)
+
+    module.algorithm.loss = recorded
+    module._trainer = SimpleNamespace(
+        world_size=2,
+        global_rank=rank,
+        global_step=5,
+        accumulate_grad_batches=3,
+        is_last_batch=False,
+        log_every_n_steps=0,
+    )
+    batch = ToyData().splits["train"].batch()
+    for index in range(6, 9):
+        module.training_step(batch, index)
+    expected = [make_generator(0, 0, 5, part).initial_seed() for part in (rank, 2 + rank, 4 + rank)]
+    assert seen == expected
+
+
+def test_the_logged_loss_is_the_mean_over_the_parts_of_a_step(tmp_path):
+    module, losses, logged = make_module(), [], []
+    loss = module.algorithm.loss
+
+    def recorded(*arguments):
+        output = loss(*arguments)
+        if module.training:
+            losses.append(output.loss.item())
+        return output
+
+    module.algorithm.loss = recorded
+    module.on_train_batch_end = lambda *_: logged.append(
+        module.trainer.callback_metrics.get("train/loss")
+    )
+    fit(module, tmp_path, steps=2, accumulate_grad_batches=2, val_check_interval=4)
+    assert logged[1].item() == pytest.approx((losses[0] + losses[1]) / 2)
+    assert logged[3].item() == pytest.approx((losses[2] + losses[3]) / 2)
+
+
+def test_runs_repeat_to_the_last_bit(tmp_path):
+    weights = []
+    for _ in range(2):
+        module = make_module()
+        fit(module, tmp_path)
+        weights.append(torch.cat([p.flatten() for p in module.parameters()]))
+    assert torch.equal(*weights)
+
+
+def test_ema_averages_weights_and_leaves_index_buffers_alone(tmp_path):
+    """At decay 0.9999 an averaged integer buffer drifts; ours is copied."""
+    module, ema = make_module(), EMA(decay=0.9999)
+    history: list[torch.Tensor] = []
+    module.on_train_batch_end = lambda *_: history.append(
+        module.algorithm.backbone.head.weight.detach().clone()
+    )
+    fit(module, tmp_path, [ema])
+    averaged = history[0].clone()
+    for n, weight in enumerate(history[1:], start=1):
+        decay = min(0.9999, (1 + n) / (10 + n))
+        averaged = decay * averaged + (1 - decay) * weight
+    found = module.algorithm.backbone.head.weight.data
+    torch.testing.assert_close(found, averaged)
+    assert not torch.allclose(found, history[-1])
+    assert module.algorithm.backbone.index.tolist() == [7, 11, 13]
+    assert ema._average_model.module.algorithm.backbone.index.tolist() == [7, 11, 13]
+    with pytest.raises(ValueError, match=r"ema decay=1\.0"):
+        EMA(decay=1.0)
+
+
+@pytest.mark.parametrize("strategy", [FSDPStrategy, ModelParallelStrategy])
+def test_ema_refuses_weights_of_which_a_process_has_a_part(strategy):
+    trainer = SimpleNamespace(strategy=strategy())
+    with pytest.raises(ValueError, match=rf"{strategy.__name__} .* whole ones; .*DDPStrategy"):
+        EMA().setup(trainer, make_module(), "fit")
+
+
+def test_samples_at_validation_come_from_averaged_weights(tmp_path):
+    """The callback stands before EMA in the list, so the average is still in place."""
+    from discrete_diffusion.training import SampleAtValidation
+
+    ema, module, same = EMA(decay=0.9), make_module(), []
+
+    def draw(num):
+        average = ema._average_model.module.algorithm.backbone.head.weight
+        current = module.algorithm.backbone.head.weight
+        same.append((module.global_step, current.clone(), average.clone()))
+        return torch.zeros(num, 3, dtype=torch.long)
+
+    sampling = SampleAtValidation(draw, NoReport(), num_samples=3, folder=tmp_path)
+    trained = []
+    module.on_train_batch_end = lambda *_: trained.append(
+        module.algorithm.backbone.head.weight.detach().clone()
+    )
+    fit(module, tmp_path, [sampling, ema])
+    step, in_module, set_aside = same[-1]
+    assert step == 12
+    # during validation the module holds the average and the callback the training weights
+    assert torch.equal(set_aside, trained[-1])
+    assert not torch.equal(in_module, trained[-1])
+
+
+def test_a_failing_sampler_fails_the_run_before_it_starts(tmp_path):
+    from discrete_diffusion.training import SampleAtValidation
+
+    def draw(num):
+        raise RuntimeError("the sampler is broken")
+
+    module = make_module()
+    sampling = SampleAtValidation(draw, NoReport(), num_samples=3, folder=tmp_path)
+    with pytest.raises(RuntimeError, match="the sampler is broken"):
+        fit(module, tmp_path, [sampling])
+    assert module.global_step == 0

@@ -1,0 +1,70 @@
+"""Briefs of every kind of rule, for diagrams of few types and relations."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from floor_plans.briefs.brief import (
+    BESIDE,
+    Brief,
+    ConnectedRule,
+    CountRule,
+    DegreeRule,
+    Kind,
+    Numbers,
+    Quantity,
+    RelationRule,
+)
+from floor_plans.diagrams.vocabulary import RELATIONS
+
+LIVING, MASTER, KITCHEN = map(Kind.of, ("LivingRoom", "MasterRoom", "Kitchen"))
+ANY = Kind.of("LivingRoom", "MasterRoom")
+SIDE = frozenset(map(RELATIONS.index, ("left-of", "right-of")))
+
+
+def relation(quantity: str, subject: Kind | str, object: Kind | str, codes=BESIDE) -> RelationRule:
+    return RelationRule(Quantity(quantity), subject, frozenset(codes), object)
+
+
+PARTS: dict[str, dict[str, object]] = {
+    "exactly one kitchen": {"counts": [CountRule(KITCHEN, Numbers(1, 1))]},
+    "one or more of a group": {"counts": [CountRule(ANY, Numbers(1))]},
+    "two ranges": {
+        "counts": [CountRule(LIVING, Numbers(0, 1)), CountRule(Kind.of("Kitchen"), Numbers(1, 2))]
+    },
+    "some beside": {"relations": [relation("some", KITCHEN, LIVING)]},
+    "some to a side": {"relations": [relation("some", LIVING, KITCHEN, SIDE)]},
+    "none beside": {"relations": [relation("no", MASTER, LIVING)]},
+    "every beside": {"relations": [relation("every", MASTER, ANY)]},
+    "named": {
+        "named": {"a": LIVING, "b": ANY},
+        "relations": [relation("some", "a", "b", SIDE), relation("no", "b", KITCHEN)],
+    },
+    "every of a named": {
+        "named": {"a": ANY},
+        "relations": [relation("every", KITCHEN, "a"), relation("some", "a", KITCHEN)],
+    },
+    "few beside": {"degree": DegreeRule(1)},
+    "connected": {"connected": ConnectedRule()},
+}
+
+
+def _joined(first: dict[str, object], second: dict[str, object]) -> Brief | None:
+    if first.keys() & second.keys() - {"counts", "relations"}:
+        return None
+    return Brief(
+        **{
+            key: [*first.get(key, ()), *second.get(key, ())]  # type: ignore[misc]
+            if key in ("counts", "relations")
+            else {**first, **second}[key]
+            for key in {*first, *second}
+        }
+    )
+
+
+BRIEFS: dict[str, Brief] = {name: Brief(**part) for name, part in PARTS.items()}  # type: ignore[arg-type]
+PAIRS: dict[str, Brief] = {
+    f"{a}, {b}": brief
+    for a, b in combinations(PARTS, 2)
+    if (brief := _joined(PARTS[a], PARTS[b])) is not None
+}

@@ -1,0 +1,267 @@
+"""Whether briefs can be met, against all diagrams of a small world and facts of real plans."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_briefs import SMALL, all_diagrams, random_brief
+
+from floor_plans import generate_plans
+from floor_plans.briefs import brief_of
+from floor_plans.briefs.brief import Brief, Source
+from floor_plans.briefs.feasibility import contradiction, feasibility, without
+from floor_plans.briefs.refutation import is_refuted
+from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, RELATIONS
+from floor_plans.plans.box_model import is_installed
+
+SMALL_WORLD = all_diagrams(3)
+needs_solver = pytest.mark.skipif(not is_installed(), reason="OR-Tools decides")
+
+
+def can_be_met(brief: Brief) -> bool:
+    return any(not brief.unmet(diagram) for diagram in SMALL_WORLD)
+
+
+def parts(brief: Brief) -> set[str]:
+    keys = {rule.source.key for rule in brief.rules} | {f"named.{name}" for name in brief.named}
+    return keys | {"num_rooms"}
+
+
+def only(brief: Brief, kept: set[str]) -> Brief:
+    """The brief with the rules of these keys alone."""
+    return without(brief, [Source(key) for key in parts(brief) - kept])
+
+
+@pytest.mark.slow
+@needs_solver
+def test_it_is_decided_as_by_looking_at_all_diagrams():
+    rng = np.random.default_rng(0)
+    met = refuted = 0
+    for _ in range(60):
+        brief = random_brief(rng, SMALL, 3)
+        found = feasibility(brief, 3, SMALL)
+        assert found.can_be_met is can_be_met(brief)
+        if found.can_be_met:
+            met += 1
+            assert not brief.unmet(found.example)
+            continue
+        keys = {source.key for source in found.contradiction}
+        assert found.is_irreducible
+        assert len(keys) == len(found.contradiction)
+        assert not can_be_met(only(brief, keys))
+        for key in keys:
+            assert can_be_met(only(brief, keys - {key})), (key, keys)
+        refuted += is_refuted(brief, 3, SMALL)
+    assert met > 10
+    assert refuted > 10
+
+
+@pytest.mark.slow
+def test_what_can_be_met_is_never_refuted():
+    rng = np.random.default_rng(1)
+    num = 0
+    for _ in range(150):
+        brief = random_brief(rng, SMALL, 3, num_rules=3)
+        if is_refuted(brief, 3, SMALL):
+            num += 1
+            assert not can_be_met(brief)
+            found = feasibility(brief, 3, SMALL, exact=False)
+            assert found.can_be_met is False
+            keys = {source.key for source in found.contradiction}
+            assert not can_be_met(only(brief, keys))
+    assert 20 < num < 130
+
+
+ROOMS_OF_TYPES = {"Bathroom": "at least 2", "Bedroom": 3}
+
+CONTRADICTIONS = {
+    "more rooms than there may be": ({"num_rooms": 9}, {"num_rooms"}),
+    "more of a type than rooms": (
+        {"num_rooms": "at most 4", "rooms": {**ROOMS_OF_TYPES, "Kitchen": 1}},
+        {"num_rooms", "rooms.Bathroom", "rooms.Bedroom"},
+    ),
+    "fewer of a group than of a type in it": (
+        {"rooms": {"Bedroom": 1, "MasterRoom": 1, "ChildRoom": 1, "Kitchen": 1}},
+        {"rooms.Bedroom", "rooms.MasterRoom", "rooms.ChildRoom"},
+    ),
+    "a type that no plan has": ({"rooms": {"Garage": 1, "Kitchen": 1}}, {"rooms.Garage"}),
+    "a relation that no plan has": ({"relations": ["Kitchen door Bathroom"]}, {"relations[0]"}),
+    "too few rooms of other types": (
+        {"num_rooms": 3, "groups": {"Wet": ["Bathroom", "Kitchen"]}, "rooms": {"Wet": 0}}
+        | {"relations": ["Kitchen adjacent Bathroom", "LivingRoom adjacent Kitchen"]},
+        {"rooms.Wet", "relations[0]"},
+    ),
+    "some of a room that is forbidden": (
+        {"rooms": {"Kitchen": 0, "Bathroom": 1}, "relations": ["Kitchen adjacent LivingRoom"]},
+        {"rooms.Kitchen", "relations[0]"},
+    ),
+    "one room beside itself": (
+        {"rooms": {"Bathroom": 1}, "relations": ["Bathroom adjacent Bathroom"]},
+        {"rooms.Bathroom", "relations[0]"},
+    ),
+    "every one beside what is not there": (
+        {"rooms": {"Bathroom": 2, "Bedroom": 0}}
+        | {"relations": ["every Bathroom adjacent Bedroom", "connected"][:1]},
+        {"rooms.Bathroom", "rooms.Bedroom", "relations[0]"},
+    ),
+    "beside each other and not": (
+        {"relations": ["no Bedroom adjacent Bathroom", "Bathroom left-of MasterRoom"]},
+        {"relations[0]", "relations[1]"},
+    ),
+    "named rooms that the numbers do not allow": (
+        {"rooms": {"Bathroom": "at most 1", "Kitchen": 1}}
+        | {"named": {"first": "Bathroom", "second": "Bathroom", "cook": "Kitchen"}},
+        {"rooms.Bathroom", "named.first", "named.second"},
+    ),
+    "two relations of one pair": (
+        {"named": {"first": "Bathroom", "cook": "Kitchen"}}
+        | {"relations": ["first left-of|above cook", "cook left-of|left-above first"]},
+        {"relations[0]", "relations[1]"},
+    ),
+    "a circle": (
+        {"named": {"one": "Kitchen", "two": "Bathroom", "three": "Balcony"}}
+        | {
+            "relations": [
+                *("one left-of two", "two left-of|left-above three", "three left-below one"),
+                "one above|below LivingRoom",
+            ]
+        },
+        {"relations[0]", "relations[1]", "relations[2]"},
+    ),
+    "a circle of rooms in one another": (
+        {"named": {"one": "Kitchen", "two": "Kitchen", "three": "Kitchen"}}
+        | {"relations": ["one inside two", "two inside three", "three inside one"]},
+        {"relations[0]", "relations[1]", "relations[2]"},
+    ),
+    "connected without neighbours": (
+        {"num_rooms": "2+", "max_degree": 0, "connected": True, "rooms": {"Kitchen": 1}},
+        {"num_rooms", "max_degree", "connected"},
+    ),
+    "more neighbours than allowed": (
+        {"named": {"hub": "LivingRoom", "one": "Kitchen", "two": "Bathroom"}, "max_degree": 1}
+        | {"relations": ["hub adjacent one", "hub left-of two", "one above|below two"][:2]},
+        {"max_degree", "relations[0]", "relations[1]"},
+    ),
+}
+BY_SOLVER = {
+    "a circle of rooms that have no names": (
+        {"rooms": {"Kitchen": 1, "Bathroom": 1, "Balcony": 1}}
+        | {
+            "relations": [
+                *("Kitchen left-of Bathroom", "Bathroom left-of Balcony"),
+                "Balcony left-of Kitchen",
+            ]
+        },
+        {"rooms.Kitchen", "rooms.Bathroom", "rooms.Balcony"}
+        | {"relations[0]", "relations[1]", "relations[2]"},
+    ),
+    "a type between two that forbid it": (
+        {"groups": {"Three": ["LivingRoom", "Bathroom", "Kitchen"]}, "connected": True}
+        | {"rooms": {"Kitchen": 1, "Bathroom": 2, "LivingRoom": 0}, "num_rooms": 3}
+        | {"relations": ["no Bathroom adjacent Kitchen", "Three above Three"]},
+        {"num_rooms", "rooms.Kitchen", "rooms.Bathroom", "connected", "relations[0]"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("mapping", "keys"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_contradiction_is_found_without_a_solver(mapping, keys):
+    found = feasibility(brief_of(mapping), 8, exact=False)
+    assert found.can_be_met is False
+    assert {source.key for source in found.contradiction} == keys
+
+
+@needs_solver
+@pytest.mark.parametrize(
+    ("mapping", "keys"),
+    [*CONTRADICTIONS.values(), *BY_SOLVER.values()],
+    ids=[*CONTRADICTIONS, *BY_SOLVER],
+)
+def test_none_of_a_contradiction_can_be_left_out(mapping, keys):
+    brief = brief_of(mapping)
+    found = feasibility(brief, 8)
+    assert found.can_be_met is False
+    assert found.is_irreducible
+    assert {source.key for source in found.contradiction} == keys
+    others = [Source(key) for key in parts(brief) - keys]
+    assert contradiction(without(brief, others), 8)
+    for key in keys:
+        rest = feasibility(without(brief, [*others, Source(key)]), 8)
+        assert rest.can_be_met
+
+
+def test_without_a_solver_nothing_is_said_to_be_possible():
+    for mapping, _ in BY_SOLVER.values():
+        assert feasibility(brief_of(mapping), 8, exact=False).can_be_met is None
+    assert feasibility(brief_of({"num_rooms": 5}), 8, exact=False).can_be_met is None
+
+
+def test_sources_of_briefs_made_without_text_are_said():
+    from floor_plans.briefs.brief import CountRule, Kind, Numbers
+
+    rule = CountRule(Kind.of("Kitchen"), Numbers(9, 9))
+    (source,) = feasibility(Brief(counts=[rule]), 8, exact=False).contradiction
+    assert "9 kitchens" in source.text
+
+
+def facts_of(plan) -> Brief:
+    """All that a plan is."""
+    names = [f"room_{k}" for k in range(plan.num_rooms)]
+    code = {(i, j): r for i, j, r in plan.relations}
+    pairs = [(i, j) for j in range(plan.num_rooms) for i in range(j)]
+    return brief_of(
+        {
+            "num_rooms": plan.num_rooms,
+            "named": dict(zip(names, plan.room_names, strict=True)),
+            "connected": True,
+            "relations": [
+                f"{names[i]} {RELATIONS[code[i, j]]} {names[j]}"
+                if (i, j) in code
+                else f"no {names[i]} adjacent {names[j]}"
+                for i, j in pairs
+            ],
+        }
+    )
+
+
+def test_what_a_plan_is_can_be_met():
+    for plan in generate_plans(30, seed=3):
+        brief = facts_of(plan)
+        assert not brief.unmet(plan)
+        assert not is_refuted(brief, 8, DIRECTIONS)
+
+
+@needs_solver
+def test_the_solver_finds_the_plan_whose_facts_are_asked_for():
+    for plan in generate_plans(4, seed=4):
+        found = feasibility(facts_of(plan), 8)
+        assert found.example.canonical_key() == plan.canonical_key()
+
+
+@needs_solver
+def test_buildable_is_shown_by_a_diagram_with_a_floor_plan():
+    asked = {"rooms": {"Kitchen": 1, "Bathroom": 1}, "num_rooms": 3, "buildable": True}
+    assert feasibility(brief_of(asked), 8).can_be_met
+    nested = {"named": {"one": "LivingRoom", "two": "Kitchen", "three": "Bathroom"}} | {
+        "relations": ["one surrounding two", "two left-of three", "no one adjacent three"],
+        **{"num_rooms": 3, "buildable": True},
+    }
+    assert feasibility(brief_of(nested), 8).can_be_met is None
+
+
+@needs_solver
+def test_more_rooms_than_the_solver_looks_at_are_not_decided():
+    asked = {"rooms": {"Kitchen": "13+"}, "num_rooms": "at most 20"}
+    assert feasibility(brief_of(asked), 20).can_be_met is None
+    assert feasibility(brief_of({"rooms": {"Kitchen": "10+"}}), 20).can_be_met
+
+
+@needs_solver
+def test_plans_that_say_which_rooms_meet():
+    asked = brief_of({"relations": ["Bedroom door Bathroom", "Kitchen adjacent LivingRoom"]})
+    assert feasibility(asked, 8, ADJACENCY).can_be_met
+    built = brief_of({"relations": ["Kitchen adjacent LivingRoom"], "buildable": True})
+    assert feasibility(built, 8, ADJACENCY).can_be_met is None
+    placed = brief_of({"relations": ["Kitchen left-of LivingRoom"], "rooms": {"MasterRoom": 1}})
+    (source,) = contradiction(placed, 8, ADJACENCY)
+    assert source.key in ("relations[0]", "rooms.MasterRoom")

@@ -1,0 +1,247 @@
+"""``plans make`` and ``make_plans``: diagrams of a model, a plan of each, the best first."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from discrete_diffusion.cli import main
+from floor_plans import BubbleDiagram
+
+pytest.importorskip("ortools", reason="OR-Tools finds plans")
+pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+from floor_plans.briefs.making import make_plans
+from floor_plans.plans.outline import Outline
+from floor_plans.rules.rule_file import read_rules
+from floor_plans.solver import realising
+from floor_plans.solver.realising import realise
+from floor_plans.solver.requests import PlanRequest
+from plan_examples import CIRCLE
+
+PAIR = BubbleDiagram((0, 2), [(0, 1, 2)])
+THREE = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])
+BEHIND = BubbleDiagram((0, 3, 1), [(0, 1, 2), (1, 2, 2)])
+"""A bedroom that only the bathroom leads to."""
+FREE_OF_RULES = PlanRequest(total_area=60.0)
+NO_HALL = PlanRequest(rules=read_rules("default"), hall="never")
+
+
+def model_of(*diagrams: BubbleDiagram) -> SimpleNamespace:
+    """A model that samples these, and remembers what it was asked."""
+    asked: list[dict] = []
+
+    def sample(num, **options):
+        asked.append({"num": num, **options})
+        return list(diagrams)[:num]
+
+    return SimpleNamespace(sample=sample, asked=asked)
+
+
+@pytest.mark.slow
+def test_every_different_diagram_is_tried_once_and_the_best_plans_come_first():
+    model = model_of(PAIR, THREE, PAIR, CIRCLE)
+    made = make_plans(
+        model, FREE_OF_RULES, num=4, candidates=4, num_rooms=3, brief={"num_rooms": 3}
+    )
+    assert model.asked == [{"num": 4, "seed": 0, "brief": {"num_rooms": 3}, "num_rooms": 3}]
+    assert len(made) == 2  # the circle has no plan
+    assert {each.plan.diagram.rooms for each in made} == {PAIR.rooms, THREE.rooms}
+    places = [(len(each.given_up), each.scores.num_broken, -each.scores.total) for each in made]
+    assert places == sorted(places)
+    (first,) = make_plans(model, FREE_OF_RULES, num=1, candidates=4)
+    assert first.plan == made[0].plan
+    assert sum(first.plan.areas) == pytest.approx(60, rel=0.1)
+
+
+@pytest.mark.slow
+def test_habitable_plans_break_no_rule():
+    model = model_of(BEHIND, PAIR)
+    best, other = make_plans(model, NO_HALL, num=2)
+    assert (best.broken, "access" in other.broken) == ((), True)
+    (kept,) = make_plans(model, NO_HALL, num=2, habitable=True)
+    assert kept.plan == best.plan
+    assert make_plans(model_of(BEHIND), NO_HALL, num=1, habitable=True) == []
+    with pytest.raises(ValueError, match=r"habitable=true.*rules=default"):
+        make_plans(model, FREE_OF_RULES, habitable=True)
+
+
+@pytest.mark.slow
+def test_rules_are_default_and_twice_as_many_diagrams_are_sampled():
+    model = model_of(PAIR)
+    (made,) = make_plans(model, num=3)
+    assert model.asked[0]["num"] == 6
+    assert made.job.demands.rules.name == "default"
+
+
+BRIEF = {
+    "num_rooms": 2,
+    "area": 44,
+    "outline": [[0, 0], [8, 0], [8, 6], [0, 6]],
+    "front_door": [0, 3],
+    "north": 90,
+}
+
+
+def test_the_solver_is_given_what_a_brief_says_of_the_plan():
+    (made,) = make_plans(model_of(PAIR), num=1, candidates=1, brief=BRIEF)
+    demands = made.job.demands
+    assert sum(demands.areas) == pytest.approx(44)
+    assert demands.outline.area == pytest.approx(48)
+    assert demands.front_door == (0.0, 3.0)
+    assert demands.north == 90
+    assert made.plan.boundary == ((0, 0), (8, 0), (8, 6), (0, 6))
+    (door,) = [door for door in made.plan.doors if door.is_front]
+    assert door.start[0] == door.end[0] == 0
+    assert {2.0 <= y <= 4.0 for _, y in (door.start, door.end)} == {True}
+
+
+@pytest.mark.parametrize(
+    ("request_", "named"),
+    [
+        (FREE_OF_RULES, "total_area=60"),
+        (PlanRequest(outline=Outline(ratio=1.4)), "ratio"),
+        (PlanRequest(north=0), "north"),
+    ],
+)
+def test_what_a_brief_says_too_is_refused(request_, named):
+    with pytest.raises(ValueError, match=named):
+        make_plans(model_of(PAIR), request_, num=1, brief=BRIEF)
+
+
+def test_a_front_door_without_a_boundary_is_refused():
+    with pytest.raises(ValueError, match=r"front_door=\[0, 3\].*boundary"):
+        PlanRequest(front_door=(0, 3)).jobs([PAIR])
+
+
+def test_a_front_door_of_no_place_is_refused():
+    with pytest.raises(ValueError, match=r"front_door=.*nan"):
+        PlanRequest(front_door=(0, float("nan")))
+
+
+def test_a_front_door_goes_with_the_outline_of_a_brief():
+    brief = {key: value for key, value in BRIEF.items() if key != "front_door"}
+    request = PlanRequest(front_door=(8, 3))
+    (made,) = make_plans(model_of(PAIR), request, num=1, candidates=1, brief=brief)
+    assert made.job.demands.front_door == (8, 3)
+
+
+def test_a_north_of_no_direction_is_refused():
+    with pytest.raises(ValueError, match="north=nan"):
+        PlanRequest(north=float("nan"))
+
+
+@pytest.mark.parametrize(("options", "said"), [({"num": 0}, "num=0"), ({"candidates": 2}, "=2")])
+def test_numbers_out_of_range_are_refused_before_anything_is_sampled(options, said):
+    model = model_of(PAIR)
+    with pytest.raises(ValueError, match=said):
+        make_plans(model, **options)
+    assert not model.asked
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """The command in an empty folder, with a model of these diagrams."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, of=(PAIR, THREE)):
+        monkeypatch.setattr(
+            "discrete_diffusion.api.loading.load", lambda path, **options: model_of(*of)
+        )
+        main(["plans", "make", "out=made", "rules=none", "total_area=60", *words])
+
+    return run
+
+
+def lines() -> list[dict]:
+    return [json.loads(line) for line in Path("made/plans.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_writes_the_best_of_the_plans_that_are_found(command, monkeypatch, capsys, number):
+    """It comes while the plan of the second diagram is looked for, which is given up."""
+    begun = []
+
+    def interrupted(job, **options):
+        begun.append(job)
+        if len(begun) == 2:
+            signal.raise_signal(number)
+        return realise(job, **options)
+
+    monkeypatch.setattr(realising, "realise", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        command("num=2", "candidates=2", "threads=1")
+    assert stop.value.code == 128 + number
+    (line,) = lines()
+    assert "boxes" in line
+    assert "the best 1 plan of 1 different diagram," in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_signal_before_the_first_plan_writes_nothing(command, monkeypatch, capsys):
+    def interrupted(job, **options):
+        signal.raise_signal(signal.SIGUSR2)
+        return realise(job, **options)
+
+    monkeypatch.setattr(realising, "realise", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        command("num=2", "candidates=2", "threads=1")
+    assert stop.value.code == 128 + signal.SIGUSR2
+    assert "stopped by SIGUSR2" in capsys.readouterr().err
+    assert not Path("made").exists()
+
+
+@pytest.mark.slow
+def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsys):
+    command("num=1", "candidates=2", "formats=[geojson]")
+    (line,) = lines()
+    (best,) = make_plans(model_of(PAIR, THREE), FREE_OF_RULES, num=1, candidates=2)
+    assert line["rooms"] == best.plan.to_json()["rooms"]
+    assert line["scores"] == best.scores.to_json()
+    assert sorted(path.name for path in Path("made").iterdir()) == [
+        *("geojson", "plans.json", "plans.jsonl", "plans.svg"),
+    ]
+    assert "the best 1 plan of 2 different diagrams" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command("num=1")
+    assert "made holds an earlier" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsys):
+    of = {"of": (BEHIND, PAIR)}
+    command("num=2", "rules=default", "hall=never", "habitable=true", **of)
+    assert len(lines()) == 1
+    assert (
+        "the best 1 plan of 2 different diagrams, without a broken rule" in capsys.readouterr().out
+    )
+    with pytest.raises(SystemExit):
+        command("num=1", "rules=default", "hall=never", "habitable=true", "out=none", of=(BEHIND,))
+    assert "access by 1" in capsys.readouterr().err
+    assert not Path("none").exists()
+
+
+@pytest.mark.slow
+def test_diagrams_that_the_area_is_too_small_for_are_left_out_and_counted(command, capsys):
+    small = ("rules=default", "total_area=14")
+    command("num=1", *small, of=(THREE, PAIR))
+    assert [line["rooms"][:2] for line in lines()] == [["LivingRoom", "Kitchen"]]
+    assert (
+        "1 different diagram left out; of the first: field 'total_area'" in capsys.readouterr().out
+    )
+    with pytest.raises(SystemExit):
+        command("num=1", "candidates=1", *small, "out=none", of=(THREE,))
+    assert "no plan is possible of 1 different diagram" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_without_any_plan_it_says_so_and_writes_nothing(command, capsys):
+    with pytest.raises(SystemExit):
+        command("num=1", "candidates=1", of=(CIRCLE,))
+    assert "no plan was found of 1 different diagram" in capsys.readouterr().err
+    assert not Path("made").exists()

@@ -1,0 +1,175 @@
+"""Halls that are added where access needs one, and what is said where it is not kept."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discrete_diffusion.cli.main import main
+from floor_plans import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
+from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.rules.judging import judge
+from floor_plans.rules.rule_file import NO_RULES, read_rules
+from floor_plans.solver.hall import without_halls
+from floor_plans.solver.plan_model import PlanModel
+from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.solver.room_model import Demands
+
+pytest.importorskip("ortools", reason="OR-Tools finds plans")
+pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+DEFAULT = read_rules("default")
+LIVING, MASTER, BATH = map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom", "Bathroom"))
+LEFT = RELATIONS.index("left-of")
+BEHIND_A_BATH = BubbleDiagram((LIVING, BATH, MASTER), ((0, 1, LEFT), (1, 2, LEFT)))
+"""The bedroom is beside the bathroom alone."""
+AREAS = (20.0, 4.0, 12.0)
+
+
+@pytest.fixture(scope="module")
+def found() -> Realised:
+    return realise(Job(BEHIND_A_BATH, Demands(AREAS, rules=DEFAULT), hall=True))
+
+
+@pytest.fixture
+def flat(tmp_path, monkeypatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    line = BEHIND_A_BATH.to_json() | {"areas": list(AREAS)}
+    Path("flat.jsonl").write_text(json.dumps(line) + "\n")
+    return "flat.jsonl"
+
+
+def own_relations(plan: FloorPlan, num: int) -> list[set[tuple[int, int, int]]]:
+    """Relations of the boxes of the first rooms, without the solver and the plan's own list: each
+    pair as it reads in one direction and in the other."""
+    boxes, gap = np.array((plan.diagram.boxes or ())[:num]), threshold_of("metres", None)
+    there = relations_from_boxes(boxes, gap)
+    back = 9 - relations_from_boxes(boxes[::-1], gap)[::-1, ::-1]
+    pairs = combinations(range(num), 2)
+    return [
+        {(i, j, int(there[i, j])), (i, j, int(back[j, i]))}
+        for i, j in pairs
+        if there[i, j] != NO_EDGE
+    ]
+
+
+@pytest.mark.slow
+def test_access_that_no_plan_keeps_without_a_hall_is_kept_with_one(found):
+    assert found.given_up == ()
+    (plan,) = found.plans
+    assert plan.diagram.metadata["added"] == [3]
+    assert judge(plan, DEFAULT).keeps_all
+
+
+def test_the_hall_is_wide_enough_small_and_leads_to_what_it_is_for(found):
+    (plan,) = found.plans
+    x0, y0, x1, y1 = plan.diagram.boxes[3]
+    assert min(x1 - x0, y1 - y0) >= 0.9 - 1e-6
+    assert plan.areas[3] >= 2.0 - 0.01
+    assert plan.areas[3] <= 0.12 * sum(plan.areas) + 1e-6
+    beside = {room for door in plan.doors if 3 in door.rooms for room in door.rooms}
+    assert {0, 2} <= beside
+    for room in (0, 2):
+        assert plan.rooms[room].boundary.intersection(plan.rooms[3].boundary).length >= 0.9 - 1e-6
+
+
+def test_the_relations_of_the_diagrams_own_rooms_are_exact(found):
+    (plan,) = found.plans
+    assert plan.diagram.rooms[:3] == BEHIND_A_BATH.rooms
+    read = own_relations(plan, 3)
+    assert all(own in seen for own, seen in zip(BEHIND_A_BATH.relations, read, strict=True))
+    assert plan.honours_diagram
+    assert plan.overlap == 0
+    assert plan.largest_area_error(AREAS) <= 0.1 + 1e-6
+
+
+@pytest.mark.slow
+def test_a_diagram_that_needs_no_hall_has_none():
+    diagram = BubbleDiagram((LIVING, BATH), ((0, 1, LEFT),))
+    given = realise(Job(diagram, Demands((20.0, 4.0), rules=DEFAULT), hall=True))
+    assert given.given_up == ()
+    assert given.plans[0].diagram.rooms == diagram.rooms
+
+
+@pytest.mark.parametrize(
+    ("request_", "hall"),
+    [
+        (PlanRequest(rules=DEFAULT), True),
+        (PlanRequest(rules=DEFAULT, hall="never"), False),
+        (PlanRequest(rules=NO_RULES), False),
+        (PlanRequest(), False),
+    ],
+)
+def test_a_hall_is_for_rules_of_access_alone(request_, hall):
+    assert request_.job(1, BEHIND_A_BATH).hall is hall
+
+
+def test_an_unknown_choice_is_refused():
+    with pytest.raises(ValueError, match=r"hall=always.*auto or never"):
+        PlanRequest(hall="always")
+
+
+def test_an_earlier_hall_is_taken_out_before_a_plan_is_found_again(found):
+    again = PlanRequest(rules=DEFAULT).job(1, found.plans[0].to_diagram())
+    assert again.diagram == BEHIND_A_BATH
+    assert again.diagram.metadata == {}
+    assert again.demands.areas == pytest.approx(found.plans[0].areas[:3], abs=0.01)
+    with pytest.raises(DiagramError, match="added"):
+        without_halls(BubbleDiagram((LIVING,), (), metadata={"added": [4]}))
+
+
+@pytest.mark.slow
+def test_without_a_hall_it_is_proved_what_is_given_up():
+    found = realise(Job(BEHIND_A_BATH, Demands(AREAS, rules=DEFAULT)))
+    assert [(each.rule, each.rooms, each.proved) for each in found.given_up] == [
+        ("access", (2,), True)
+    ]
+
+
+def test_without_effort_nothing_is_proved():
+    model = PlanModel(
+        BEHIND_A_BATH.rooms, BEHIND_A_BATH.relations, Demands(AREAS, rules=DEFAULT), hall=True
+    )
+    assert model.keeps(("access",), 0.0, 0) is None
+    assert model.keeps(("access",), 0.6, 0) is True
+
+
+@pytest.mark.slow
+def test_strict_ends_with_status_1_and_names_plan_and_rule(flat, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["plans", "realise", flat, "out=never", "hall=never", "strict=true", "threads=1"])
+    assert stopped.value.code == 1
+    error = capsys.readouterr().err
+    assert "strict=true: plan 1: access (proved impossible)" in error
+    (line,) = map(json.loads, Path("never/plans.jsonl").read_text().splitlines())
+    assert [(each["rule"], each["rooms"], each["proved"]) for each in line["given_up"]] == [
+        ("access", [2], True)
+    ]
+    numbers = json.loads(Path("never/plans.json").read_text())
+    why = numbers["broken"][0].pop("why")
+    assert numbers["broken"] == [{"plan": "1", "rules": {"access": "proved impossible"}}]
+    assert why[0] == "ruled out: master room is reached through common rooms"
+    assert numbers["num_with_hall"] == 0
+
+
+@pytest.mark.slow
+def test_files_and_the_check_show_the_hall(flat, capsys):
+    words = ["out=auto", "strict=true", "threads=1", "formats=[dxf,geojson]"]
+    main(["plans", "realise", flat, *words])
+    assert "1 plan has an added hall" in capsys.readouterr().out
+    (line,) = map(json.loads, Path("auto/plans.jsonl").read_text().splitlines())
+    assert line["added"] == [3]
+    assert len(line["target_areas"]) == 3
+    assert "Hall" in Path("auto/plans.svg").read_text()
+    assert "Hall" in Path("auto/dxf/1.dxf").read_text()
+    rooms = json.loads(Path("auto/geojson/1.geojson").read_text())["features"]
+    assert sum(each["properties"].get("added") is True for each in rooms) == 1
+    main(["plans", "check", "auto/plans.jsonl", "rules=default"])

@@ -1,0 +1,115 @@
+"""The order in which plans are looked for, and the coarse grid on which that begins."""
+
+from __future__ import annotations
+
+import math
+from itertools import chain
+
+import pytest
+
+from plan_examples import floor_plan, only
+
+pytest.importorskip("ortools", reason="needs the extra plans")
+
+from floor_plans import generate_plans
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
+from floor_plans.plans.layers import OF_NO_RULE, Layer
+from floor_plans.plans.outline import Outline
+from floor_plans.rules.envelope import filled
+from floor_plans.rules.judging import judge
+from floor_plans.rules.rule_file import read_rules
+from floor_plans.solver.plan_model import PlanModel
+from floor_plans.solver.plan_of_boxes import plan_of
+from floor_plans.solver.plan_search import PlanSearch
+from floor_plans.solver.realising import Job, realise
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.solver.room_model import Demands
+
+ROOMS = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom")))
+FLAT = BubbleDiagram(ROOMS, ((0, 1, RELATIONS.index("left-of")),))
+PLOT = Outline(boundary=((0.0, 0.0), (8.0, 0.0), (8.0, 6.0), (0.0, 6.0)))
+
+
+def test_sides_on_a_coarse_grid_are_multiples_of_its_step():
+    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((24.0, 12.0), rules=only("access")))
+    literals = [wish.literal for wish in model.wishes]
+    answer, boxes = model.solve(1.0, fixed=literals, light=True, step=4)
+    assert answer is True
+    assert boxes is not None
+    assert all(side % 4 == 0 for side in chain(*boxes))
+    assert any(side % 4 for side in chain(*model.solve(1.0, seed=3)[1]))  # the model stays as it is
+
+
+def test_no_boxes_on_a_coarse_grid_are_no_answer():
+    """A plot of 7.5 x 5.3 m is no multiple of .4 m, so nothing fills all of it there."""
+    plot = Outline(boundary=((0.0, 0.0), (7.5, 0.0), (7.5, 5.3), (0.0, 5.3)))
+    full = only("fill", fill={"share": 1.0})
+    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((26.0, 13.7), outline=plot, rules=full))
+    literals = [wish.literal for wish in model.wishes if wish.layer == Layer.FILL]
+    assert model.solve(1.0, fixed=literals, light=True, step=4) == (None, None)
+    assert model.meets(1.0, 0, OF_NO_RULE) is True
+
+
+def test_boxes_around_a_hint_are_near_to_it():
+    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((24.0, 12.0)))
+    boxes = model.solve(1.0)[1]
+    model.model.minimize(model.dead)
+    answer, near = model.solve(1.0, hint=boxes, around=2)
+    assert answer is True
+    assert all(abs(a - b) <= 2 for a, b in zip(chain(*boxes), chain(*near), strict=True))
+    model.model.add(model.high[0][1] >= boxes[1][2] + 3)
+    assert model.solve(1.0, hint=boxes, around=2) == (None, None)  # says nothing of others
+    assert model.solve(1.0)[0] is True
+
+
+def test_the_solver_counts_a_filled_plot_as_the_rule_does():
+    """A square that is left in a corner may be half a wall longer than its share of the plot."""
+    rules, notch = read_rules("default"), math.sqrt(0.05 * 48) + 0.15
+    flat = [("LivingRoom", (0, 0, 8, 6 - notch)), ("MasterRoom", (0, 6 - notch, 8 - notch, 6))]
+    assert filled(floor_plan(flat, boundary=PLOT.boundary), 0.3) == pytest.approx(0.95)
+    demands = Demands((24.0, 20.0), outline=PLOT, rules=only("fill"))
+    limit = math.floor(100 * notch**2)
+    for left, possible in ((limit, True), (limit + 1, False)):
+        model = PlanModel(FLAT.rooms, FLAT.relations, demands)
+        model.model.add(model.dead >= left)
+        fixed = [wish.literal for wish in model.wishes if wish.need.rule == "fill"]
+        answer, boxes = model.solve(2.0, fixed=fixed)
+        assert answer is possible
+        if boxes is not None:
+            assert judge(plan_of(FLAT, demands, boxes), rules).kept["fill"] is True
+
+
+@pytest.mark.slow
+def test_a_plot_is_filled_from_a_plan_that_meets_all_else():
+    """A search for all at once, on grids of any step, found no such plan in the same effort."""
+    diagram = list(generate_plans(11, seed=0))[-1]
+    plot = Outline(boundary=((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0)))
+    request = PlanRequest(outline=plot, rules=read_rules("default"))
+    (job,) = request.jobs([BubbleDiagram(diagram.rooms, diagram.relations)])
+    assert not realise(job).broken
+
+
+def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
+    """A plot of 48 m2, filled, for rooms of 13 m2: no room can be near its area."""
+    demands = Demands((8.0, 5.0), outline=PLOT, rules=only("fill"))
+    search = PlanSearch(FLAT, demands, 0, may_have_hall=False)
+    (model,) = search.models(meet_all=False)
+    assert not search.excluded
+    assert model.best(1.0, 0.1, 0)[0] is True
+    assert Layer.FILL not in model.missed
+    assert Layer.LARGEST in model.missed
+    found = realise(Job(FLAT, demands))
+    assert not found.broken
+    assert not found.excluded
+
+
+def test_other_areas_count_where_they_meet_all():
+    """Where only areas are given up, the plan of others is taken if it gives up nothing."""
+    demands = Demands((8.0, 5.0), outline=PLOT, rules=only("fill"))
+    assert not list(PlanSearch(FLAT, demands, 0, may_have_hall=False).models(meet_all=True))
+    found = realise(Job(FLAT, demands, other_areas=((31.0, 16.0),)))
+    assert found.areas == (31.0, 16.0)
+    assert not found.given_up
+    kept = realise(Job(FLAT, demands, other_areas=((9.0, 5.0),)))
+    assert kept.areas == (8.0, 5.0)

@@ -1,0 +1,164 @@
+"""Samples that have a plan: the first ones drawn, counted, and an end if there are none."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discrete_diffusion import load
+from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.stopping import Stop
+from floor_plans import generate_plans
+from floor_plans.plans import rejection
+from floor_plans.plans.rejection import DrawnDiagram, keep_buildable
+from floor_plans.plans.verdict import have_plans
+from plan_examples import CIRCLE
+
+pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
+
+PLANS = generate_plans(3, seed=1)
+POOL = [*PLANS, CIRCLE]
+SHARE = [0.1, 0.2, 0.3, 0.4]
+
+
+def drawing(seed=0, calls=10):
+    """A model of three plans and a circle, and what it has drawn so far."""
+    drawn = []
+
+    def draw(turn, num):
+        rows = np.random.default_rng([seed, turn]).choice(4, size=num, p=SHARE)
+        new = [DrawnDiagram(POOL[row], calls) for row in rows]
+        drawn.extend(new)
+        return new
+
+    return draw, drawn
+
+
+def test_the_first_ones_that_have_a_plan_are_kept_in_their_order():
+    draw, drawn = drawing()
+    told = []
+    kept = keep_buildable(draw, 50, on_kept=told.extend)
+    fit = [each for each in drawn if each.diagram != CIRCLE]
+    assert kept.samples == told == fit[:50]
+    assert kept.num_drawn == len(drawn)
+    assert kept.num_fit == len(fit)
+    assert kept.acceptance == len(fit) / len(drawn)
+    assert kept.facts["network_calls_per_sample"] == 10 * len(drawn) / 50
+    assert kept.num_undecided == 0
+
+
+@pytest.mark.slow
+def test_they_are_distributed_as_what_is_drawn_given_a_plan(monkeypatch):
+    monkeypatch.setattr(rejection, "_MOST_AT_ONCE", 700)
+    kept = keep_buildable(drawing(seed=3)[0], 6000).samples
+    counts = np.array([sum(each.diagram is plan for each in kept) for plan in PLANS])
+    law = np.array(SHARE[:3]) / 0.6
+    assert np.abs(counts / 6000 - law).max() < 4.5 * np.sqrt(0.25 / 6000)
+
+
+def test_as_few_are_drawn_as_should_do():
+    kept = keep_buildable(drawing(seed=5)[0], 400)
+    assert len(kept.samples) == 400
+    assert kept.num_drawn < 1.3 * 400 / 0.6
+
+
+def test_tries_end_with_a_sentence_and_what_is_kept(caplog):
+    pool = iter([*PLANS[:2], *[CIRCLE] * 400])
+    with caplog.at_level(logging.INFO):
+        kept = keep_buildable(
+            lambda _, num: [DrawnDiagram(next(pool), 1) for _ in range(num)], 5, tries=7
+        )
+    assert [each.diagram for each in kept.samples] == PLANS[:2]
+    assert kept.num_drawn == 35
+    assert "2 of 5 samples: 5.7 % of 35 drawn samples have a plan" in caplog.text
+    assert "tries=7" in caplog.text
+    with pytest.raises(ValueError, match=r"no sample .* 0\.0 % of 15 drawn .*tries=3"):
+        keep_buildable(lambda _, num: [DrawnDiagram(CIRCLE, 1)] * num, 5, tries=3)
+
+
+def test_what_is_not_decided_is_rejected_and_counted(caplog):
+    with pytest.raises(ValueError, match="4 undecided, rejected"):
+        keep_buildable(lambda _, num: [DrawnDiagram(PLANS[0], 1)] * num, 2, tries=2, effort=1e-9)
+
+
+def test_each_diagram_is_decided_once_whatever_its_numbering(monkeypatch):
+    asked = []
+
+    def counting(diagrams, **options):
+        asked.extend(diagrams)
+        return have_plans(diagrams, **options)
+
+    monkeypatch.setattr(rejection, "have_plans", counting)
+    other = PLANS[0].relabelled(range(PLANS[0].num_rooms)[::-1])
+    pool = [PLANS[0], CIRCLE, other, CIRCLE.relabelled([2, 0, 1]), PLANS[1], other] * 9
+    kept = keep_buildable(lambda turn, num: [DrawnDiagram(d, 1) for d in pool[:num]], 9)
+    assert len(kept.samples) == 9
+    assert len(asked) == 3
+
+
+def test_processes_that_share_the_verdicts_keep_the_same():
+    alone = keep_buildable(drawing()[0], 9)
+
+    class Two(Shard):
+        def map(self, function, items):
+            return [function(item) for item in items]
+
+    assert keep_buildable(drawing()[0], 9, shard=Two(0, 2)) == alone
+
+
+def test_a_stop_leaves_what_is_kept(caplog):
+    draw, _ = drawing()
+
+    def stopped(turn, num):
+        if turn == 1:
+            raise Stop(2)
+        return draw(turn, num)
+
+    kept = keep_buildable(stopped, 50)
+    assert "tries=" not in caplog.text  # they did not end it
+    assert 0 < len(kept.samples) < 50
+    assert kept.num_drawn == 50
+
+    def cut(turn, num):
+        assert turn == 0
+        return draw(0, 50)[:30]
+
+    assert keep_buildable(cut, 50).num_drawn == 30
+    with pytest.raises(Stop):
+        keep_buildable(lambda turn, num: stopped(1, num), 50)
+
+
+@pytest.mark.slow
+def test_the_command_draws_until_there_are_enough(sampled, untrained, capsys):
+    words = ["num_samples=12", "num_rooms=3", "threads=1"]
+    found, metrics = sampled("built", *words, "buildable=true")
+    said = capsys.readouterr().out
+    assert len(found) == 12
+    assert have_plans(found) == [True] * 12
+    assert metrics["num_samples"] == 12
+    assert metrics["num_drawn"] > 12
+    assert f"{100 * metrics['acceptance']:.1f} % of {metrics['num_drawn']} drawn samples" in said
+    plain, _ = sampled("plain", *words)
+    fit = [d for d, answer in zip(plain, have_plans(plain), strict=True) if answer]
+    assert fit == found[: len(fit)]
+    assert load(untrained).sample(12, rooms=3, buildable=True) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["buildable=perhaps"], "buildable=perhaps: expected one of false, true, nar"),
+        (["tries=3"], "tries=3 is for buildable="),
+        (["buildable=true", "tries=0"], "tries=0"),
+        (["buildable=true", "trajectory=2"], "trajectory=2 does not go with buildable=true"),
+        (["buildable=narrowing", "given=p.jsonl"], "given=p.jsonl does not go with buildable=nar"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(sampled, capsys, words, named):
+    Path("p.jsonl").write_text('{"rooms": [null, 1]}\n')
+    with pytest.raises(SystemExit):
+        sampled("built", *words)
+    assert named in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""Target areas: typical, of other plans, given, and scaled to a total or an outline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from floor_plans import BubbleDiagram, generate_plans
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.rooms import ROOM_TYPES
+from floor_plans.plans.floor_plan import FloorPlan, floor_plans
+from floor_plans.plans.outline import Outline
+from floor_plans.rules.rule_file import read_rules
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.solver.room_sizes import MIN_WIDTHS, TYPICAL_AREAS, RoomAreas, min_width
+
+pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
+LIVING, KITCHEN, BATH, BALCONY = (
+    ROOM_TYPES.index(name) for name in ("LivingRoom", "Kitchen", "Bathroom", "Balcony")
+)
+DEFAULT = read_rules("default")
+DIAGRAM = BubbleDiagram((LIVING, KITCHEN, BATH), [(0, 1, 2), (0, 2, 6)])
+
+
+def plan_of(*rooms: tuple[int, float]) -> FloorPlan:
+    """A row of rooms, 1 m wide, as long as their areas."""
+    boxes, x = [], 0.0
+    for _, area in rooms:
+        boxes.append((x, 0.0, x + area, 1.0))
+        x += area
+    return FloorPlan(BubbleDiagram(tuple(room for room, _ in rooms), (), tuple(boxes)))
+
+
+def test_typical_areas_are_within_a_fifth():
+    for seed in range(20):
+        drawn = RoomAreas().draw(range(len(ROOM_TYPES)), Random(seed))
+        for area, typical in zip(drawn, TYPICAL_AREAS, strict=True):
+            assert 0.8 * typical <= area <= 1.2 * typical
+
+
+def test_areas_are_those_of_the_plan_that_shares_most_rooms():
+    small = plan_of((LIVING, 20), (BATH, 4))
+    large = plan_of((LIVING, 50), (KITCHEN, 9), (BATH, 6), (BATH, 8))
+    areas = RoomAreas([small, large])
+    for seed in range(10):
+        living, kitchen, bath = areas.draw((LIVING, KITCHEN, BATH), Random(seed))
+        assert (living, kitchen) == (pytest.approx(50), pytest.approx(9))
+        assert bath in (pytest.approx(6), pytest.approx(8))
+        first, second = areas.draw((BATH, BATH), Random(seed))
+        assert {round(first), round(second)} == {6, 8}
+
+
+def test_rooms_that_the_plan_has_not_are_those_of_another_or_typical():
+    areas = RoomAreas([plan_of((LIVING, 50), (KITCHEN, 9)), plan_of((BATH, 3))])
+    living, kitchen, bath, balcony = areas.draw((LIVING, KITCHEN, BATH, BALCONY), Random(0))
+    assert (living, kitchen, bath) == (pytest.approx(50), pytest.approx(9), pytest.approx(3))
+    assert balcony == pytest.approx(TYPICAL_AREAS[BALCONY], rel=0.2)
+
+
+def test_small_rooms_may_be_narrower_than_their_type():
+    assert min_width(LIVING, 30.0) == MIN_WIDTHS[LIVING]
+    assert min_width(LIVING, 4.0) == pytest.approx(1.6)
+
+
+def test_given_areas_stay_and_drawn_ones_are_scaled_to_the_total():
+    diagram = replace(DIAGRAM, metadata={"areas": [30, None, None], "name": "flat 7"})
+    (job,) = PlanRequest(areas=RoomAreas(), total_area=42.0).jobs([diagram])
+    living, kitchen, bath = job.demands.areas
+    assert living == 30
+    assert kitchen + bath == pytest.approx(12)
+    assert kitchen / bath == pytest.approx(7 / 5, rel=0.5)
+    assert job.diagram.metadata == {"name": "flat 7"}
+    assert all(sum(areas) == pytest.approx(42) for areas in job.other_areas)
+    assert len(set(job.other_areas)) == 1
+
+
+def test_given_areas_have_no_others():
+    diagram = replace(DIAGRAM, metadata={"areas": [30, 8, 5]})
+    (job,) = PlanRequest(areas=RoomAreas(), total_area=100.0).jobs([diagram])
+    assert job.demands.areas == (30, 8, 5)
+    assert job.other_areas == ()
+
+
+def test_a_boundary_is_filled_as_far_as_it_can_be():
+    outline = Outline(boundary=((0, 0), (10, 0), (10, 6), (0, 6)))
+    (job,) = PlanRequest(areas=RoomAreas(), outline=outline).jobs([DIAGRAM])
+    totals = [sum(areas) for areas in (job.demands.areas, *job.other_areas)]
+    assert totals == pytest.approx([51, 48, 42, 36])
+    own = {"boundary": [[0, 0], [5, 0], [5, 4], [0, 4]]}
+    (job,) = PlanRequest(areas=RoomAreas(), outline=outline).jobs([replace(DIAGRAM, metadata=own)])
+    assert job.demands.outline.area == 20
+
+
+def test_a_boundary_that_rules_want_filled_is_filled_first():
+    outline = Outline(boundary=((0, 0), (10, 0), (10, 6), (0, 6)))
+    (job,) = PlanRequest(outline=outline, rules=DEFAULT).jobs([DIAGRAM])
+    assert [sum(each) for each in (job.demands.areas, *job.other_areas)] == pytest.approx(
+        [58.5, 51]
+    )
+
+
+def test_no_target_is_below_what_rules_need_unless_it_is_given():
+    drawn = RoomAreas([plan_of((LIVING, 8), (KITCHEN, 2), (BATH, 1))])
+    (job,) = PlanRequest(areas=drawn, rules=DEFAULT).jobs([DIAGRAM])
+    assert job.demands.areas == (9.0, 3.5, 2.2)  # a living room of 3 m is 3 m deep at least
+    (job,) = PlanRequest(areas=drawn, rules=DEFAULT, total_area=20.0).jobs([DIAGRAM])
+    assert job.demands.areas == pytest.approx((14.24, 3.56, 2.2))
+    given = replace(DIAGRAM, metadata={"areas": [None, None, 1.5]})
+    assert PlanRequest(areas=drawn, rules=DEFAULT).job(1, given).demands.areas == (9.0, 3.5, 1.5)
+    assert PlanRequest(areas=drawn).job(1, DIAGRAM).demands.areas == pytest.approx((8, 2, 1))
+
+
+def test_a_total_that_rules_do_not_allow_is_refused_with_the_least():
+    with pytest.raises(DiagramError, match=r"total_area.*default.*14\.7 m2.*rules=none"):
+        PlanRequest(total_area=5.0, rules=DEFAULT).jobs([DIAGRAM])
+    (job,) = PlanRequest(total_area=5.0).jobs([DIAGRAM])
+    assert sum(job.demands.areas) == pytest.approx(5)
+
+
+def test_a_boundary_that_rules_do_not_allow_is_refused_with_the_least():
+    def outline(depth: float) -> Outline:
+        return Outline(boundary=((0, 0), (5, 0), (5, depth), (0, depth)))
+
+    with pytest.raises(DiagramError, match=r"boundary': 10 m2.*default.*14\.7 m2.*rules=none"):
+        PlanRequest(outline=outline(2), rules=DEFAULT).jobs([DIAGRAM])
+    (job,) = PlanRequest(outline=outline(3), rules=DEFAULT).jobs([DIAGRAM])
+    assert sum(job.demands.areas) == pytest.approx(15)  # shares of it are too small
+
+
+def test_seed_and_place_decide_what_is_drawn():
+    def drawn(seed: int) -> list[tuple[float, ...]]:
+        return [
+            job.demands.areas for job in PlanRequest(RoomAreas(), seed=seed).jobs([DIAGRAM] * 2)
+        ]
+
+    assert drawn(0) == drawn(0)
+    assert len({*drawn(0), *drawn(1)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("metadata", "named"),
+    [
+        ({"areas": [1, 2]}, "areas"),
+        ({"areas": [1, 2, 0]}, "areas"),
+        ({"areas": [1, 2, True]}, "areas"),
+        ({"areas": [90, None, None]}, "80.0 m2"),
+        ({"boundary": [[0, 0], [1, 1]]}, "boundary"),
+    ],
+)
+def test_what_a_plan_says_wrongly_is_named(metadata, named):
+    request = PlanRequest(areas=RoomAreas(), total_area=80.0)
+    with pytest.raises(DiagramError, match=named) as error:
+        request.jobs([DIAGRAM, replace(DIAGRAM, metadata=metadata)])
+    assert "plan 2" in str(error.value)
+
+
+def test_areas_of_generated_plans_are_floors_not_boxes():
+    plans = floor_plans(generate_plans(30, seed=3), "pixels")
+    living = {
+        plan.areas[room]
+        for plan in plans
+        for room in range(plan.diagram.num_rooms)
+        if plan.diagram.rooms[room] == LIVING
+    }
+    assert RoomAreas(plans).draw((LIVING,), Random(0))[0] in living
+
+
+def test_north_is_in_the_metadata_of_plans_and_that_of_a_line_counts_without_another():
+    plain = BubbleDiagram((0, 1), ((0, 1, 2),))
+    turned = replace(plain, metadata={"north": -10})
+    wanted = [(plain, None, None), (plain, 30.0, 30.0), (turned, None, -10), (turned, 30.0, 30.0)]
+    for diagram, asked, north in wanted:
+        job = PlanRequest(north=asked).job(1, diagram)
+        assert (job.demands.north, job.diagram.metadata.get("north")) == (north, north)
+    with pytest.raises(ValueError, match=r"'north'.*'up'"):
+        PlanRequest().job(1, replace(plain, metadata={"north": "up"}))

@@ -1,0 +1,370 @@
+"""Jobs of the studio: turns, cancelling, answers that are kept; and plans as a job."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from functools import partial
+
+import pytest
+from fastapi.testclient import TestClient
+
+from discrete_diffusion import load
+from floor_plans import BubbleDiagram
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.solver.realising import Job
+from floor_plans.solver.room_model import Demands
+from floor_plans.studio.answers import ShownPlan
+from floor_plans.studio.app import create_app
+from floor_plans.studio.batching import Errands, TooBusy
+from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Jobs
+from floor_plans.studio.planning import found_of
+from floor_plans.studio.workers import Late
+from plan_examples import diagram_of, only
+
+pytest.importorskip("ortools", reason="OR-Tools finds plans")
+
+PLAN = {
+    "rooms": ["LivingRoom", "Kitchen", "MasterRoom"],
+    "relations": [[1, 0, "left-of"], [2, 0, "above"]],
+}
+
+
+@pytest.fixture
+def jobs():
+    found = Jobs(most_waiting=4)
+    yield found
+    found.close()
+
+
+def ended(jobs, name):
+    for _ in range(500):
+        state = jobs.state(name)
+        if state["status"] not in ("waiting", "working"):
+            return state
+        time.sleep(0.01)
+    raise AssertionError(state)
+
+
+def test_clients_take_turns(jobs):
+    order, gate = [], threading.Event()
+
+    def work(name):
+        def run(report):
+            gate.wait(10)
+            order.append(name)
+            return {"name": name}
+
+        return run
+
+    first = jobs.submit("a", work("a0"))
+    while jobs.state(first)["status"] == "waiting":
+        time.sleep(0.01)
+    names = [jobs.submit(client, work(f"{client}{k}")) for client, k in [("a", 1), ("a", 2)]]
+    names.append(jobs.submit("b", work("b0")))
+    assert jobs.state(names[1]) == {"job": names[1], "status": "waiting", "place": 1}
+    gate.set()
+    assert [ended(jobs, name)["answer"]["name"] for name in names] == ["a1", "a2", "b0"]
+    assert order == ["a0", "a1", "b0", "a2"]
+
+
+def test_one_too_many_is_sent_away_and_a_cancelled_one_makes_room(jobs):
+    gate = threading.Event()
+    working = jobs.submit("a", lambda report: {"waited": gate.wait(10)})
+    while jobs.state(working)["status"] == "waiting":
+        time.sleep(0.01)
+    waiting = [jobs.submit("a", lambda report: {}) for _ in range(4)]
+    with pytest.raises(TooBusy):
+        jobs.submit("b", lambda report: {})
+    assert jobs.cancel(waiting[0])
+    assert jobs.state(waiting[0])["status"] == "cancelled"
+    jobs.submit("b", lambda report: {})
+    gate.set()
+
+
+def test_what_is_cancelled_ends_at_its_next_report(jobs):
+    reached, gate = threading.Event(), threading.Event()
+    after = []
+
+    def run(report):
+        report(1, 3)
+        reached.set()
+        gate.wait(10)
+        report(2, 3)
+        after.append("went on")
+        return {}
+
+    name = jobs.submit("a", run)
+    assert reached.wait(10)
+    assert jobs.state(name) | {"job": ""} == {
+        **{"job": "", "status": "working", "done": 1, "total": 3},
+    }
+    assert jobs.cancel(name)
+    gate.set()
+    assert ended(jobs, jobs.submit("a", lambda report: {"then": 1}))["answer"] == {"then": 1}
+    assert jobs.state(name)["status"] == "cancelled"
+    assert not after
+    assert not jobs.cancel("no such job")
+
+
+class Request:
+    """What a job is asked for."""
+
+
+@pytest.mark.parametrize("end", ["done", "failed", "cancelled at work", "cancelled in the queue"])
+def test_a_job_that_has_ended_keeps_nothing_of_its_request(jobs, end):
+    begun, gate, request = threading.Event(), threading.Event(), Request()
+
+    def work(request, report):
+        begun.set()
+        gate.wait(10)
+        report(1, 2)
+        if end == "failed":
+            raise ValueError("total_area: too small")
+        return {}
+
+    blocking = threading.Event()
+    if end == "cancelled in the queue":
+        jobs.submit("a", lambda report: {"waited": blocking.wait(10)})
+    name, kept = jobs.submit("a", partial(work, request)), weakref.ref(request)
+    del request
+    assert kept() is not None
+    if end != "cancelled in the queue":
+        assert begun.wait(10)
+    if end.startswith("cancelled"):
+        assert jobs.cancel(name)
+    gate.set()
+    assert ended(jobs, name)["status"] == end.partition(" ")[0]
+    for _ in range(500):  # the thread may be just leaving it
+        gc.collect()
+        if kept() is None:
+            break
+        time.sleep(0.01)
+    blocking.set()
+    assert kept() is None
+    assert jobs.state(name) is not None
+
+
+def test_cancelled_work_in_the_queue_keeps_neither_a_place_nor_its_request():
+    errands, gate, request = Errands("test", most_waiting=2), threading.Event(), Request()
+    try:
+        errands.submit(lambda: gate.wait(10))
+        waiting, kept = errands.submit(partial(id, request)), weakref.ref(request)
+        del request
+        with pytest.raises(TooBusy):
+            errands.submit(lambda: None)
+        assert kept() is not None
+        assert waiting.cancel()
+        assert kept() is None
+        last = errands.submit(lambda: "done")
+        gate.set()
+        assert last.result(10) == "done"
+    finally:
+        gate.set()
+        errands.close()
+
+
+def test_errors_are_told_and_the_thread_works_on(jobs):
+    def wrong(report):
+        raise ValueError("total_area: too small")
+
+    def late(report):
+        raise Late("this took longer than 900 s")
+
+    def broken(report):
+        raise RuntimeError("a secret")
+
+    assert ended(jobs, jobs.submit("a", wrong))["error"] == "total_area: too small"
+    assert ended(jobs, jobs.submit("a", late))["error"] == "this took longer than 900 s"
+    assert ended(jobs, jobs.submit("a", broken))["error"] == FAILED
+    assert ended(jobs, jobs.submit("a", lambda report: {"x": 1}))["status"] == "done"
+
+
+def test_an_answer_is_kept_for_an_hour():
+    now = [1.0]
+    jobs = Jobs(now=lambda: now[0])
+    name = jobs.submit("a", lambda report: {"x": 1})
+    assert ended(jobs, name)["answer"] == {"x": 1}
+    now[0] += KEPT_SECONDS - 1
+    assert jobs.state(name)["status"] == "done"
+    now[0] += 2
+    assert jobs.state(name) is None
+    jobs.close()
+
+
+@pytest.fixture(scope="module")
+def client(studio_run):
+    app = create_app(load(studio_run), seconds=300)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def made(client, **body):
+    answer = client.post("/api/plan", json=body)
+    assert answer.status_code == 202, answer.text
+    where = f"/api/jobs/{answer.json()['job']}"
+    for _ in range(1200):
+        state = client.get(where).json()
+        if state["status"] not in ("waiting", "working"):
+            return state
+        time.sleep(0.05)
+    raise AssertionError(state)
+
+
+@pytest.mark.slow
+def test_plans_of_a_diagram_on_a_plot(client):
+    corners = [[0, 0], [8, 0], [8, 6], [0, 6]]
+    state = made(client, diagram=PLAN, boundary=corners, rules="none", num=2)
+    assert state["status"] == "done"
+    assert (state["done"], state["total"]) == (0, 1)
+    first, second = state["answer"]["plans"]
+    for each in (first, second):
+        plan = FloorPlan.of(BubbleDiagram.from_json(each["plan"]))
+        assert plan.diagram.rooms == BubbleDiagram.from_json(PLAN).rooms
+        assert plan.honours_diagram
+        assert each["plan"]["boundary"] == [[float(x), float(y)] for x, y in corners]
+        assert each["svg"].lstrip().startswith("<?xml")
+        broken = [name for name, kept in each["rules"].items() if kept is False]
+        assert len(broken) == each["scores"]["num_broken"]
+    assert first["scores"]["total"] >= second["scores"]["total"] or first["given_up"] == []
+    assert first["plan"]["boxes"] != second["plan"]["boxes"]
+
+
+@pytest.mark.slow
+def test_plans_that_break_a_rule_are_left_out_where_it_is_asked_for(client):
+    tiny = {"diagram": PLAN, "boundary": [[0, 0], [8, 0], [8, 2.5], [0, 2.5]], "num": 1}
+    (shown,) = made(client, **tiny)["answer"]["plans"]
+    assert shown["broken"]
+    answer = made(client, **tiny, habitable=True)["answer"]
+    assert answer["plans"] == []
+    assert all(f"{rule} by 1" in answer["reason"] for rule in shown["broken"])
+    whole = {"diagram": PLAN, "num": 1, "rules": "irc", "habitable": True}
+    (shown,) = made(client, **whole)["answer"]["plans"]
+    assert shown["broken"] == []
+    answer = client.post("/api/plan", json={**tiny, "rules": "none", "habitable": True})
+    assert answer.status_code == 400
+    assert "habitable=true" in answer.json()["error"]
+
+
+@pytest.mark.slow
+def test_plans_of_what_a_model_samples_may_be_those_that_break_no_rule(client):
+    answer = made(client, num_rooms=2, num=2, candidates=4, rules="irc", habitable=True)["answer"]
+    assert all(shown["broken"] == [] for shown in answer["plans"])
+    assert answer["plans"] or "by " in answer["reason"] or "no plan" in answer["reason"]
+
+
+def plan_of(answer: dict) -> FloorPlan:
+    return FloorPlan.of(BubbleDiagram.from_json(answer["plan"]))
+
+
+@pytest.mark.slow
+def test_a_plan_is_changed_and_keeps_what_is_locked(client):
+    corners = [[0, 0], [8, 0], [8, 6], [0, 6]]
+    answer = client.post("/api/realise", json={"diagram": PLAN, "boundary": corners})
+    assert answer.status_code == 200, answer.text
+    before = plan_of(answer.json())
+    near = {
+        "plan": answer.json()["plan"],
+        "locked": [{"room": 1, "keep": "place"}],
+        "areas": {"0": round(0.9 * before.areas[0], 2)},
+    }
+    after = plan_of(client.post("/api/realise", json={"near": near}).json())
+    assert after.diagram.boxes[1] == before.diagram.boxes[1]
+    assert after.areas[0] == pytest.approx(0.9 * before.areas[0], rel=0.1)
+    assert after.boundary == before.boundary
+    assert after.honours_diagram
+    x1 = round(before.diagram.boxes[2][2] - 0.2, 2)
+    near = {"plan": near["plan"], "moved": [{"room": 2, "side": "right", "to": x1}]}
+    state = made(client, near=near, rules="none", num=1)
+    (shown,) = state["answer"]["plans"]
+    assert plan_of(shown).diagram.boxes[2][2] == pytest.approx(x1)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"locked": [{"room": 5, "keep": "place"}]}, "room 5"),
+        ({"locked": [{"room": 1, "keep": "colour"}]}, "near.locked.keep[0]"),
+        ({"locked": [{"room": 1, "keep": "size"}], "areas": {"1": 5}}, "areas: room 1"),
+        ({"areas": {"1": -5}}, "near.areas"),
+        ({"moved": [{"room": 1, "side": "north", "to": 3}]}, "near.moved.side[0]"),
+    ],
+)
+def test_a_wrong_change_is_refused_at_once(client, change, named):
+    plan = {
+        "rooms": ["LivingRoom", "Kitchen"],
+        "relations": [[0, 1, "right-of"]],
+        "boxes": [[3, 0, 9, 5], [0, 0, 3, 2.4]],
+    }
+    for path in ("plan", "realise"):
+        answer = client.post(f"/api/{path}", json={"near": {"plan": plan, **change}})
+        assert answer.status_code == 400
+        assert named in answer.json()["error"]
+
+
+def test_locked_rooms_that_break_a_changed_relation_are_named(client):
+    boxes = [[3, 0, 9, 5], [0, 0, 3, 2.4]]
+    rooms, relations = ["LivingRoom", "Kitchen"], [[0, 1, "right-of"]]
+    near = {
+        "plan": {"rooms": rooms, "relations": relations, "boxes": boxes},
+        "locked": [{"room": 0, "keep": "place"}, {"room": 1, "keep": "place"}],
+    }
+    diagram = {"rooms": rooms, "relations": [[0, 1, "below"]]}
+    answer = client.post("/api/realise", json={"near": near, "diagram": diagram})
+    assert answer.status_code == 400
+    assert "living room and kitchen keep their places" in answer.json()["error"]
+
+
+@pytest.mark.slow
+def test_plans_of_what_a_model_samples(client):
+    state = made(client, num_rooms=2, num=1, candidates=2, rules="none", total_area=40)
+    assert state["status"] == "done", state
+    assert state["answer"]["num_diagrams"] <= 2
+    assert len(state["answer"]["plans"]) <= 1
+    if not state["answer"]["plans"]:
+        assert "no plan" in state["answer"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"diagram": PLAN, "num_rooms": 3}, "num_rooms"),
+        ({"num": 3, "candidates": 2}, "candidates"),
+        ({"brief": {"rooms": {"Kitchen": 1}, "area": 40}, "total_area": 50}, "total_area"),
+        ({"brief": {"rooms": {"Kitchen": 1}, "north": 40}, "north": 50}, "north"),
+        ({"total_area": 90, "boundary": [[0, 0], [2, 0], [2, 2]]}, "total_area"),
+        ({"rules": "mine"}, "rules"),
+    ],
+)
+def test_a_wrong_wish_is_refused_at_once(client, body, named):
+    answer = client.post("/api/plan", json=body)
+    assert answer.status_code == 400
+    assert named in answer.json()["error"]
+
+
+def test_a_wish_that_cannot_be_met_fails_with_the_reason(client):
+    state = made(client, brief={"rooms": {"Kitchen": 3}, "num_rooms": 2})
+    assert state["status"] == "failed"
+    assert "Kitchen" in state["error"] or "kitchen" in state["error"]
+
+
+@pytest.mark.slow
+def test_other_jobs_are_not_there(client):
+    answer = client.get("/api/jobs/nothing")
+    assert answer.status_code == 404
+    assert "no such job" in answer.json()["error"]
+    assert client.delete("/api/jobs/nothing").status_code == 404
+
+
+def test_a_plan_that_breaks_a_rule_comes_with_why_and_what_would_do():
+    """A bedroom behind a bathroom, .7 m or more from the living room, without a hall."""
+    behind = diagram_of("LivingRoom Bathroom MasterRoom", "0 left-of 1", "1 left-of 2")
+    job = Job(behind, Demands((20.0, 5.0, 12.0), rules=only("access")))
+    ((_, shown),) = found_of(job).plans
+    checked = ShownPlan.model_validate(shown)
+    assert checked.broken == ["access"]
+    assert checked.why[0] == "ruled out: master room is reached through common rooms"
+    assert checked.instead is not None
+    assert (checked.instead.rooms, checked.instead.now) == ([0, 2], "no-edge")

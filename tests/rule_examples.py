@@ -1,0 +1,150 @@
+"""Floor plans that keep every rule of living but one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from plan_examples import Box, floor_plan
+
+Doors = list[tuple[int, int, tuple[float, float], tuple[float, float]]]
+
+ROOMS: list[tuple[str, Box]] = [
+    ("LivingRoom", (0, 0, 6, 5)),
+    ("Kitchen", (6, 0, 10, 2.5)),
+    ("Bathroom", (6, 2.5, 10, 5)),
+    ("MasterRoom", (0, 5, 5, 9)),
+    ("SecondRoom", (5, 5, 10, 9)),
+]
+LIVING, KITCHEN, BATH, MASTER, SECOND = range(5)
+
+DOORS: Doors = [
+    (LIVING, FRONT_DOOR, (1, 0), (2, 0)),
+    (LIVING, KITCHEN, (6, 1), (6, 1.8)),
+    (LIVING, BATH, (6, 4.1), (6, 4.9)),
+    (LIVING, MASTER, (2, 5), (2.8, 5)),
+    (LIVING, SECOND, (5.1, 5), (5.9, 5)),
+]
+
+
+def flat(
+    changed: dict[int, Box] | None = None,
+    *,
+    more: list[tuple[str, Box]] | None = None,
+    doors: dict[int, tuple[int, int, tuple[float, float], tuple[float, float]] | None]
+    | None = None,
+    boundary: tuple[tuple[float, float], ...] | None = None,
+) -> FloorPlan:
+    """A flat of 10 x 9 m in which all rooms lie around the living room, with other boxes, more
+    rooms, and other doors (None: without) in the place of those of these numbers."""
+    rooms = [(name, (changed or {}).get(k, box)) for k, (name, box) in enumerate(ROOMS)]
+    plan = floor_plan([*rooms, *(more or [])], boundary=boundary)
+    placed = {**dict(enumerate(DOORS)), **(doors or {})}.values()
+    return replace(plan, doors=tuple(Door(d[:2], d[2], d[3]) for d in placed if d is not None))
+
+
+PLOT = ((0.0, 0.0), (10.0, 0.0), (10.0, 9.0), (0.0, 9.0))
+
+BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
+    "apart": (
+        flat(more=[("Storage", (10, 0, 12, 2)), ("Storage", (10, 0, 12, 2))]),
+        {"apart"},
+        (5, 6),
+    ),
+    "no front door": (flat(doors={0: None}), {"front", "access", "bath"}, ()),
+    "front door into a bedroom": (
+        flat(doors={0: (MASTER, FRONT_DOOR, (0, 6), (0, 7))}),
+        {"front", "access", "bath"},
+        (MASTER,),
+    ),
+    "bedroom behind a bedroom": (
+        flat(doors={4: (MASTER, SECOND, (5, 6), (5, 6.8))}),
+        {"access"},
+        (SECOND,),
+    ),
+    "bath behind the kitchen": (
+        flat(doors={2: (KITCHEN, BATH, (7, 2.5), (7.8, 2.5))}),
+        {"bath"},
+        (BATH,),
+    ),
+    "narrow door": (
+        flat(doors={1: (LIVING, KITCHEN, (6, 1), (6, 1.6))}),
+        {"doors"},
+        (LIVING, KITCHEN),
+    ),
+    "door between two shallow closets": (
+        flat(
+            more=[("Storage", (10, 0, 10.8, 5)), ("Storage", (10.8, 0, 11.6, 5))],
+            doors={5: (5, 6, (10.8, 1), (10.8, 2.3))},
+        ),
+        {"swings"},
+        (5, 6),
+    ),
+    "narrow bath": (
+        flat({KITCHEN: (6, 0, 10, 3.8), BATH: (6, 3.8, 10, 5)}),
+        {"width"},
+        (BATH,),
+    ),
+    "small kitchen": (
+        flat(
+            {KITCHEN: (6, 0, 8, 1.6), BATH: (6, 1.6, 10, 5)},
+            doors={1: (*DOORS[1][:2], (6, 0.4), (6, 1.2))},
+        ),
+        {"area"},
+        (KITCHEN,),
+    ),
+    "void between related rooms": (
+        flat({MASTER: (0, 5.5, 5, 9)}),
+        {"walls"},
+        (LIVING, MASTER),
+    ),
+    "door off its wall": (
+        flat(doors={3: (LIVING, MASTER, (2, 4), (2.8, 4))}),
+        {"walls"},
+        (LIVING, MASTER),
+    ),
+    "bedroom with a metre of facade": (
+        flat(more=[("Storage", (10, 5, 11, 9)), ("Storage", (5, 9, 9, 10))]),
+        {"facade"},
+        (SECOND,),
+    ),
+    "bedroom within rooms": (
+        flat(more=[("Storage", (10, 5, 11, 9)), ("Storage", (5, 9, 10, 10))]),
+        {"facade", "window", "escape"},
+        (SECOND,),
+    ),
+    "large living room with little facade": (
+        flat(
+            {
+                LIVING: (0, 0, 6, 7),
+                KITCHEN: (6, 0, 10, 3.5),
+                BATH: (6, 3.5, 10, 7),
+                MASTER: (0, 7, 5, 11),
+                SECOND: (5, 7, 10, 11),
+            },
+            more=[("Storage", (-1, 0, 0, 7)), ("Storage", (0, -1, 4.6, 0))],
+            doors={
+                0: (LIVING, FRONT_DOOR, (4.7, 0), (5.7, 0)),
+                3: (LIVING, MASTER, (2, 7), (2.8, 7)),
+                4: (LIVING, SECOND, (5.1, 7), (5.9, 7)),
+            },
+        ),
+        {"window"},
+        (LIVING,),
+    ),
+    "long tail": (flat(more=[("Storage", (10, 0, 30, 1))]), {"compact"}, ()),
+    "teeth": (
+        flat(more=[("Balcony", (x, 9, x + 1, 10)) for x in (0.2, 2.8, 5.4, 8.0)]),
+        {"compact"},
+        (),
+    ),
+    "two pieces": (flat(more=[("Storage", (12, 0, 14, 2))]), {"compact"}, ()),
+    "a slot between two blocks": (flat(more=[("Storage", (10.7, 0, 12.7, 2))]), {"compact"}, ()),
+    "room off the plot": (
+        flat(more=[("Storage", (10, 0, 12, 2))], boundary=PLOT),
+        {"fill"},
+        (5,),
+    ),
+    "empty plot": (flat(boundary=((0.0, 0.0), (12.0, 0.0), (12.0, 9.0), (0.0, 9.0))), {"fill"}, ()),
+}
+"""What is wrong -> the plan, rules of ``default`` that it breaks, rooms of the first finding."""
