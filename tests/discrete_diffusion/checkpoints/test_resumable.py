@@ -96,7 +96,7 @@ def test_a_setting_that_came_later_is_what_was_done_before(check):
         ({"optim__lr": 0.5}, "optim.lr 0.001 -> 0.5"),
         ({"data__batch_size": 8}, "data.batch_size 256 -> 8"),
         ({"data__node_order": "given"}, "data.node_order canonical -> given"),
-        ({"data__plan_seed": 1}, "data.plan_seed 0 -> 1"),
+        ({"data__symmetry": "mirror"}, "data.symmetry none -> mirror"),
         ({"callbacks__ema_decay": None}, "callbacks.ema_decay 0.9999 -> None"),
         ({"model__dropout": 0.5}, "model.dropout 0.1 -> 0.5"),
         ({"model": {}}, "model.name bd_tiny -> absent"),
