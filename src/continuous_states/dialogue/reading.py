@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from continuous_states.dialogue.grammar import DialoguePair
 from continuous_states.dialogue.words import tokens_of
-from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.data.text_files import load_json, read_text, split_lines
 from discrete_diffusion.runtime.file_kinds import JSON, JSON_LINES
 from discrete_diffusion.runtime.given_objects import GivenObjects
 
@@ -73,8 +72,8 @@ def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, 
 
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:  # numbers of too many digits, too
+        found = load_json(line)
+    except ValueError as error:
         raise ValueError(f"{where}: not valid JSON: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from discrete_diffusion.data.stored_arrays import (
     open_npz,
     require_array,
 )
+from discrete_diffusion.data.text_files import load_json
 from discrete_diffusion.runtime.given_objects import GivenObjects
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _parsed(value: Any, place: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return load_json(value)
     except ValueError as error:
         raise ValueError(f"{place}: not valid JSON: {error}") from error
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.stored_arrays import StoredArrays
+from discrete_diffusion.data.stored_arrays import UNREADABLE, StoredArrays, check_expansion
 from discrete_diffusion.runtime.extras import install_command
 
 _HARMLESS = frozenset(
@@ -24,9 +24,6 @@ _HARMLESS = frozenset(
 )
 """Codecs that make numbers and texts of bytes and do nothing else. An array may name any codec that
 is installed, such as one that unpickles."""
-
-_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
-"""Errors of descriptions that make no sense, and of chunks that are damaged."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,11 @@ class _ZarrArrays:
         folder = Path(self.source) / key
         try:
             _check_codecs(folder)
-            return np.asarray(zarr.open_array(folder, mode="r")[...])
-        except _UNREADABLE as error:
+            array = zarr.open_array(folder, mode="r")
+            files = (file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            check_expansion(array.nbytes, sum(files), key)
+            return np.asarray(array[...])
+        except (*UNREADABLE, TypeError, AttributeError) as error:  # of descriptions
             raise ValueError(
                 f"{self.source}: {key} cannot be read: {error}; write it anew as a plain "
                 "array of numbers or text"
@@ -108,7 +108,7 @@ def _is_group(folder: Path) -> bool:
         return True
     try:
         described = json.loads((folder / "zarr.json").read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(described, dict) and described.get("node_type") == "group"
 

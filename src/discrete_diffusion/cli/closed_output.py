@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 CLOSED = 128 + signal.SIGPIPE
@@ -40,6 +41,8 @@ def drop_unread_output() -> None:
     """Let standard output and error of this process be closed at any time, or from the start."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        if isinstance(stream, TextIOWrapper):  # names of files may be no text
+            stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, Output(stream))
 
 

@@ -16,6 +16,15 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.runtime.atomic_files import atomic_write
 
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""Errors of readers of arrays that are damaged, encrypted, or claim impossible shapes."""
+
+_MOST, _MOST_TIMES = 1 << 30, 200
+"""Bytes of an array from which on it may not be more than so many times as large as in its file."""
+
 
 class StoredArrays(Protocol):
     """Arrays by key in a file or folder that is open.
@@ -101,7 +110,7 @@ class _NpzArrays:
     def read(self, key: str) -> NDArray:
         try:
             return self.file[key]
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        except UNREADABLE as error:
             if isinstance(error, ValueError) and "pickle" in str(error):
                 raise ValueError(
                     f"{self.source}: {key} holds Python objects, which are never loaded; save it "
@@ -116,7 +125,7 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
     with path.open("rb") as handle:  # numpy does not close what it cannot read
         try:
             file = np.load(handle, allow_pickle=False)
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        except UNREADABLE as error:
             raise ValueError(
                 f"{path} is no .npz file, or damaged (was it copied in full?); numpy.savez writes "
                 "one"
@@ -124,7 +133,29 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
         if not isinstance(file, NpzFile):
             raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
         with file:
+            check_members(file, str(path))
             yield _NpzArrays(file, str(path), frozenset(file.files))
+
+
+def check_members(file: NpzFile, source: str) -> None:
+    """Raise ``ValueError`` for a name that comes twice, and for an array that is tiny in the file
+    and would fill memory."""
+    seen = set()
+    for member in file.zip.infolist() if file.zip else ():
+        if member.filename in seen:
+            raise ValueError(f"{source} has {member.filename} twice; write it anew with one")
+        seen.add(member.filename)
+        check_expansion(member.file_size, member.compress_size, f"{source}: {member.filename}")
+
+
+def check_expansion(num_bytes: int, num_stored: int, array: str) -> None:
+    """Raise ``ValueError`` for an ``array`` of so many bytes that would fill memory and are next to
+    nothing where they are stored."""
+    if num_bytes > max(_MOST, _MOST_TIMES * num_stored):
+        raise ValueError(
+            f"{array} is stored in {num_stored:,} bytes and takes {num_bytes:,} in memory; write "
+            "it anew without compression if that is right"
+        )
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:

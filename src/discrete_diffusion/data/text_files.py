@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from discrete_diffusion.runtime.compressed_files import CompressedFileError, open_unpacked
 from discrete_diffusion.runtime.file_kinds import FileKind, check_kind
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+
+
+class TableError(ValueError):
+    """Fault of a table, which names the line but not the file."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,39 @@ def split_lines(text: str) -> list[str]:
     r"""The lines of a file: they end at ``\n``, ``\r\n`` or ``\r`` alone, where
     ``str.splitlines`` cuts at a form feed or U+2028 too, which JSON has inside of strings."""
     return [line.removesuffix("\n") for line in StringIO(text, newline=None)]
+
+
+def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row of a table, and the number of its last line. Raises ``TableError`` for
+    a quote that is never closed, or has text behind it."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    first = 1
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise TableError(
+            f"line {first:,}: {error}; close every quote, and write a quote within quotes twice"
+        ) from error
+
+
+def load_json(text: str) -> Any:
+    """The value of a JSON text. Raises ``ValueError`` with one sentence for what is none, is nested
+    too deeply, or gives a key twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is given twice in one object; leave one of them out")
+    return found
 
 
 def read_text(

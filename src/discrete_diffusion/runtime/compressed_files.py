@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,21 +19,47 @@ _PACKINGS: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
 }
 """First bytes of a compressed file, and what unpacks it."""
 
+_BUFFER = 1 << 16
+
 _ENDINGS = (".gz", ".xz", ".bz2")
 _BZIP2_BLOCK = (b"1AY&SY", b"\x17rE8P\x90")
 """Bytes 4 to 9 of a bzip2 file: a block, or the end of an empty one."""
+
+MOST_UNPACKED = 1 << 30
+"""Bytes that a compressed file may unpack to, where what is read of it stays in memory."""
 
 
 class CompressedFileError(ValueError):
     """Fault of a file that cannot be opened or unpacked, without its name."""
 
 
+class _Bounded(io.RawIOBase):
+    """Bytes of an unpacked file up to ``most``; ``CompressedFileError`` for more."""
+
+    def __init__(self, file: Any, most: int) -> None:
+        self._file, self._left = file, most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        num: int = self._file.readinto(buffer)
+        self._left -= num
+        if self._left < 0:
+            raise CompressedFileError(
+                f"compressed, and more than {MOST_UNPACKED >> 30} GiB when it is unpacked; unpack "
+                "it first if that is right, and split it"
+            )
+        return num
+
+
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[BinaryIO]:
+def open_unpacked(path: Path, *, in_parts: bool = False) -> Iterator[BinaryIO]:
     """Open the bytes of a file, unpacked as they are read if its first bytes are those of gzip, xz
     or bzip2.
 
-    Raises ``CompressedFileError`` for a file that cannot be unpacked to its end."""
+    ``in_parts``: they are not kept, so that any number may come. Raises ``CompressedFileError`` for
+    a file that cannot be unpacked to its end, or is more than ``MOST_UNPACKED`` then."""
     packing = packing_of(path)
     with path.open("rb") as file:
         if packing is None:
@@ -40,13 +67,14 @@ def open_unpacked(path: Path) -> Iterator[BinaryIO]:
             return
         try:
             with _PACKINGS[packing][1](file) as unpacked:
-                yield unpacked
+                bounded = _Bounded(unpacked, MOST_UNPACKED)
+                yield unpacked if in_parts else io.BufferedReader(bounded, _BUFFER)
         except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise CompressedFileError(f"a damaged {packing} file: {error}") from error
+            raise CompressedFileError(f"a damaged {packing} file: {error}; copy it anew") from error
         except OSError as error:
             if packing != "bzip2" or error.errno is not None:
                 raise
-            raise CompressedFileError(f"a damaged {packing} file: {error}") from error
+            raise CompressedFileError(f"a damaged {packing} file: {error}; copy it anew") from error
 
 
 def packing_of(path: Path) -> str | None:

@@ -177,6 +177,11 @@ _FIRST = (
         "save it as text",
     ),
     _binary("a document of an office program", _OLE, "save it as text"),
+    _binary(
+        "a damaged ZIP archive or file of arrays",
+        lambda head: head.members == [] and head.content.startswith(b"PK\x03"),
+        "copy it anew",
+    ),
     _binary("a ZIP archive", _holding(lambda names: True), _UNPACK),
     _binary("a 7z archive", starting(b"7z\xbc\xaf"), _UNPACK),
     _binary("a RAR archive", starting(b"Rar!\x1a"), _UNPACK),
@@ -239,6 +244,8 @@ def kind_of(path: Path, own: Sequence[FileKind] = ()) -> FileKind | None:
     registered = [kind for kinds in _REGISTERED for kind in kinds()]
     kinds = [*_FIRST, *own, *registered, *_LAST, _NO_TEXT]
     found = next((kind for kind in kinds if kind.fits(head)), None)
+    if found is not None and found.is_text and _NO_TEXT.fits(head):  # UTF-16 without its mark
+        found = _NO_TEXT
     if found is None:
         return next((kind for kind in kinds if suffix in kind.suffixes), None)
     return found if head.packing is None or found.is_text else _PACKED
@@ -272,9 +279,12 @@ def _is_object(line: str) -> bool:
 
 
 def _is_json_lines(head: Head) -> bool:
-    """True if the first two lines are objects, or the only one of a file whose name says so."""
+    """True if the first two lines are objects, or the name says so and the first one looks like
+    an object, however long it is."""
+    first, *others = [line for line in head.lines if line] or [""]
+    is_whole = first.lstrip().startswith("{") and (first.endswith("}") or not others)
     is_named = suffix_of(head.path) in _LINES_SUFFIXES
-    return head.objects == [True, True] or (is_named and head.objects == [True])
+    return head.objects == [True, True] or (is_named and is_whole)
 
 
 def _is_json(head: Head) -> bool:

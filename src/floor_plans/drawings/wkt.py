@@ -77,6 +77,8 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
     boundaries: list[BaseGeometry] = []
     for number, row in enumerate(rows, start=2):
         where = f"line {number}"
+        if None in row:  # where csv keeps what is beyond the last column
+            raise DiagramError(where, f"has more cells than the {len(row) - 1} columns of line 1")
         if row["kind"] == "room":
             labels.append(names.meant(row["type"]))
             room_code(labels[-1], where)

@@ -23,6 +23,7 @@ from continuous_states.regions.table import (
     read_regions,
     write_regions,
 )
+from discrete_diffusion.data import stored_arrays
 from guide_code import run_python
 
 
@@ -329,3 +330,29 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     assert run_python("features.md", word="write_regions")["table"].motif_names == ("CTCF",)
     assert (tmp_path / "peaks.npz").is_file()
+
+
+@pytest.mark.parametrize("change", [{"shape": [10**12, 4]}, {"chunks": [0, 0]}], ids=str)
+def test_a_zarr_array_that_claims_what_cannot_be_is_named(change: dict, tmp_path: Path) -> None:
+    write_zarr(tmp_path / "t.zarr", arrays_of(made_table()))
+    file = tmp_path / "t.zarr" / "data" / ".zarray"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(ValueError, match=r"t\.zarr: data cannot be read"):
+        read_regions(tmp_path / "t.zarr")
+
+
+def test_an_array_that_would_fill_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_arrays, "_MOST", 1 << 16)
+    names = {"peak_names": np.array(["p"]), "motif_names": np.array(["m"])}
+    np.savez_compressed(tmp_path / "t.npz", data=np.zeros((1 << 10, 1 << 10)), **names)
+    with pytest.raises(ValueError, match=r"t\.npz: data\.npy is stored in .* without compression"):
+        read_regions(tmp_path / "t.npz")
+
+
+def test_a_group_nested_too_deeply_is_no_group(tmp_path: Path) -> None:
+    (tmp_path / "t.zarr").mkdir()
+    (tmp_path / "t.zarr" / "zarr.json").write_text(100_000 * "[")
+    with pytest.raises(ValueError, match=r"t\.zarr is not a zarr group"):
+        read_regions(tmp_path / "t.zarr")

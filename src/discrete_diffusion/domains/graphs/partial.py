@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.data.text_files import read_text, split_lines
-from discrete_diffusion.domains.graphs.files.readers import load_json
+from discrete_diffusion.domains.graphs.files.readers import parse_json
 from discrete_diffusion.domains.graphs.files.records import (
     GraphError,
     Pair,
@@ -58,7 +58,7 @@ def read_partials(
     for number, line in enumerate(split_lines(source.text), start=1):
         if line.strip():
             try:
-                found[number] = parse_partial(load_json(line), types, n_max)
+                found[number] = parse_partial(parse_json(line), types, n_max)
             except GraphError as error:
                 raise ValueError(f"{source.place(number)}: {error}") from error
     if not found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,11 @@ BONDS = ("single", "double", "triple", "none")
 
 CHARGES = ("kept", "ignored")
 """Treatments of formal charges by a data set: atoms of their own types, or none at all."""
+
+_MOST_ATOMS, _MOST_CHARACTERS, _MOST_CHARGE = 512, 1 << 13, 9
+
+_LONG = reprlib.Repr()
+_LONG.maxstring = 200
 
 _ATOM = re.compile(r"([A-Z][a-z]?|\*)(?:([+-])([2-9]?))?")
 
@@ -93,13 +99,20 @@ def is_mol_block(text: str) -> bool:
 
 def parsed(text: str, *, sanitize: bool = True) -> Any:
     """The rdkit molecule of SMILES or of a mol block, without hydrogen that it lists; None if rdkit
-    refuses it."""
+    refuses it. Raises ``MoleculeError`` for one that is too large to be a graph of tokens."""
     from rdkit import Chem
 
-    if not is_mol_block(text):
-        return Chem.MolFromSmiles(text, sanitize=sanitize)
-    mol = Chem.MolFromMolBlock(text, sanitize=sanitize)
-    if mol is None or sanitize:
+    is_block = is_mol_block(text)
+    if len(text) > _MOST_CHARACTERS and not is_block:
+        raise MoleculeError(f"SMILES of {len(text):,} characters, more than {_MOST_CHARACTERS:,}")
+    read = Chem.MolFromMolBlock if is_block else Chem.MolFromSmiles
+    mol = read(text, sanitize=sanitize)
+    if mol is not None and mol.GetNumAtoms() > _MOST_ATOMS:
+        raise MoleculeError(
+            f"{mol.GetNumAtoms():,} atoms, more than {_MOST_ATOMS}: a token for each pair of them "
+            "is more than memory holds"
+        )
+    if mol is None or sanitize or not is_block:
         return mol
     mol.UpdatePropertyCache(strict=False)
     return Chem.RemoveHs(mol, sanitize=False)
@@ -107,7 +120,7 @@ def parsed(text: str, *, sanitize: bool = True) -> Any:
 
 def not_a_molecule(text: str) -> str:
     """Why rdkit refuses even the syntax of a text."""
-    return "is no mol block" if is_mol_block(text) else f"{text!r} is no SMILES"
+    return "is no mol block" if is_mol_block(text) else f"{_LONG.repr(text)} is no SMILES"
 
 
 def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
@@ -120,10 +133,13 @@ def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
         Chem.Kekulize(mol, clearAromaticFlags=True)
     except Chem.KekulizeException as error:
         raise MoleculeError(f"{str(error).strip()}") from error
+    charges = [mol.GetAtomWithIdx(k).GetFormalCharge() for k in range(mol.GetNumAtoms())]
+    if keep_charges and max(map(abs, charges), default=0) > _MOST_CHARGE:
+        raise MoleculeError(f"a charge of {max(charges, key=abs):+d}; expected -9 to +9")
     # By index: rdkit's own iterators take several times as long.
     atoms = tuple(
-        atom_name(_symbol(atom), atom.GetFormalCharge() if keep_charges else 0)
-        for atom in map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))
+        atom_name(_symbol(mol.GetAtomWithIdx(k)), charge if keep_charges else 0)
+        for k, charge in enumerate(charges)
     )
     bonds = []
     for bond in map(mol.GetBondWithIdx, range(mol.GetNumBonds())):
@@ -192,7 +208,10 @@ def objection(mol: Any) -> str:
     """Message of rdkit about a molecule that it refuses."""
     from rdkit import Chem
 
-    found = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]
+    try:
+        found = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]
+    except RuntimeError:  # of an atom with millions of hydrogens
+        found = []
     return " ".join(found[0].split()) if found else "cannot be sanitised"
 
 

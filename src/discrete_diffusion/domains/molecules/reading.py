@@ -52,7 +52,7 @@ MAX_NAMED = 5
 _FEW = 2_000
 """Rows that are read again rather than kept on disk."""
 
-_AT_ONCE = 4_096
+_AT_ONCE, _TOKENS_AT_ONCE = 4_096, 1 << 23
 
 
 class Problem(NamedTuple):
@@ -257,14 +257,24 @@ def _log_num_orders(molecules: Sequence[Molecule], names: Sequence[str]) -> np.n
     """Float64[M]: log(n!/|Aut|); in parts, as their tokens take much more room than they do."""
     if not molecules:
         return np.zeros(0)
-    n_max = max(len(molecule.atoms) for molecule in molecules)
-    vocab = VocabConfig(n_max=n_max, node_types=tuple(names), edge_types=BONDS)
-    starts = range(0, len(molecules), _AT_ONCE)
-    found = []
-    for start in progress.track(starts, "counting symmetries", "parts"):
-        graphs = encode(molecules[start : start + _AT_ONCE], vocab)
-        found.append(canonical_orders(graphs.x0, graphs.num_nodes, vocab).log_num_orders)
-    return torch.cat(found).numpy()
+    found = np.zeros(len(molecules))
+    for part in progress.track(_parts(molecules), "counting symmetries", "parts"):
+        n_max = len(molecules[part[-1]].atoms)
+        vocab = VocabConfig(n_max=n_max, node_types=tuple(names), edge_types=BONDS)
+        graphs = encode([molecules[k] for k in part], vocab)
+        found[part] = canonical_orders(graphs.x0, graphs.num_nodes, vocab).log_num_orders
+    return found
+
+
+def _parts(molecules: Sequence[Molecule]) -> list[list[int]]:
+    """Numbers of molecules of about one size, so that few tokens are padding."""
+    left = sorted(range(len(molecules)), key=lambda k: len(molecules[k].atoms))
+    parts = []
+    while left:
+        num = max(1, min(_AT_ONCE, _TOKENS_AT_ONCE // len(molecules[left[-1]].atoms) ** 2))
+        parts.append(left[-num:])
+        del left[-num:]
+    return parts
 
 
 def _from_arrays(path: str, arrays: dict[str, np.ndarray]) -> ReadMolecules:

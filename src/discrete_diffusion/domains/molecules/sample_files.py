@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.data.text_files import load_json, read_text, split_lines
 from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
@@ -63,7 +62,7 @@ def _read_lines(path: str, skip_invalid: bool) -> tuple[list[Molecule], int]:
     found = []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append(molecule_of_json(json.loads(line)) if line.strip() else NOTHING)
+            found.append(molecule_of_json(load_json(line)) if line.strip() else NOTHING)
         except ValueError as error:
             if not skip_invalid:
                 raise ValueError(
@@ -106,13 +105,13 @@ def _graph_of(text: str) -> Molecule:
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        mol = parsed(text)
-        if mol is None:
-            mol = parsed(text, sanitize=False)
-            if mol is None:
-                return NOTHING
-            mol.UpdatePropertyCache(strict=False)
         try:
+            mol = parsed(text)
+            if mol is None:
+                mol = parsed(text, sanitize=False)
+                if mol is None:
+                    return NOTHING
+                mol.UpdatePropertyCache(strict=False)
             return from_rdkit(mol)
         except MoleculeError:
             return NOTHING

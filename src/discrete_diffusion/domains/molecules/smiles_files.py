@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import logging
 import re
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.data.text_files import TableError, read_text, split_lines, table_rows
 from discrete_diffusion.domains.molecules.file_kinds import SDF, SMILES_TABLE
 from discrete_diffusion.runtime.compressed_files import suffix_of
 from discrete_diffusion.runtime.file_kinds import JSON_LINES, FileKind, check_kind
@@ -107,13 +106,16 @@ def _tabulated(path: Path, text: str, column: str | None, keep_blank: bool) -> I
         for mark in (default, *_MARKS)
         if wanted in {name.strip(' "\r').lower() for name in first.split(mark)}
     )
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=next(fitting, default))
-    header = [name.strip() for name in next(reader, [])]
-    place = _column(path, header, column)
-    for cells in reader:
-        smiles = cells[place].strip() if place < len(cells) else ""
-        if any(cells) or keep_blank:
-            yield Row(reader.line_num, smiles)
+    rows = table_rows(io.StringIO(text, newline=""), next(fitting, default))
+    try:
+        _, header = next(rows, (1, []))
+        place = _column(path, [name.strip() for name in header], column)
+        for line, cells in rows:
+            smiles = cells[place].strip() if place < len(cells) else ""
+            if any(cells) or keep_blank:
+                yield Row(line, smiles)
+    except TableError as error:
+        raise ValueError(f"{path}, {error}") from error
 
 
 def _column(path: Path, header: list[str], column: str | None) -> int:

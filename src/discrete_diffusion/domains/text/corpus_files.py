@@ -6,7 +6,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from discrete_diffusion.domains.text.file_kinds import PARQUET
 from discrete_diffusion.domains.text.json_text import json_text
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
-from discrete_diffusion.runtime.compressed_files import open_unpacked
+from discrete_diffusion.runtime.compressed_files import CompressedFileError, open_unpacked
 from discrete_diffusion.runtime.extras import install_command
 from discrete_diffusion.runtime.file_kinds import HTML, JSON_LINES, check_kind
 
@@ -24,6 +24,8 @@ _PART = 1 << 22
 _ROWS = 256
 """Rows of a Parquet file that are read at once."""
 
+_LONGEST = 1 << 30
+"""Bytes of a line, and of text in which nothing is found to cut it."""
 
 _EXPECTED = "text, a JSON object or text a line (JSON lines), or Parquet"
 
@@ -52,12 +54,15 @@ def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[
     Raises ``ValueError`` naming file and line for what cannot be read.
     """
     kind = check_kind(path, (PARQUET, JSON_LINES, HTML), _EXPECTED)
-    if kind is PARQUET:
-        yield from _rows(path, start, field)
-    elif kind is JSON_LINES or documents == "line":
-        yield from _lines(path, start, field if kind is JSON_LINES else None)
-    else:
-        yield from _text(path, start)
+    try:
+        if kind is PARQUET:
+            yield from _rows(path, start, field)
+        elif kind is JSON_LINES or documents == "line":
+            yield from _lines(path, start, field if kind is JSON_LINES else None)
+        else:
+            yield from _text(path, start)
+    except CompressedFileError as error:
+        raise ValueError(f"{path} is {error}") from error
 
 
 def encoded(
@@ -81,10 +86,12 @@ def encoded(
 def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
     """A document a line, JSON if there is a ``field``."""
     number, after = 0, 0
-    with open_unpacked(path) as file:
-        while lines := file.readlines(_PART):
+    with open_unpacked(path, in_parts=True) as file:
+        while lines := _whole_lines(file, f"{path}, line {number + 1:,}"):
             begin, first = after, number
-            after, number = after + sum(map(len, lines)), number + len(lines)
+            after += sum(map(len, lines))
+            lines = [piece for line in lines for piece in line.splitlines()]  # CR alone ends one
+            number += len(lines)
             if begin == 0:
                 lines[0] = lines[0].removeprefix(BOM_UTF8)
             if begin < start:
@@ -99,9 +106,27 @@ def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
             yield Part(texts, [True] * len(texts), after)
 
 
+def _whole_lines(file: BinaryIO, place: str) -> list[bytes]:
+    """Lines of ``_PART`` bytes, and a little more; ``place``: of the first."""
+    lines, num = [], 0
+    while num < _PART and (line := file.readline(_LONGEST)):
+        lines.append(line)
+        num += len(line)
+        if len(line) == _LONGEST:
+            raise _endless(place)
+    return lines
+
+
+def _endless(place: str) -> ValueError:
+    return ValueError(
+        f"{place} or behind it: {_LONGEST >> 30} GiB without an end of a line, which memory does "
+        "not hold; cut the text into lines"
+    )
+
+
 def _decoded(line: bytes, place: str) -> str:
     try:
-        return line.decode("utf-8").rstrip("\r\n")
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{place} is not UTF-8; convert the file first, e.g. with iconv"
@@ -111,7 +136,7 @@ def _decoded(line: bytes, place: str) -> str:
 def _text(path: Path, start: int) -> Iterator[Part]:
     """One document, cut where a tokenizer does not notice; a part depends on where it begins
     alone."""
-    with open_unpacked(path) as file:
+    with open_unpacked(path, in_parts=True) as file:
         _skip(file, start)
         content, after, is_last = b"", start, False
         if start == 0 and (mark := file.read(len(BOM_UTF8))) == BOM_UTF8:
@@ -119,7 +144,9 @@ def _text(path: Path, start: int) -> Iterator[Part]:
         elif start == 0:
             content = mark
         while not is_last:
-            wanted = _PART - len(content) if len(content) < _PART else _PART
+            wanted = _PART - len(content) if len(content) < _PART else len(content)  # the double
+            if len(content) >= _LONGEST:
+                raise _endless(str(path))
             new = file.read(wanted)
             content, is_last = content + new, len(new) < wanted
             if not content:  # an empty file, or one whose last part was read before

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from discrete_diffusion.data.text_files import load_json
 
 
 def json_text(line: str, place: str, field: str = "text") -> str:
     """The text of a line. ``ValueError`` naming ``place`` for what is no JSON, or no text."""
     try:
-        value = json.loads(line)
+        value = load_json(line)
     except ValueError as error:
         raise ValueError(f"{place} is not JSON: {error}") from error
     return text_of(value, place, field)

@@ -17,7 +17,7 @@ from discrete_diffusion.domains.text.token_formats import ENDINGS, EXPECTED, Tok
 META, TOKENIZER = "meta.json", "tokenizer.json"
 """Files of a folder that ``data tokenize`` has written."""
 
-_MOST_UINT16 = 1 << 16
+_MOST_UINT16, _MOST_IDS = 1 << 16, 1 << 24
 _SAMPLED, _PIECE = 256, 1 << 14
 """So many pieces of so many ids are checked first, and identify files without a digest."""
 
@@ -111,7 +111,12 @@ class TokenFiles:
         ids = self.read(0, len(self))
         if ids[least := int(ids.argmin())] < 0:
             raise ValueError(f"{self.where}: id {ids[least]} at place {least}; expected 0 or more")
-        return int(ids.max())
+        if ids[most := int(ids.argmax())] >= _MOST_IDS:
+            raise ValueError(
+                f"{self.where}: id {ids[most]:,} at place {most:,}, and a table of so many ids is "
+                f"more than memory holds; expected ids below {_MOST_IDS:,}"
+            )
+        return int(ids[most])
 
     def document_ends(self, eos_id: int | None) -> np.ndarray:
         """Int64[D], for each document the place behind its last id: as ``data tokenize`` wrote
@@ -163,7 +168,9 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
         meta: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if meta["format"] != 1:
             raise ValueError(f"it has format {meta['format']}, and this version reads 1")
-    except (ValueError, KeyError, TypeError) as error:
+        if lost := [key for key in ("shards", "dtype", "tokens") if key not in meta]:
+            raise ValueError(f"it has no {lost[0]}")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is no {META} of data tokenize: {error}") from error
     return meta
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from discrete_diffusion.data.stored_arrays import UNREADABLE
 from discrete_diffusion.domains.text.file_kinds import LLMC, LLMC_MAGICS, MEGATRON_MAGIC
 from discrete_diffusion.runtime.compressed_files import CompressedFileError
 from discrete_diffusion.runtime.file_kinds import NPY, FileKind, Head, kind_of
@@ -116,7 +117,7 @@ _PLAIN_IDS = FileKind("token ids", _is_plain, is_text=False)
 def _array(path: Path) -> TokenFile:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except UNREADABLE as error:
         raise ValueError(f"{path} is no .npy of numbers: {error}") from error
     is_row = isinstance(found, np.memmap) and found.ndim == 1
     if not is_row or found.dtype.kind not in "iu" or not found.size:
@@ -164,6 +165,7 @@ def _of_megatron(path: Path, index: Path) -> TokenFile:
         sizes.sum() * kind.itemsize != path.stat().st_size
         or not len(places)
         or (places.min() < 0 or places.max() > num)
+        or (sizes.min(initial=0) < 0 or (np.diff(places) < 0).any())
     ):
         raise ValueError(
             f"{index} says {sizes.sum():,} ids of {kind.itemsize} bytes in documents up to "

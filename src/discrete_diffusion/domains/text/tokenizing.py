@@ -78,6 +78,12 @@ class _Work:
                     shard = _Shard()
             if shard.num:
                 self._write(shard, len(self.files), 0)
+        if (asked := self._asked()) != self.state["asked"]:
+            pairs = zip(self.files, asked["files"], self.state["asked"]["files"], strict=True)
+            grown = next(str(file) for file, now, before in pairs if now != before)
+            raise ValueError(
+                f"{grown} changed while it was read; remove --out {self.folder}, and tokenize again"
+            )
         if not self.state["num_tokens"]:
             raise ValueError(f"{', '.join(map(str, self.files))}: no text in there")
         digests = "".join(each["sha256"] for each in self.state["shards"])

@@ -83,7 +83,14 @@ def _split(bodies: Sequence[tuple[int, str, dict[str, Any]]]) -> list[list[str]]
     marks = [mark for mark in _MARKS if bodies and all(mark in body for _, body, _ in bodies)]
     for mark in marks:
         read = csv.reader((body for _, body, _ in bodies), delimiter=mark, skipinitialspace=True)
-        cells = [[cell.strip() for cell in row] for row in read]
+        try:
+            cells = [[cell.strip() for cell in row] for row in read]
+        except csv.Error:
+            cells = []
+        if len(cells) < len(bodies):
+            k = next(k for k, (_, body, _) in enumerate(bodies) if body.count('"') % 2)
+            number, body, _ = bodies[k]
+            raise GraphError(f"line {number}: {body[:60]!r} has a quote without an end; close it")
         differing = [k for k, row in enumerate(cells) if row != words[k]]
         if not differing:
             return cells

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from typing import Any
-from xml.etree.ElementTree import ParseError
+from xml.etree.ElementTree import ParseError, fromstring
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.files.node_links import TYPE
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.files.records import GraphError, graph_record, parse_graph
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.layout.vocab_config import MOST_NODES
 
 
 def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
@@ -29,6 +30,14 @@ def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
         raise GraphError(f"not GraphML: {' '.join(str(error).split())}") from error
     if graph.is_directed():
         raise GraphError('is directed; expected edgedefault="undirected"')
+    found = fromstring(text.lstrip()).iter()
+    names = [each.get("id") for each in found if each.tag.rpartition("}")[2] == "node"]
+    if len({*names}) < len(names) or {*names} != {*graph}:
+        wrong = next((n for n in graph if n not in names), max(names, key=names.count))
+        raise GraphError(
+            f"node {wrong} is listed {names.count(wrong)} times; expected each node of an edge, "
+            "with its id, once"
+        )
     return _from_networkx(graph, types, notes)
 
 
@@ -60,7 +69,12 @@ def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
             "to 126, ? to ~"
         )
     try:
+        num, _ = networkx.readwrite.graph6.data_to_n([ord(c) - 63 for c in body.removeprefix(":")])
+        if num > MOST_NODES:  # a few bytes of sparse6 may mean as many as memory holds
+            raise GraphError(f"{num:,} nodes, more than {MOST_NODES:,}")
         graph = read(body.encode("ascii"))
+    except GraphError:
+        raise
     except (UnicodeEncodeError, networkx.NetworkXError, ValueError, IndexError) as error:
         raise GraphError(f"not graph6: {' '.join(str(error).split())}") from error
     return _from_networkx(graph, types, notes)

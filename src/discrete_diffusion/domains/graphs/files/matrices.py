@@ -15,7 +15,6 @@ multiplicity, which is dropped, and other numbers are refused.
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
+from discrete_diffusion.data.stored_arrays import UNREADABLE, check_members
 from discrete_diffusion.data.text_files import split_lines
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.files.records import (
@@ -36,6 +36,7 @@ from discrete_diffusion.domains.graphs.files.records import (
     parse_graph,
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.layout.vocab_config import MOST_NODES
 
 BLOCK = re.compile(r"N\s*=\s*(\d+)")
 """The first line of a block of DiGress."""
@@ -120,8 +121,8 @@ def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: N
     cut = names.index("E:")
     numbers = []
     for at, word in (pair for pair in words if pair[1] not in ("X:", "E:")):
-        if re.fullmatch(r"-?\d+", word) is None:
-            raise GraphError(f"line {at}: expected whole numbers, got {word!r}")
+        if re.fullmatch(r"-?\d{1,18}", word) is None:
+            raise GraphError(f"line {at}: expected whole numbers, got {word[:60]!r}")
         numbers.append(int(word))
     kinds, entries = numbers[: cut - 1], numbers[cut - 1 :]
     if len(kinds) != num or len(entries) != num**2:
@@ -138,7 +139,7 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
     called after a split holds its graphs. Nothing pickled is read."""
     try:
         arrays = _load(path)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         yield ALL, "", failing(_not_arrays(error))
         return
     sizes = next((arrays.pop(name) for name in _SIZES if name in arrays), None)
@@ -186,6 +187,7 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
         found = np.load(file, allow_pickle=False)
         if isinstance(found, np.ndarray):
             return {"array": found}
+        check_members(found, path.name)
         held = ((name, found[name]) for name in found.files)  # bytes, if it is no array
         arrays = {name: each for name, each in held if isinstance(each, np.ndarray)}
     if not arrays:
@@ -193,7 +195,10 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     if {"format", "shape", "data"} <= arrays.keys():
         from scipy.sparse import load_npz  # slow to import
 
-        return {"matrix": load_npz(path).toarray()}
+        sparse = load_npz(path)
+        if max(sparse.shape) > MOST_NODES:
+            raise ValueError(f"a matrix of {sparse.shape}, more than {MOST_NODES:,} nodes")
+        return {"matrix": sparse.toarray()}
     return arrays
 
 

@@ -3,7 +3,6 @@ collection; text plain or gzipped."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.data.text_files import load_json, read_text, split_lines
 from discrete_diffusion.domains.graphs.file_kinds import (
     DIGRESS,
     EDGE_LIST,
@@ -107,7 +106,7 @@ def read_graphs(
             try:
                 graph = parse()
                 _check_size(graph, n_max)
-            except GraphError as error:
+            except ValueError as error:  # numbers of thousands of digits, too
                 problem = f"{file}{place}: {error}"
                 if not skip_invalid:
                     raise ValueError(
@@ -183,7 +182,10 @@ def _records(file: Path, kind: FileKind, types: GraphTypes, notes: Notes) -> Rec
     except ValueError as error:
         yield ALL, "", failing(str(error).removeprefix(f"{file} "))
         return
-    yield from _FORMATS[kind](text, types, notes)
+    try:
+        yield from _FORMATS[kind](text, types, notes)
+    except ValueError as error:  # a number of thousands of digits
+        yield ALL, "", failing(str(error))
 
 
 def _json_lines(text: str, types: GraphTypes, notes: Notes) -> Records:
@@ -192,7 +194,7 @@ def _json_lines(text: str, types: GraphTypes, notes: Notes) -> Records:
 
 
 def _parse_json_line(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    return _parse_record(load_json(line), types, notes)
+    return _parse_record(parse_json(line), types, notes)
 
 
 def _parse_record(record: Any, types: GraphTypes, notes: Notes) -> TypedGraph:
@@ -215,7 +217,7 @@ def _blank(file: Path, kind: FileKind) -> list[str]:
 
 def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
     try:
-        content = load_json(text)
+        content = parse_json(text)
     except GraphError as error:
         yield ALL, "", failing(str(error))
         return
@@ -236,10 +238,10 @@ def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
             yield split, f", {name}[{k}]", partial(_parse_record, record, types, notes)
 
 
-def load_json(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Raises ``GraphError`` for what is no JSON."""
     try:
-        return json.loads(text)
+        return load_json(text)
     except ValueError as error:
         raise GraphError(f"not JSON: {error}") from error
 
@@ -286,7 +288,10 @@ def _files_of(path: Path) -> list[Path]:
         raise FileNotFoundError(f"no graphs at {path.absolute()}")
     if not path.is_dir():
         return [path]
-    files = [each for each in path.iterdir() if each.is_file() and each.name[0] != "."]
+    entries = [each for each in path.iterdir() if each.name[0] != "."]
+    if lost := [each for each in entries if each.is_symlink() and not each.exists()]:
+        raise FileNotFoundError(f"{lost[0]} is a link to nothing; restore its file, or remove it")
+    files = [each for each in entries if each.is_file()]
     return sorted(files, key=lambda each: _natural(each.name))
 
 

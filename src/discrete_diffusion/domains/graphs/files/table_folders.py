@@ -6,14 +6,13 @@ and ``num-edge-list.csv``, how many of each graph. What else a folder holds is d
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.data.text_files import TableError, read_text, split_lines, table_rows
 from discrete_diffusion.domains.graphs.file_kinds import EDGE_TABLE, NODE_TABLE
 from discrete_diffusion.domains.graphs.files.edge_list_lines import blocks_of
 from discrete_diffusion.domains.graphs.files.edge_lists import checked_words
@@ -121,7 +120,10 @@ def _joined(nodes: Path, edges: Path, types: GraphTypes, notes: Notes) -> dict[s
     text = read_text(nodes, NODE_TABLE).text
     first = text.lstrip().partition("\n")[0]
     mark = next(mark for mark in ",;\t" if mark in first)
-    header, *rows = [row for row in csv.reader(split_lines(text), delimiter=mark) if row]
+    try:
+        header, *rows = [row for _, row in table_rows(split_lines(text), mark) if row]
+    except TableError as error:
+        raise GraphError(f"{nodes.name}, {error}") from error
     number: dict[str, int] = {}
     for k, row in enumerate(rows, start=2):
         if number.setdefault(row[0].strip(), len(number)) != k - 2:
