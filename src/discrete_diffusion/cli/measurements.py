@@ -131,7 +131,9 @@ def samples_between_validations(config: Mapping[str, Any], num_train: int) -> fl
 
 def affordable(most: int, *, cost: float, allowed: float, least: int) -> int:
     """How many of ``most`` measurements of so much work each are made: what the ``allowed`` work
-    pays for, or ``least``, if that is cheap."""
+    pays for, or ``least``, if that is cheap; all, if they are no work."""
+    if cost == 0:  # nothing is held out
+        return most
     cheap = min(least, int(_CHEAP / cost))
     return min(most, max(cheap, int(min(allowed / cost, most))))
 

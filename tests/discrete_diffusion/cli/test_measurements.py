@@ -86,6 +86,12 @@ def test_a_number_that_is_given_is_obeyed():
     assert measured("trainer.max_steps=2", *given, work=PAGES) == ((700, 9, 0, 3), [])
 
 
+def test_nothing_held_out_is_no_work():
+    config = compose("train", ["trainer.max_steps=1"])
+    found, _ = with_measurements(config, num_train=1, num_held_out=0, work=PLANS)
+    assert (found.eval.bound_samples, found.trainer.limit_val_batches) == (0, 1.0)
+
+
 def test_a_batch_is_no_larger_than_the_data():
     config = compose("train", ["trainer.max_steps=10"])
     assert samples_trained_on(config, 100) == 1_000
