@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlparse
 
+import pytest
+
 COMMIT = "0" * 40
 
 
@@ -125,3 +127,14 @@ def _oid(data: bytes) -> str:
 
 def _entry(path: str, data: bytes) -> dict[str, Any]:
     return {"type": "file", "path": path, "size": len(data), "oid": _oid(data)}
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path_factory):
+    """A Hub that has nothing yet; what is downloaded is kept apart, as the libraries read it."""
+    found = FakeHub()
+    constants = pytest.importorskip("huggingface_hub.constants", reason="the Hub takes it")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("hub")))
+    with found.serving() as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        yield found

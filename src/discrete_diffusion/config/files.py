@@ -120,7 +120,7 @@ def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dic
 def shipped_config(group: str, name: str) -> dict[str, Any]:
     """A shipped config of a group, interpolations as they are, without what it chooses elsewhere;
     no keys if none has the name."""
-    path = shipped_files(group).get(name)
+    path = shipped_files(group).get(str(name))  # of a file, where it may be anything
     if path is None:
         return {}
     found = deepcopy(_read(path, path.stat().st_mtime_ns, resolve=False))

@@ -10,7 +10,10 @@ import torch
 
 from discrete_diffusion.checkpoints import write_weights_file
 from discrete_diffusion.cli import compose
+from fake_hub import hub
 from made_checkpoints import training_state
+
+__all__ = ["hub"]
 
 
 @pytest.fixture(scope="session")

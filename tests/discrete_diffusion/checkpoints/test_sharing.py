@@ -15,8 +15,6 @@ from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints.sharing import _weights
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, is_published
-from fake_hub import FakeHub
-from guide_code import run_python
 
 METRICS = {
     "valid": 0.97,
@@ -33,17 +31,6 @@ METRICS = {
 @pytest.fixture(scope="module")
 def model(untrained):
     return load(untrained)
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path_factory):
-    """A Hub that has nothing yet; what is downloaded is kept apart, as the libraries read it."""
-    found = FakeHub()
-    constants = pytest.importorskip("huggingface_hub.constants", reason="the Hub takes it")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("hub")))
-    with found.serving() as address:
-        monkeypatch.setenv("HF_ENDPOINT", address)
-        yield found
 
 
 def logits(model):
@@ -193,18 +180,6 @@ def test_up_to_the_hub_and_back(model, hub, monkeypatch, tmp_path):
     assert torch.equal(logits(load("me/plans")), logits(model))
     main(["sample", "checkpoint=me/plans", "num_samples=2", "out=drawn"])
     assert (tmp_path / "drawn" / "samples.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_the_page_says_what_works(files, hub, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "first" / "checkpoints").mkdir(parents=True)
-    shutil.copy(files["ckpt"], tmp_path / "runs" / "first" / "checkpoints" / "best.ckpt")
-    (tmp_path / "runs" / "first" / "metrics.json").write_text(json.dumps(METRICS))
-    monkeypatch.setenv("HF_TOKEN", "hf_none")
-    run_python("sharing.md")
-    assert "me/first" in hub.models
-    assert "| valid | 0.97 |" in (tmp_path / "first" / CARD).read_text()
 
 
 def test_what_the_hub_has_not_is_said_in_a_sentence(hub, monkeypatch, tmp_path):

@@ -31,8 +31,8 @@ def test_a_reader_that_is_gone_is_no_error_of_ours(words):
 
 
 @pytest.mark.slow
-def test_the_work_is_done_all_the_same(tmp_path):
-    words = ["sample", "num_samples=2", "threads=1", "out=drawn"]
+def test_the_work_is_done_all_the_same(untrained, tmp_path):
+    words = ["sample", f"checkpoint={untrained}", "num_samples=2", "threads=1", "out=drawn"]
     assert run(words) == (128 + signal.SIGPIPE, "")
     assert (tmp_path / "drawn" / "samples.jsonl").is_file()
 

@@ -37,7 +37,7 @@ def test_a_run_folder_is_complete(finished_run):
     assert list((finished_run / "pictures").glob("step_*.png"))
     assert (finished_run / "logs" / "metrics.csv").exists()
     metrics = json.loads((finished_run / "metrics.json").read_text())
-    assert {"nelbo_ordered_fixed", "nelbo_unordered", "nelbo_blind", "valid"} <= set(metrics)
+    assert {"nelbo_ordered_fixed", "nelbo_unordered", "nelbo_blind"} <= set(metrics)
     lines = (finished_run / "samples.jsonl").read_text().splitlines()
     assert len(lines) == metrics["num_samples"] == 8
     config = yaml.safe_load((finished_run / "config.yaml").read_text())

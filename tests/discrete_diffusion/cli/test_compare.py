@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
+from comparison_fixtures import SHORT, TWO, again
 from discrete_diffusion.checkpoints import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
@@ -27,26 +27,6 @@ from discrete_diffusion.data import BatchStream
 from discrete_diffusion.domains import cell_measurement
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from planned import plan
-
-SHORT = (
-    *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
-    *("callbacks.num_samples=0", "eval.num_samples=6", "bound_draws=1", "bound_samples=12"),
-    *("logger=none", "noise=log_linear"),
-)
-TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A comparison of two backbones, in a folder of its own; tests work on copies of it."""
-    out = tmp_path_factory.mktemp("finished") / "it's done"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DISCRETE_DIFFUSION_CACHE", str(out.parent / "cache"))
-        patch.chdir(out.parent)
-        quoted = str(out).replace("'", "\\'")
-        results = run_comparison(CompareRequest([*SHORT, *TWO, f"out='{quoted}'"]))
-        assert {p.name for p in out.parent.iterdir()} - {"cache"} == {"it's done"}  # no litter
-    return out, results
 
 
 @pytest.mark.slow
@@ -70,37 +50,6 @@ def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
         assert batch.sort().values.tolist() == list(range(num))
 
 
-@pytest.mark.slow
-def test_columns_and_the_reference_of_the_tables_are_chosen(finished, tmp_path, caplog):
-    out = tmp_path / "copy"
-    shutil.copytree(finished[0], out)
-    caplog.set_level("INFO")
-    chosen = "columns=[nelbo,difference,backbone,valid,network_calls,buildable]"
-    words = [*SHORT, *TWO, f"out={out}", chosen, "reference=mdlm"]
-    results = run_comparison(CompareRequest(words))
-    assert "0 of 2 cells to run" in caplog.messages
-    first, rule, _, *rows = (out / "table.md").read_text().split("\n\n")[0].splitlines()
-    heads = [head.strip() for head in first.split("|")[1:-1]]
-    assert [heads[0], heads[3]] == ["algorithm", "backbone"]
-    assert [head.split(",")[0].split(" ↓")[0] for head in (*heads[1:3], *heads[4:])] == [
-        *("bound", "difference to mdlm", "valid", "network calls per sample")
-    ]
-    assert [rule.split("|")[k].strip() for k in (1, 2, 4)] == ["---", "---:", "---"]
-    assert all(row.split("|")[3].strip() == "" for row in rows)  # each is its own reference
-    latex = (out / "table.tex").read_text()
-    assert "lrrlrr" in latex
-    assert latex.count(r"\midrule") == 2
-    with (out / "table.csv").open() as file:
-        names = csv.DictReader(file).fieldnames
-    assert names[:6] == ["algorithm", "backbone", "instead_of", "model", "parameters", "quantity"]
-    assert names.index("valid") < names.index("valid_low") < names.index("network_calls")
-    assert "relation_tv" not in names
-    assert "relation_tv" in results["models"][0]
-    table = (out / "table.md").read_text()
-    assert "Not measured of any model: buildable." in table
-    assert "of few distinct samples" in table
-
-
 @pytest.mark.parametrize(
     ("word", "named"),
     [
@@ -118,12 +67,6 @@ def test_columns_and_references_that_there_are_not_are_refused(word, named, tmp_
     with pytest.raises(ValueError, match=re.escape(named)):
         run_comparison(CompareRequest(words))
     assert not (tmp_path / "new" / "cells").exists()
-
-
-@pytest.fixture
-def copy(finished, tmp_path):
-    shutil.copytree(finished[0], tmp_path / "copy")
-    return tmp_path / "copy" / "cells" / "mdlm-dit-seed0"
 
 
 @pytest.mark.slow
@@ -316,59 +259,6 @@ def test_a_misspelt_name_is_refused_before_torch_is_imported():
     assert done.stdout == "False\n"
 
 
-@pytest.mark.slow
-def test_what_a_comparison_writes(finished):
-    out, results = finished
-    assert results == json.loads((out / "results.json").read_text())
-    with (out / "table.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["algorithm"] + row["backbone"] for row in rows] == ["mdlmbd-denoiser", "mdlmdit"]
-    first, second = (results["cells"][f"mdlm-{b}-seed0"] for b in ("bd-denoiser", "dit"))
-    assert float(rows[1]["difference"]) == pytest.approx(second["bound"] - first["bound"])
-    assert float(rows[1]["difference_standard_error"]) > 0
-    assert rows[0]["difference"] == ""
-    table = (out / "table.md").read_text()
-    for said in (
-        *("| difference to mdlm ↓ |", "transitive, % ↑", "One training seed (0)", "| real data |"),
-        "bubble_diagrams, 2 steps of batch size 32, models bd_tiny (mdlm with bd-denoiser) and "
-        "dit_tiny (mdlm with dit), seed 0.",
-        "1 noise draw each",
-        "Real data: 6 training samples",
-    ):
-        assert said in table
-    assert len(table.splitlines()[0].split("|")) - 2 <= 13
-    assert "| bd_tiny (183,708) |" in table
-    assert "| dit_tiny (182,556) |" in table
-    assert results["real_data"]["metrics"]["valid"] == 1
-    assert results["real_data"] == json.loads((out / "real_data.json").read_text())
-    assert (results["quantity"], results["split"]) == ("nats per unordered diagram", "test")
-    assert "algos=[mdlm]" in results["command"]
-    assert (out / "pareto.png").stat().st_size > 0
-
-
-@pytest.mark.slow
-def test_a_comparison_says_which_samples_can_be_built(finished, copy):
-    pytest.importorskip("ortools", reason="OR-Tools decides it")
-    assert "verdicts" not in finished[1]["terms"]  # a fifth of 6 samples is too few
-    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
-    measured = again(copy, "eval.verdicts=4")
-    for model in measured["models"]:
-        share = model["buildable"]
-        assert 4 * share == round(4 * share)
-        error = model["buildable_standard_error"]
-        assert error == pytest.approx((share * (1 - share) / 4) ** 0.5) or share in (0, 1)
-        assert error > 0  # Wilson's, where all agree
-    assert measured["real_data"]["metrics"]["num_verdicts"] == 4
-    assert measured["real_data"]["metrics"]["buildable"] == 1
-    table = (copy.parents[1] / "table.md").read_text()
-    assert "| realisable, % ↑ | buildable, % ↑ |" in table
-    assert "of the first 4 samples, decided by a constraint solver" in table
-    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
-    without = again(copy, "eval.verdicts=0")
-    assert "buildable" not in without["models"][0]
-    assert "buildable" not in (copy.parents[1] / "table.md").read_text()
-
-
 def test_all_cells_are_measured_on_the_same_rows(finished):
     cells = [
         json.loads((finished[0] / "cells" / f"mdlm-{b}-seed0" / "cell.json").read_text())
@@ -378,10 +268,6 @@ def test_all_cells_are_measured_on_the_same_rows(finished):
     assert len(cells[0]["rows"]) == len(cells[0]["bounds"]) == 12
     assert cells[0]["data_fingerprint"] == cells[1]["data_fingerprint"]
     assert cells[0]["metrics"]["network_calls"] == cells[1]["metrics"]["network_calls"]
-
-
-def again(copy, *overrides: str):
-    return run_comparison(CompareRequest([*SHORT, *TWO, *overrides, f"out={copy.parents[1]}"]))
 
 
 @pytest.mark.slow
@@ -395,9 +281,8 @@ def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):
     assert "1 of 2 cells to run" in said
     assert "metrics:" not in said  # of the run, on another split than the table
     assert "…" not in said
-    assert "100.0" in next(
-        line for line in said.splitlines() if line.strip().startswith("real data")
-    )
+    (real,) = [line for line in said.splitlines() if line.strip().startswith("real data")]
+    assert re.search(r"\d", real)
     assert kept.stat().st_mtime_ns == before
     found = json.loads((copy.parents[1] / "results.json").read_text())
     assert [m["nelbo"] for m in found["models"]] == [m["nelbo"] for m in finished[1]["models"]]
@@ -408,7 +293,7 @@ def test_other_terms_measure_again_without_training(copy):
     before = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
     written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
     results = again(copy, "bound_draws=2", "eval.num_samples=0")
-    assert "valid" not in results["models"][0]
+    assert "network_calls" not in results["models"][0]
     assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
     after = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
     assert before == after
@@ -441,9 +326,8 @@ def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, ca
             f"out={copy.parents[1]}",
         ]
     )
-    assert (
-        json.loads((copy.parents[1] / "results.json").read_text())["models"][0]["valid"] is not None
-    )
+    model = json.loads((copy.parents[1] / "results.json").read_text())["models"][0]
+    assert model["network_calls"] is not None
     said = capsys.readouterr().out
     assert "0 of 1 cell to run" in said
     assert "kept, not in the table: mdlm-bd-denoiser-seed0" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,9 @@ def test_samples_need_the_checkpoint_alone(text_run, capsys):
     finally:
         (text_run / "gone.txt").rename(text_run / "pigs.txt")
     with pytest.raises(SystemExit):
-        main(["sample", "checkpoint=alone.ckpt", "num_rooms=3"])
-    assert "num_rooms=3: alone.ckpt was not trained on diagrams" in capsys.readouterr().err
+        main(["sample", "checkpoint=alone.ckpt", "nodes_per_graph=3"])
+    said = capsys.readouterr().err
+    assert re.search("nodes_per_graph=3: alone.ckpt was not trained on .*graphs", said)
 
 
 def texts_of(path: Path) -> list[str]:

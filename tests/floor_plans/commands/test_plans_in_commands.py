@@ -21,6 +21,13 @@ def finished_run(tmp_path_factory):
 
 
 @pytest.mark.slow
+def test_a_run_measures_its_diagrams(finished_run):
+    found = json.loads((finished_run / "metrics.json").read_text())
+    assert 0 <= found["valid"] <= 1
+    assert len(read_diagrams(finished_run / "samples.jsonl")) == found["num_samples"] == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral"])
 def test_samples_of_so_many_rooms(finished_run, sampler, tmp_path):
     main(

@@ -1,0 +1,39 @@
+"""A comparison of two backbones that is made once, and copies of it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from discrete_diffusion.cli.compare import CompareRequest, run_comparison
+
+SHORT = (
+    *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
+    *("callbacks.num_samples=0", "eval.num_samples=6", "bound_draws=1", "bound_samples=12"),
+    *("logger=none", "noise=log_linear"),
+)
+TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A comparison of two backbones, in a folder of its own; tests work on copies of it."""
+    out = tmp_path_factory.mktemp("finished") / "it's done"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DISCRETE_DIFFUSION_CACHE", str(out.parent / "cache"))
+        patch.chdir(out.parent)
+        quoted = str(out).replace("'", "\\'")
+        results = run_comparison(CompareRequest([*SHORT, *TWO, f"out='{quoted}'"]))
+        assert {p.name for p in out.parent.iterdir()} - {"cache"} == {"it's done"}  # no litter
+    return out, results
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "copy")
+    return tmp_path / "copy" / "cells" / "mdlm-dit-seed0"
+
+
+def again(copy, *overrides: str):
+    return run_comparison(CompareRequest([*SHORT, *TWO, *overrides, f"out={copy.parents[1]}"]))
