@@ -50,8 +50,10 @@ def sentence(error: Exception) -> str | None:
 
 def _lacks_memory(error: Exception) -> bool:
     """True for the errors of Python, the system and torch, which has no type for a CPU's."""
+    if isinstance(error, OSError):  # ours on processes that ended ask if memory was the reason
+        return "allocate memory" in str(error)
     words = ("allocate memory", "not enough memory", "out of memory")
-    of_torch = isinstance(error, RuntimeError | OSError) and any(w in str(error) for w in words)
+    of_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
     return of_torch or isinstance(error, MemoryError)
 
 
