@@ -95,11 +95,12 @@ def check_own_files(
     Raises ``ValueError`` with file and line for what is not YAML, for keys that nothing reads, and
     for headers and entries of ``defaults`` that Hydra would take for something else.
     """
-    own = [*([user_config_dir] if user_config_dir else []), *named_folders(overrides)]
+    own = [user_config_dir] if user_config_dir else []
+    folders = [Path(each) for each in (*own, *named_folders(overrides), *config_dirs())]
     files, waiting, seen = list[ConfigFile](), _chosen(overrides), set[tuple[str, str]]()
     while waiting:
         group, name = waiting.pop()
-        places = [Path(folder) / group / f"{name}.yaml" for folder in (*own, *config_dirs())]
+        places = [folder / group / f"{name}.yaml" for folder in folders]
         path = next((path for path in places if path.is_file()), None)
         if path is None or (group, name) in seen:
             continue

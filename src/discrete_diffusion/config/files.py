@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.plugins import packages_of
+from discrete_diffusion.config.plugins import folders_of
 
 CONFIG_GROUP = "discrete_diffusion.configs"
 """Entry points of packages that bring YAML files of their own; each names the package of them."""
@@ -24,11 +23,7 @@ def config_dir() -> Path:
 
 def config_dirs() -> list[Path]:
     """Folders of all shipped configs: ours, then those of installed packages."""
-    specs = map(find_spec, packages_of(CONFIG_GROUP))
-    return [
-        config_dir(),
-        *(Path(place) for s in specs if s for place in s.submodule_search_locations or ()),
-    ]
+    return [config_dir(), *folders_of(CONFIG_GROUP)]
 
 
 def shipped_files(group: str) -> dict[str, Path]:

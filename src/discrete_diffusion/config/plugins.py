@@ -191,6 +191,13 @@ def packages_of(group: str) -> list[str]:
     return [entry_point.module for entry_point in entry_points(group=group)]
 
 
+def folders_of(group: str) -> list[Path]:
+    """Folders of the packages that the entry points of a ``group`` name, each once."""
+    specs = map(find_spec, packages_of(group))
+    places = (place for spec in specs if spec for place in spec.submodule_search_locations or ())
+    return [Path(place) for place in dict.fromkeys(places)]
+
+
 def load_plugins(
     group: str,
     noun: str,

@@ -80,10 +80,9 @@ def get_domain(name: str) -> Domain:
     """
     if name in _BUILT_IN and name not in _DOMAINS:
         import_module(f"{__name__}.{name}.domain")
-    if name not in _DOMAINS:
-        load_plugins(ENTRY_POINT_GROUP, "domain", only=name)
-    if name not in _DOMAINS:
-        load_plugins(ENTRY_POINT_GROUP, "domain")
+    for only in (name, None):  # that one first: others may be heavy
+        if name not in _DOMAINS:
+            load_plugins(ENTRY_POINT_GROUP, "domain", only=only)
     if name not in _DOMAINS:
         raise ValueError(unknown_name("domain", name, available_domains()) + missing_package(name))
     return _DOMAINS[name]

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.plugins import packages_of
+from discrete_diffusion.config.plugins import folders_of
 from discrete_diffusion.hub.original import original_checkpoint
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.extras import install_command
@@ -31,12 +30,8 @@ _ENDINGS = (".ckpt", ".safetensors")
 
 def in_the_box() -> dict[str, Path]:
     """Folders of the models that come with installed packages, by name."""
-    specs = map(find_spec, packages_of(MODEL_GROUP))
-    places = {place for spec in specs if spec for place in spec.submodule_search_locations or ()}
-    found = {
-        path.parent.name: path.parent for each in places for path in Path(each).glob(f"*/{WEIGHTS}")
-    }
-    return dict(sorted(found.items()))
+    files = (path for each in folders_of(MODEL_GROUP) for path in each.glob(f"*/{WEIGHTS}"))
+    return {path.parent.name: path.parent for path in sorted(files)}
 
 
 def boxed_model() -> str:
