@@ -13,9 +13,7 @@ from continuous_states.networks.dtn_regressor import DtNRegressor
 from continuous_states.networks.dtn_unet import DtNUNet
 from continuous_states.networks.film_unet import FiLMUNet
 from continuous_states.networks.film_unet_tokens import FilmUNetTokens
-from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints import StartingWeights, initialise, read_starting_weights
-from discrete_diffusion.config.files import plain
+from discrete_diffusion.checkpoints import StartingWeights, initialise
 
 CONFIG = {"algo": {"backbone": "dtn-regressor"}, "model": {"d_model": 8}, "data": {"size": 4}}
 
@@ -74,27 +72,6 @@ def test_what_only_the_file_has_is_left_out():
     assert not done.missing
     assert {name.split(".")[3] for name in done.unused} == {"2"}
     assert {name.split(".")[1] for name in done.loaded} == {"embedding", "blocks"}
-
-
-def test_a_whole_backbone_of_a_file(config, files):
-    for kind, ema in (("ckpt", True), ("ckpt", False), ("safetensors", True)):
-        algorithm = build_algorithm(config)
-        start = read_starting_weights(files[kind], ema=ema)
-        done = initialise(algorithm.backbone, start, config=plain(config))
-        assert done.missing == done.unused == ()
-        state = torch.load(files["ckpt"], weights_only=True)
-        saved = state["state_dict" if ema else "current_model_state"]
-        for name, value in algorithm.backbone.state_dict().items():
-            assert torch.equal(value, saved[f"algorithm.backbone.{name}"])
-
-
-def test_files_that_are_none(tmp_path, files):
-    with pytest.raises(FileNotFoundError, match="no checkpoint at"):
-        read_starting_weights(tmp_path / "gone.ckpt")
-    broken = tmp_path / "broken.ckpt"
-    broken.write_bytes(files["ckpt"].read_bytes()[:-2000])
-    with pytest.raises(ValueError, match="is not a readable checkpoint"):
-        read_starting_weights(broken)
 
 
 @pytest.mark.parametrize(
