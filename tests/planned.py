@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.compare.cells import Cell
 from discrete_diffusion.cli.compare.planning import plan_cells
 from discrete_diffusion.cli.compare.request import read_words, shared_overrides
 from discrete_diffusion.cli.measurements import with_terms

@@ -24,6 +24,7 @@ from discrete_diffusion.cli.request_options import (
 )
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains import get_domain
+from discrete_diffusion.evaluation.typesetting import print_table
 from discrete_diffusion.hub.published import boxed_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
@@ -32,12 +33,8 @@ from discrete_diffusion.runtime.stopping import Stop
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Evaluation
     from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.table import TableSection
 
 logger = logging.getLogger(__name__)
-
-_WIDTH = 200
-"""Columns of the printed table at most: more than any row takes."""
 
 
 def run(config: DictConfig) -> None:
@@ -97,7 +94,9 @@ def _measure(
         drawn = config.pictures and any(folder.glob("*.png"))
     if head:
         logger.info("%s", head)
-    _print_table(done.sections())
+    for section in done.sections():
+        rows = [row.cells[: len(section.columns)] for row in section.rows]
+        print_table(section.columns, rows, title=section.title)
     for line in done.notes():
         logger.info("%s", line)
     logger.info("metrics.json, table.md%s: %s", " and pictures" * drawn, folder)
@@ -147,21 +146,3 @@ def _alone(config: DictConfig) -> None:
     found = started()
     if found is not None and found.rank > 0:
         raise SystemExit(0)
-
-
-def _print_table(sections: list[TableSection]) -> None:
-    """Print to standard output, as wide as it needs to be, whatever it is read on."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, width=_WIDTH)
-    for section in sections:
-        table = Table(
-            title=section.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-        )
-        for k, column in enumerate(section.columns):
-            table.add_column(column, justify="left" if k == 0 else "right", no_wrap=True)
-        for row in section.rows:
-            table.add_row(*row.cells[: len(section.columns)])
-        console.print(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,4 +37,18 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     written = finite(metrics)
     if lost := [name for name in metrics if written[name] != metrics[name]]:
         logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
-    write_text(folder / "metrics.json", json.dumps(written, indent=2, allow_nan=False) + "\n")
+    write_json(folder / "metrics.json", written, indent=2)
+
+
+def write_json(path: Path, content: Mapping[str, Any], *, indent: int = 1) -> None:
+    """Write a JSON object, whole."""
+    write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, keys: Collection[str]) -> dict[str, Any] | None:
+    """A JSON object; None if there is no such file, or one without all of ``keys``."""
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return content if isinstance(content, dict) and {*keys} <= content.keys() else None

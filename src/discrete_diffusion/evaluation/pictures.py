@@ -1,8 +1,10 @@
-"""The pictures of what held-out data says of a model: its calibration, and its bound by time."""
+"""The pictures of what held-out data says of a model, or of several side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime
 from discrete_diffusion.evaluation.calibration import Calibration
+from discrete_diffusion.evaluation.comparison import Column, Comparison
+from discrete_diffusion.evaluation.comparison_table import is_doubtful
 from discrete_diffusion.evaluation.model_scores import ModelScores
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
@@ -28,6 +32,7 @@ from discrete_diffusion.viz.chart_style import (
     save,
     style_axes,
 )
+from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
 
 FEWEST_EVENTS = 100
 """A bin with fewer events is left out: its standard error may pass 5 points."""
@@ -36,6 +41,9 @@ _MASKED_MAP = LinearSegmentedColormap.from_list(
     "masked", ["#f2c14e", "#e07a5f", "#a64d79", "#5b3a78", "#22223b"]
 )
 """Little masked in yellow, much in dark purple: monotone in lightness."""
+
+_TITLE_WIDTH = 78
+"""Characters of a line of the title of a comparison."""
 
 
 def plot_model(
@@ -193,3 +201,45 @@ def _highest(*values: NDArray[np.float64]) -> float:
 
 def _title(group: str, titles: Mapping[str, str]) -> str:
     return titles.get(group, f"{group}s")
+
+
+def plot_comparison(
+    comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
+) -> list[str]:
+    """The figure, if there is anything to show; the names of the files written. ``axes``: it shows
+    the first of them that there is; ``setting``: its title."""
+    models, measure = comparison.models, comparison.measures[0]
+    names = {name for model in models for name in (*model.values, *model.metrics)}
+    quality = next((each for each in axes if each.name in names), None)
+    if len(models) == 1 and quality is None:
+        path.unlink(missing_ok=True)
+        return []
+    points = []
+    for model, label in zip(models, comparison.short_names(), strict=True):
+        base = comparison.base(model, measure)
+        is_base = base is model
+        apart, none = comparison.difference(model, measure), 0.0 if is_base else math.nan
+        points.append(
+            ModelPoint(
+                label=label,
+                difference=none if apart is None else apart.mean,
+                error=none if apart is None else apart.standard_error,
+                calls=model.mean("network_calls"),
+                quality=math.nan if quality is None else comparison.mean(model, quality.name),
+                replaced=model.instead_of is not None,
+                is_reference=is_base,
+                is_doubtful=is_doubtful(model, base, measure=measure),
+            )
+        )
+    title = comparison.measured[measure].title.removeprefix("the ")
+    plot_pareto(
+        points,
+        path,
+        measure=title[:1].upper() + title[1:],
+        quantity=str(comparison.quantity) if measure == "nelbo" else title,
+        quality=QualityAxis()
+        if quality is None
+        else QualityAxis(quality.head, quality.share, bool(quality.up)),
+        title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
+    )
+    return [path.name]

@@ -1,13 +1,16 @@
-"""A table as Markdown and as LaTeX."""
+"""A table as Markdown, as LaTeX, and in a terminal."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 HEAD_WIDTH = 16
 """Characters of a line of a head, where heads have several lines."""
+
+_WIDTH = 10_000
+"""Columns of a printed table at most: more than any row takes."""
 
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 """Behind a head: which way is better."""
@@ -89,6 +92,27 @@ class Table:
             rows=tuple(tuple(row[k] for k in kept) for row in self.rows),
             best=frozenset((row, kept.index(k)) for row, k in self.best if k in kept),
         )
+
+
+def print_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Collection[int] = (0,),
+    title: str | None = None,
+) -> None:
+    """Print to standard output, as wide as it needs to be, whatever it is read on. ``left``: the
+    columns of text."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as PrintedTable
+
+    table = PrintedTable(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, head in enumerate(heads):
+        table.add_column(head, justify="left" if k in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, width=_WIDTH).print(table)
 
 
 def escaped(text: str) -> str:

@@ -156,7 +156,7 @@ def test_float32_needs_no_units(tmp_path):
 @pytest.mark.usefixtures("without_units")
 def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     """A launcher may start the cells on processors that have what this one lacks."""
-    from discrete_diffusion.cli.compare import CompareRequest, comparing, run_comparison
+    from discrete_diffusion.cli.compare import CompareRequest, run_comparison, running
 
     class Reached(Exception):
         pass
@@ -164,7 +164,7 @@ def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     def read(cells):
         raise Reached
 
-    monkeypatch.setattr(comparing, "read_data", read)
+    monkeypatch.setattr(running, "read_data", read)
     words = ["algos=[mdlm]", "model=bd_tiny", "trainer.precision=bf16-mixed"]
     with pytest.raises(Reached):
         run_comparison(CompareRequest(words, launcher=["hydra/launcher=submitit_slurm"]))

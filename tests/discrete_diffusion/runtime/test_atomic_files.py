@@ -17,9 +17,8 @@ import discrete_diffusion
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import write_weights_file
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.compare.folder import write_json
 from discrete_diffusion.data.stored_arrays import write_npz
-from discrete_diffusion.evaluation.json_values import write_metrics
+from discrete_diffusion.evaluation.json_values import write_json, write_metrics
 from discrete_diffusion.runtime.atomic_files import (
     append_text,
     atomic_folder,

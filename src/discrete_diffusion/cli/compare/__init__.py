@@ -1,7 +1,86 @@
-"""``discrete-diffusion compare``: ``request`` reads what is requested, ``recipes`` and ``cells``
-plan the runs, ``running`` trains and measures them in their ``folder``, ``results`` writes what is
-found. What is measured of a cell is ``Domain.cell_measurement``."""
+"""``discrete-diffusion compare``: algorithms, backbones and seeds, all else equal.
 
-from discrete_diffusion.cli.compare.command import CompareRequest, run, run_comparison
+``request`` reads what is requested, ``recipes`` and ``planning`` plan the runs, ``running`` trains
+and compares them. What is measured of a cell is ``Domain.cell_measurement``."""
 
-__all__ = ["CompareRequest", "run", "run_comparison"]
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig
+
+from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
+from discrete_diffusion.cli.compose import compose
+from discrete_diffusion.cli.launch_environment import end_stopped
+from discrete_diffusion.cli.measurements import with_terms
+from discrete_diffusion.cli.output_folder import locked
+from discrete_diffusion.cli.override_words import paths_as_typed
+from discrete_diffusion.cli.search_path import is_search_path
+from discrete_diffusion.runtime.atomic_files import ensured_folder
+from discrete_diffusion.runtime.stopping import Stop
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """A comparison.
+
+    ``overrides``: of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``; ``config``: what
+    they compose, if the caller has it; ``launcher``: overrides that choose Hydra's launcher;
+    ``user_config_dir``: a folder of further YAML files.
+    """
+
+    overrides: Sequence[str]
+    config: DictConfig | None = None
+    launcher: Sequence[str] = ()
+    user_config_dir: str | None = None
+
+
+def run(config: DictConfig) -> None:
+    """Compare as the command line says. Ctrl-C and SIGTERM end it with exit status 130 or 143; the
+    same command goes on from there."""
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.get()
+    user_dirs = [s.path for s in hydra.runtime.config_sources if s.provider == "command-line"]
+    chosen = ("hydra/launcher", "hydra.launcher")
+    request = CompareRequest(
+        [*hydra.overrides.task, *filter(is_search_path, hydra.overrides.hydra)],
+        config=config,
+        launcher=[o for o in hydra.overrides.hydra if o.lstrip("+").startswith(chosen)],
+        user_config_dir=user_dirs[0].removeprefix("file://") if user_dirs else None,
+    )
+    try:
+        run_comparison(request)
+    except Stop as stop:
+        end_stopped(stop, "the same command goes on from there, finished cells are kept")
+
+
+def run_comparison(request: CompareRequest) -> dict[str, Any]:
+    """Train and measure every cell, write the comparison into ``out``, print its table.
+
+    Returns what ``results.json`` holds.
+
+    Raises ``ValueError`` before the first run that lists all cells that cannot be, or whose folder
+    holds another run, and for a precision that the device has no units for; after the last one if
+    any failed, the others being kept.
+    """
+    overrides = read_words(paths_as_typed(request.overrides))
+    user_config_dir, config = request.user_config_dir, request.config
+    if config is None:
+        config = compose("compare", overrides, user_config_dir=user_config_dir)
+    check_request(config, overrides, user_config_dir)
+    # these import torch
+    from discrete_diffusion.cli.compare.planning import plan_cells
+    from discrete_diffusion.cli.compare.running import compare_cells
+
+    config, shortened = with_terms(config)
+    for line in shortened:
+        logger.info("%s", line)
+    cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
+    with ensured_folder(cells[0].out), locked(cells[0].out):
+        return compare_cells(cells, config, overrides, request.launcher, user_config_dir)

@@ -17,11 +17,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from discrete_diffusion.algorithms import algorithm_state
 from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.building.algorithm import UnmetNeedsError, build_algorithm
-from discrete_diffusion.cli.compare.cells import Cell
+from discrete_diffusion.building.sizes import apart, are_equal, parameter_counts, value_for
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes
-from discrete_diffusion.cli.compare.sizes import apart, are_equal, parameter_counts, value_for
 from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain

@@ -1,41 +1,162 @@
-"""Cells trained and measured, one after the other or by a launcher of Hydra's."""
+"""The cells of a comparison: their folders checked, the missing ones run, all of them compared."""
 
 from __future__ import annotations
 
 import logging
-import os
-import platform
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from discrete_diffusion.checkpoints.contents import read_checkpoint
-from discrete_diffusion.cli.compare.folder import CellFolder, config_digest, write_json
+from omegaconf import DictConfig
+
+from discrete_diffusion.api.cells import Cell, CellFolder, measure_cell
+from discrete_diffusion.api.comparison_report import write_comparison
 from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
+from discrete_diffusion.cli.precision import check_trainer_units
+from discrete_diffusion.cli.run import fit_and_try, new_algorithm
 from discrete_diffusion.cli.search_path import is_search_path, own_hydra
 from discrete_diffusion.cli.train import TrainRequest, run_training
-from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.data.base import Dataset
+from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.evaluation.comparison_table import check_columns
+from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.json_values import finite
+from discrete_diffusion.evaluation.json_values import write_json
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.version import __version__
-from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.exactness import approximations, exactness
-from discrete_diffusion.sampling.model import Model
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
+from discrete_diffusion.runtime.atomic_files import put_aside
 
 logger = logging.getLogger(__name__)
+
+
+def compare_cells(
+    cells: Sequence[Cell],
+    config: DictConfig,
+    overrides: Sequence[str],
+    launcher: Sequence[str],
+    user_config_dir: str | None,
+) -> dict[str, Any]:
+    """Train and measure the cells that are not finished, and write the comparison."""
+    measurement = cells[0].measurement
+    check_columns(config.columns or (), measurement.measures, measurement.columns)
+    protocol = EvaluationProtocol(
+        bound_samples=config.bound_samples,
+        bound_draws=config.bound_draws,
+        num_samples=config.eval.num_samples,
+        draws=measurement.num_draws(config),
+        verdicts=measurement.num_verdicts(config),
+    )
+    replaced = [
+        f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
+        f"{cell.parameters:,} parameters) takes its place"
+        for cell in cells
+        if cell.instead_of
+    ]
+    for line in dict.fromkeys(replaced):
+        logger.info("%s", line)
+    if not launcher:  # whose machines may be others
+        for cell in cells:
+            if not cell.folder.is_trained:
+                check_trainer_units(cell.config.trainer)
+    data = read_data(cells)
+    _check_folders(cells, data, overwrite=config.overwrite)
+    missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, protocol)]
+    _try_backbones([cell for cell in missing if not cell.folder.is_trained], data)
+    _announce(cells, missing)
+    if missing:
+        run_cells(missing, protocol, launcher=launcher, user_config_dir=user_config_dir)
+    return write_comparison(cells, data, protocol, config, overrides=[*overrides, *launcher])
+
+
+def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
+    """The data sets of the cells by name, that of the first cell first.
+
+    Raises ``ValueError`` if one holds out fewer than two samples, or two do not hold the same.
+    """
+    configs: dict[str, DictConfig] = {}
+    for cell in cells:
+        configs.setdefault(cell.data, cell.config)
+    first, *others = found = {name: _read(config) for name, config in configs.items()}
+    for name in others:
+        cells[0].measurement.check_same(found[first], found[name])
+    return found
+
+
+def _read(config: DictConfig) -> Dataset:
+    data = build_data(complete_data(config))
+    remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
+    split = held_out_split(data, remedy=remedy)
+    if (num := len(data.splits[split])) < 2:
+        raise ValueError(
+            f"{config.data.get('path') or f'data={config.data.name}'}: the {split} split holds "
+            f"{num}, expected at least two samples to compare models on; {remedy}"
+        )
+    return data
+
+
+def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
+    """``ValueError`` naming the cells whose folder holds another run, and what differs; with
+    ``overwrite`` such folders are put aside, and those with a damaged checkpoint."""
+    fingerprints = {name: each.fingerprint() for name, each in data.items()}
+    changed = []
+    for cell in cells:
+        folder, result, fingerprint = cell.folder, cell.folder.result, fingerprints[cell.data]
+        changes = folder.changes(cell.config)
+        if result is not None and result["data_fingerprint"] != fingerprint:
+            changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
+        if overwrite and not changes and result is None and folder.is_damaged:
+            changes.append(f"{folder.last} cannot be read")
+        if changes and overwrite:
+            aside = put_aside(folder.path)
+            logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
+            logger.info("the earlier cell is now %s", aside)
+        elif changes:
+            changed.append(f"{cell.name}: {', '.join(changes)}")
+    if changed:
+        listed = "\n  ".join(changed)
+        raise ValueError(
+            f"{cells[0].out / 'cells'} holds other runs (was -> is); give overwrite=true to train "
+            f"them anew, or another out=FOLDER:\n  {listed}"
+        )
+
+
+def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
+    """Try the backbone of each algorithm once, before any run.
+
+    Raises ``ValueError`` that lists the combinations whose backbone the trial refuses."""
+    pairs: dict[tuple[str, str], Cell] = {}
+    for cell in cells:
+        pairs.setdefault((cell.algorithm, cell.backbone), cell)
+    refused = []
+    for (algorithm, backbone), cell in pairs.items():
+        config = complete_data(cell.config)
+        try:
+            fit_and_try(new_algorithm(config), data[cell.data], config)
+        except (ValueError, TypeError) as error:
+            refused.append(f"{algorithm} with {backbone}: {error}")
+    if refused:
+        count, listed = f"{len(refused)} of {len(pairs)}", "\n  ".join(refused)
+        raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
+
+
+def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
+    to_run = {cell.name for cell in missing}
+    for cell in cells:
+        if cell.name not in to_run:
+            logger.info("%s: finished, kept", cell.name)
+        elif cell.folder.is_trained:
+            logger.info("%s: trained, kept; to be measured", cell.name)
+        elif cell.folder.last.exists():
+            logger.info("%s: interrupted, goes on", cell.name)
+    logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
+    there = {path.parent.name for path in (cells[0].out / "cells").glob("*/cell.json")}
+    replaced = {name for name in there if ".replaced-" in name}
+    if others := there - {cell.name for cell in cells} - replaced:
+        also = ", ".join(sorted(others))
+        logger.info("also in %s, kept, not in the table: %s", cells[0].out, also)
 
 
 def run_cells(
@@ -158,60 +279,3 @@ def _is_no_metric(record: logging.LogRecord) -> bool:
     """False for the last line of ``train``: its metrics are of another split than those of the
     table, and of fewer noise draws."""
     return not record.getMessage().startswith("metrics:")
-
-
-def measure_cell(
-    config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
-) -> dict[str, Any]:
-    """Contents of ``cell.json`` of a trained cell: its averaged weights of the last step, measured.
-
-    Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
-    """
-    import torch
-
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    checkpoint = read_checkpoint(folder.last, device=device)
-    algorithm = checkpoint.algorithm
-    if not all(weight.isfinite().all() for weight in algorithm.parameters()):
-        raise ValueError("training has diverged: the weights hold NaN or infinity")
-    data = build_data(checkpoint.config)
-    model = Model(algorithm, build_sampler(config), device)
-    found = domain_of(config.data).cell_measurement().measure(model, data, protocol, folder.path)
-    metrics = {**found.pop("metrics"), "seconds_training": folder.seconds}
-    return finite(
-        {
-            "digest": config_digest(config),
-            "data_fingerprint": data.fingerprint(),
-            "terms": protocol.as_dict(),
-            "sampling": plain(config.sampling),
-            **(exactness(approximations(model.sampler, algorithm)) if protocol.num_samples else {}),
-            "steps": checkpoint.step,
-            "split": held_out_split(data),
-            **dict.fromkeys(("quantity", "ordering", "rows", "bounds")),
-            **found,
-            "metrics": metrics,
-            "statistics": dict(algorithm.statistics()),
-            "versions": {
-                "discrete_diffusion": __version__,
-                "torch": str(torch.__version__),
-                "python": platform.python_version(),
-            },
-            "hardware": hardware(),
-        }
-    )
-
-
-def hardware() -> str:
-    """Processor, cores, threads of torch and GPU."""
-    import torch
-
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    cpu = names[0] if names else platform.processor() or platform.machine()
-    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
-    parts = [cpu, counted(cores, "core"), counted(threads, "thread")]
-    return ", ".join(parts + ([torch.cuda.get_device_name()] if torch.cuda.is_available() else []))

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 import math
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from omegaconf import DictConfig
 
-from discrete_diffusion.cli.compare.folder import read_json, write_json
-from discrete_diffusion.cli.compare.tables import print_table, write_tables
+from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.config.naming import counted
+from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
-from discrete_diffusion.evaluation.comparison_table import (
-    comparison_table,
-    is_doubtful,
-    table_notes,
-)
+from discrete_diffusion.evaluation.comparison_table import TIED, comparison_table, table_notes
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
-from discrete_diffusion.evaluation.json_values import finite
+from discrete_diffusion.evaluation.json_values import finite, read_json, write_json
 from discrete_diffusion.evaluation.tails import DrawTail
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from discrete_diffusion.cli.compare.cells import Cell
-    from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.comparison import Column
-    from discrete_diffusion.evaluation.typesetting import Table
+from discrete_diffusion.evaluation.typesetting import HEAD_WIDTH, Table, print_table
+from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
 logger = logging.getLogger(__name__)
 
-_TITLE_WIDTH = 78
-"""Characters of a line of the figure's title."""
+_IDENTITY = ("algorithm", "backbone", "instead_of", "model", "parameters", "quantity")
+"""Keys of a row of ``table.csv`` that it has whatever columns are chosen."""
+
+_WITH_ERRORS = ("", "_standard_error", "_error_over_samples", "_error_over_seeds", "_low", "_high")
+"""What follows the name of a number in the names of its own ones."""
 
 
 def write_comparison(
@@ -64,11 +59,12 @@ def write_comparison(
     scores = real.get("metrics", {})
     table = comparison_table(comparison, scores, columns=columns, with_sizes=True, mark_best=True)
     setting = _setting(comparison, first["steps"])
+    missing = [name for name in columns or () if name not in {c.name for c in table.columns}]
     notes = [
         _data_note(comparison, setting, first_data.summary()),
         *table_notes(comparison),
         *([_real_data_note(comparison, real)] if real else []),
-        *_missing_note(table, columns),
+        *([f"Not measured of any model: {', '.join(missing)}."] if missing else []),
         *measurement.notes(comparison),
         f"{first['hardware']}.",
     ]
@@ -77,7 +73,13 @@ def write_comparison(
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
             "domain": domain_of(cells[0].config.data).name,
             "setting": setting,
-            **_shared_facts(comparison, found),
+            "seeds": list(comparison.seeds),
+            "versions": first["versions"],
+            "hardware": sorted({result["hardware"] for result in found.values()}),
+            "quantity": comparison.quantity,
+            "ordering": next((r["ordering"] for r in found.values() if r["ordering"]), None),
+            "split": first["split"],
+            "data_fingerprint": first["data_fingerprint"],
             "terms": protocol.as_dict(),
             "models": comparison.rows(),
             "baselines": comparison.baseline_rows(),
@@ -86,32 +88,42 @@ def write_comparison(
             "notes": notes,
         }
     )
-    written = write_tables(out, table, notes, results, columns)
+    _write_tables(out, table, notes)
+    _write_csv(out / "table.csv", results["models"], columns)
+    write_json(out / "results.json", results)
+    from discrete_diffusion.evaluation.pictures import plot_comparison  # slow
+
+    written = ["table.md", "table.csv", "table.tex", "results.json"]
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
-    print_table(table, notes)
+    texts = [k for k, column in enumerate(table.columns) if column.is_text]
+    print_table([textwrap.fill(head, HEAD_WIDTH) for head in table.heads], table.rows, left=texts)
+    for note in notes:
+        print(f"* {note}")
     logger.info("%s: %s", ", ".join(written), out)
     return results
 
 
-def _shared_facts(comparison: Comparison, found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """What ``results.json`` says of all cells together."""
-    results = list(found.values())
-    return {
-        "seeds": list(comparison.seeds),
-        "versions": results[0]["versions"],
-        "hardware": sorted({result["hardware"] for result in results}),
-        "quantity": comparison.quantity,
-        "ordering": next((r["ordering"] for r in results if r["ordering"]), None),
-        "split": results[0]["split"],
-        "data_fingerprint": results[0]["data_fingerprint"],
-    }
+def _write_tables(out: Path, table: Table, notes: Sequence[str]) -> None:
+    listed = "\n".join(f"* {note}" for note in notes)
+    write_text(out / "table.md", f"{table.markdown()}\n{listed}\n")
+    bold = f"Bold: the best of the models, and what is within {TIED:g} standard errors of it."
+    write_text(out / "table.tex", table.latex([*notes, bold]))
 
 
-def _missing_note(table: Table, columns: Sequence[str] | None) -> list[str]:
-    """Columns that were chosen and that no model has."""
-    missing = [name for name in columns or () if name not in {c.name for c in table.columns}]
-    return [f"Not measured of any model: {', '.join(missing)}."] if missing else []
+def _write_csv(
+    path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None
+) -> None:
+    """A column for each name that any of the rows has; or, behind those that say which model it
+    is, the chosen ones with their errors."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if columns is not None:
+        chosen = [f"{name}{ending}" for name in columns for ending in _WITH_ERRORS]
+        names = [*_IDENTITY, *(n for n in chosen if n in names and n not in _IDENTITY)]
+    with atomic_write(path) as unfinished, unfinished.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _comparison(
@@ -245,47 +257,3 @@ def _real_data_note(comparison: Comparison, real: Mapping[str, Any]) -> str:
         f"Real data: {real['num_samples']:,} training samples in place of a model's, against the "
         f"same {comparison.split} split, mean of {real['draws']} draws."
     )
-
-
-def plot_comparison(
-    comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
-) -> list[str]:
-    """The figure, if there is anything to show; the names of the files written. ``axes``: it shows
-    the first of them that there is; ``setting``: its title."""
-    from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
-
-    models, measure = comparison.models, comparison.measures[0]
-    names = {name for model in models for name in (*model.values, *model.metrics)}
-    quality = next((each for each in axes if each.name in names), None)
-    if len(models) == 1 and quality is None:
-        path.unlink(missing_ok=True)
-        return []
-    points = []
-    for model, label in zip(models, comparison.short_names(), strict=True):
-        base = comparison.base(model, measure)
-        is_base = base is model
-        apart, none = comparison.difference(model, measure), 0.0 if is_base else math.nan
-        points.append(
-            ModelPoint(
-                label=label,
-                difference=none if apart is None else apart.mean,
-                error=none if apart is None else apart.standard_error,
-                calls=model.mean("network_calls"),
-                quality=math.nan if quality is None else comparison.mean(model, quality.name),
-                replaced=model.instead_of is not None,
-                is_reference=is_base,
-                is_doubtful=is_doubtful(model, base, measure=measure),
-            )
-        )
-    title = comparison.measured[measure].title.removeprefix("the ")
-    plot_pareto(
-        points,
-        path,
-        measure=title[:1].upper() + title[1:],
-        quantity=str(comparison.quantity) if measure == "nelbo" else title,
-        quality=QualityAxis()
-        if quality is None
-        else QualityAxis(quality.head, quality.share, bool(quality.up)),
-        title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
-    )
-    return [path.name]

@@ -1,0 +1,263 @@
+"""Cells of a comparison: one run each, what its folder holds, and what is measured of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+
+from discrete_diffusion.checkpoints.contents import read_checkpoint
+from discrete_diffusion.checkpoints.files import read_training_file
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.options import leaves
+from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.domains.cell_measurement import CellMeasurement
+from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
+from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.json_values import finite, read_json, write_json
+from discrete_diffusion.runtime.version import __version__
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.exactness import approximations, exactness
+from discrete_diffusion.sampling.model import Model
+
+_FREE = (
+    *("resume", "overwrite", "threads", "logger", "eval"),
+    *("callbacks.num_samples", "trainer.devices"),
+    *("plugins", "data.codes", "data.unit", "data.threshold", "model.scales_with"),
+    "data.domain",  # data.name says it too, where it is missing
+    "sampling",  # measuring depends on it, training does not
+)
+"""Config keys that may differ from one call to the next: the weights do not depend on them, or the
+fingerprint of the data tells."""
+
+_NEUTRAL = {
+    "algo.condition_dropout": 0.0,
+    "data.condition": None,
+    "model.fact_dropout": 0.3,
+    "trainer.limit_val_batches": None,
+    "init": {"checkpoint": None, "parts": None, "ema": True},
+}
+"""Values that say nothing: a run with one is the run of before there was the key."""
+
+_MAX_NAMED = 6
+
+_MEASURED = (
+    *("digest", "data_fingerprint", "terms", "steps", "quantity", "ordering", "split", "rows"),
+    *("bounds", "metrics", "statistics", "versions", "hardware"),
+)
+"""Keys of ``cell.json``."""
+
+_OF_SAMPLES = ("num_samples", "draws", "verdicts", "sampling")
+"""Terms that say nothing where no samples are drawn."""
+
+
+@dataclass(frozen=True)
+class CellFolder:
+    """Folder of a cell: nothing, a run to go on with, or a finished one.
+
+    ``plan.json``: the config of the run and its digest, written before training;
+    ``training.json``: seconds so far; ``metrics.json``: of ``train``, once it is through;
+    ``cell.json``: what was measured."""
+
+    path: Path
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to go on from, and to measure."""
+        return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def is_trained(self) -> bool:
+        return self.last.exists() and (self.path / "metrics.json").exists()
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """Contents of ``cell.json``, its ``bounds`` as ``nelbo`` too; None without one, or without
+        all of its keys."""
+        found = read_json(self.path / "cell.json", _MEASURED)
+        return None if found is None else {**found, "nelbo": found["bounds"]}
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if the checkpoint to go on from cannot be read."""
+        if self.last.exists():
+            try:
+                read_training_file(self.last)
+            except ValueError:
+                return True
+        return False
+
+    def is_finished(self, config: DictConfig, protocol: EvaluationProtocol) -> bool:
+        """Measured as requested; where no samples are, those that there are do not matter."""
+        result = self.result
+        if result is None or result["digest"] != config_digest(config):
+            return False
+        asked = {**protocol.as_dict(), "sampling": _as_json(plain(config.sampling))}
+        found = {**result["terms"], "sampling": result.get("sampling")}
+        ignored = () if protocol.num_samples else _OF_SAMPLES
+        return all(asked.get(k) == found.get(k) for k in asked | found if k not in ignored)
+
+    def changes(self, config: DictConfig) -> list[str]:
+        """``key was -> is`` for every value that differs from the run in this folder."""
+        plan = read_json(self.path / "plan.json", ("digest", "config"))
+        if plan is None or plan["digest"] == config_digest(config):
+            return []
+        was, now = (dict(leaves(_kept(each))) for each in (plan["config"], plain(config)))
+        lines = [
+            f"{key} {was.get(key, 'absent')} -> {now.get(key, 'absent')}"
+            for key in was | now
+            if was.get(key) != now.get(key)
+        ]
+        more = [f"{len(lines) - _MAX_NAMED} more"] if len(lines) > _MAX_NAMED else []
+        return lines[:_MAX_NAMED] + more
+
+    def write_plan(self, config: DictConfig) -> None:
+        """Say what run this is; a folder of the same run is left as it is."""
+        plan = {"digest": config_digest(config), "config": _kept(plain(config))}
+        write_json(self.path / "plan.json", plan)
+
+    @property
+    def seconds(self) -> float:
+        """Spent on training, as far as it was recorded."""
+        kept = read_json(self.path / "training.json", ("seconds",)) or {"seconds": 0}
+        return float(kept["seconds"])
+
+    def add_seconds(self, seconds: float) -> None:
+        """Add seconds of training to what earlier parts of the run took."""
+        write_json(self.path / "training.json", {"seconds": self.seconds + seconds})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: ``overrides`` compose its ``train`` config, ``config``.
+
+    ``instead_of``: the requested backbone, if ``backbone`` replaces it; ``scaled``: the keys of its
+    preset that were changed for its number of parameters.
+    """
+
+    algorithm: str
+    backbone: str
+    seed: int
+    overrides: tuple[str, ...]
+    config: DictConfig
+    parameters: int
+    out: Path
+    instead_of: str | None = None
+    scaled: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return f"{self.algorithm}-{self.backbone}-seed{self.seed}"
+
+    @property
+    def folder(self) -> CellFolder:
+        return CellFolder(self.out / "cells" / self.name)
+
+    @property
+    def preset(self) -> str | None:
+        """Name of its model preset; None if its backbone reads none."""
+        fits = self.config.model.get("backbones")
+        fitting = fits is None or self.backbone in fits
+        return str(self.config.model.get("name", self.backbone)) if fitting else None
+
+    @property
+    def model(self) -> str:
+        """The preset, and what was changed of it: ``mine, width=72``."""
+        return ", ".join([self.preset or "no preset", *self.scaled])
+
+    @property
+    def data(self) -> str:
+        """Name of its data set."""
+        return str(self.config.data.name)
+
+    @property
+    def measurement(self) -> CellMeasurement:
+        """Its measurements; the same for all cells."""
+        return domain_of(self.config.data).cell_measurement()
+
+
+def config_digest(config: DictConfig) -> str:
+    """16 hex digits of what the weights of a run depend on."""
+    text = json.dumps(_kept(plain(config)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config without ``_FREE`` and ``_NEUTRAL``, as JSON gives it back."""
+    kept: dict[str, Any] = _as_json(config)
+    for key in (*_FREE, *_NEUTRAL):
+        *parents, name = key.split(".")
+        node: Any = kept
+        for parent in parents:
+            node = node.get(parent, {})
+        if key in _FREE or node.get(name) == _NEUTRAL[key]:
+            node.pop(name, None)
+    return kept
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def measure_cell(
+    config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
+) -> dict[str, Any]:
+    """Contents of ``cell.json`` of a trained cell: its averaged weights of the last step, measured.
+
+    Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
+    """
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    checkpoint = read_checkpoint(folder.last, device=device)
+    algorithm = checkpoint.algorithm
+    if not all(weight.isfinite().all() for weight in algorithm.parameters()):
+        raise ValueError("training has diverged: the weights hold NaN or infinity")
+    data = build_data(checkpoint.config)
+    model = Model(algorithm, build_sampler(config), device)
+    found = domain_of(config.data).cell_measurement().measure(model, data, protocol, folder.path)
+    metrics = {**found.pop("metrics"), "seconds_training": folder.seconds}
+    return finite(
+        {
+            "digest": config_digest(config),
+            "data_fingerprint": data.fingerprint(),
+            "terms": protocol.as_dict(),
+            "sampling": plain(config.sampling),
+            **(exactness(approximations(model.sampler, algorithm)) if protocol.num_samples else {}),
+            "steps": checkpoint.step,
+            "split": held_out_split(data),
+            **dict.fromkeys(("quantity", "ordering", "rows", "bounds")),
+            **found,
+            "metrics": metrics,
+            "statistics": dict(algorithm.statistics()),
+            "versions": {
+                "discrete_diffusion": __version__,
+                "torch": str(torch.__version__),
+                "python": platform.python_version(),
+            },
+            "hardware": hardware(),
+        }
+    )
+
+
+def hardware() -> str:
+    """Processor, cores, threads of torch and GPU."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    cpu = names[0] if names else platform.processor() or platform.machine()
+    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    parts = [cpu, counted(cores, "core"), counted(threads, "thread")]
+    return ", ".join(parts + ([torch.cuda.get_device_name()] if torch.cuda.is_available() else []))
