@@ -24,12 +24,11 @@ import torch
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.computing import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request
-from discrete_diffusion.data.cache import CACHE_VARIABLE
+from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.request_checks import evaluate_request_of
-from discrete_diffusion.evaluation.token_samples import sample_fresh
-from discrete_diffusion.evaluation.trained_model import TrainedModel
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.evaluation import TrainedModel, sample_fresh
+from discrete_diffusion.runtime import Shard
 from floor_plans import BubbleDiagram, decode
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import coverage_metrics

@@ -35,9 +35,10 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
-from discrete_diffusion.domains import build_data, complete_data, get_domain
-from discrete_diffusion.domains.cell_measurement import CellMeasurement
-from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison, Estimate
+from discrete_diffusion.domains import CellMeasurement, build_data, complete_data
+from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.evaluation import Baseline, Comparison
+from discrete_diffusion.evaluation.comparison import ComparedModel, Estimate
 from discrete_diffusion.evaluation.comparison_table import comparison_table
 from discrete_diffusion.evaluation.pictures import plot_comparison
 from record import Figures, Page, Record, Sections, publish

@@ -22,8 +22,7 @@ from continuous_states.dialogue.summarising import Summaries, summarise_held_out
 from continuous_states.dialogue.summary_scores import score_summarising, source_gap
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.domains import build_data
-from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import Model, build_sampler
 from record import Page, Record, Sections, markdown_table, percent, publish
 from runs import facts, kept_run
 

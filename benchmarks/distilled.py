@@ -25,10 +25,8 @@ from scipy.stats import binomtest
 
 from buildable import buildable
 from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.evaluation import MeasurementSettings, confidence_interval, metric_floors
 from discrete_diffusion.evaluation.bound import estimate_bound
-from discrete_diffusion.evaluation.floors import metric_floors
-from discrete_diffusion.evaluation.intervals import confidence_interval
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics

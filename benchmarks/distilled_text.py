@@ -30,15 +30,12 @@ from clock import Stopwatch
 from compare import SHARED
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import Checkpoint, read_checkpoint
-from discrete_diffusion.data import SplitBatches, with_fewer
-from discrete_diffusion.data.base import TokenDataset
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.data import SplitBatches, TokenDataset, with_fewer
 from discrete_diffusion.domains import build_data
+from discrete_diffusion.evaluation import MeasurementSettings, standard_error
 from discrete_diffusion.evaluation.bound import estimate_bound
-from discrete_diffusion.evaluation.intervals import standard_error
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
-from discrete_diffusion.sampling import build_sampler, sample_in_batches
-from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import Batch
+from discrete_diffusion.sampling import Model, build_sampler, sample_in_batches
 from record import Page, Record, Sections, markdown_table, percent, publish
 from runs import facts, kept_run
 

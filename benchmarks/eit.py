@@ -29,8 +29,7 @@ from continuous_states.eit.simulator import SimulationSettings, simulate_phantom
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import Model, build_sampler
 from record import Page, Record, Sections, earlier, markdown_table, percent, publish
 from runs import facts, kept_run
 

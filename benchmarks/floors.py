@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.evaluation.floors import metric_floors
+from discrete_diffusion.evaluation import metric_floors
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics

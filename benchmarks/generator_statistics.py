@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data import canonical_orders
 from floor_plans import BubbleDiagram, encode, read_diagrams
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet

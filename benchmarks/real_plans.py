@@ -23,13 +23,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.viz.chart_style import (
-    GROUP_COLOURS,
-    add_legend,
-    new_figure,
-    save,
-    style_axes,
-)
+from discrete_diffusion.viz import GROUP_COLOURS, add_legend, new_figure, save, style_axes
 from floor_plans import BubbleDiagram, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from record import Figures, Page, Record, Sections, markdown_table, publish

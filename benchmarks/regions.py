@@ -30,7 +30,7 @@ from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import Model
 from record import Page, Record, Sections, earlier, markdown_table, publish, write_result
 from runs import facts, kept_run
 

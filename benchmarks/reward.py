@@ -19,7 +19,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from discrete_diffusion.evaluation.intervals import share_interval
+from discrete_diffusion.evaluation import share_interval
 from record import Page, Record, Sections, markdown_table, percent, publish, typed
 from runs import evaluate, evaluate_run, facts, kept_run, validations
 

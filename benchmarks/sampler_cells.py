@@ -25,8 +25,8 @@ from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.data import TokenDataset, sample_sizes
 from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.sampling import Model as SampledModel
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
-from discrete_diffusion.sampling.model import Model as SampledModel
 from floor_plans import decode
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics

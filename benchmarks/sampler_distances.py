@@ -24,7 +24,7 @@ import torch
 from matplotlib.ticker import NullFormatter
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling.particles import Particles
+from discrete_diffusion.sampling import Particles
 from discrete_diffusion.viz import chart_style
 from record import Figures, Page, Record, Sections, markdown_table, publish
 

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from discrete_diffusion.viz.chart_style import (
+from discrete_diffusion.viz import (
     FAINT_LINE,
     LINE,
     TEXT,

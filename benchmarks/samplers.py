@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from scipy.stats import ttest_ind
 
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval
+from discrete_diffusion.evaluation import Interval, confidence_interval
 from record import Figures, Page, Record, Sections, markdown_table, publish
 from sampler_cells import (
     FEW_CALLS,

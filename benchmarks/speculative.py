@@ -23,10 +23,10 @@ from torch import Tensor
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import read_checkpoint
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.types import SampleOutput
 from floor_plans import decode
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from record import Page, Record, Sections, markdown_table, percent, publish

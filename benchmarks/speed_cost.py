@@ -21,15 +21,15 @@ from clock import Spent, exponent, interleaved, rates, seconds_each, timed
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout, VocabConfig
+from discrete_diffusion.models import build_backbone
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.models.dit import DiT
-from discrete_diffusion.models.registry import build_backbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting, sample_in_batches
-from discrete_diffusion.sampling.model import Model as SampledModel
-from discrete_diffusion.types import Batch
+from discrete_diffusion.sampling import Model as SampledModel
 from record import markdown_table
 from speed_variants import CLIP, precision
 

@@ -32,8 +32,8 @@ from clock import (
     shares_of_products,
     timed,
 )
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.training import EMA, DiffusionModule, MetricsLog
-from discrete_diffusion.types import Batch
 from record import markdown_table
 from speed_variants import CLIP, VARIANTS, Plans, Trainee, usable
 

@@ -24,15 +24,14 @@ from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.values import REDUCE_OVERHEAD
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data import SplitBatches, TokenDataset, bucket_batches
 from discrete_diffusion.domains import build_data
-from discrete_diffusion.evaluation.bound import sample_bounds
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.evaluation import MeasurementSettings, sample_bounds
 from discrete_diffusion.models.blocks import transformer
 from discrete_diffusion.models.compiling import begin_step, check_compiler, compile_backbone
 from discrete_diffusion.models.tuned import FastLinear
 from discrete_diffusion.training.module import lr_factor
-from discrete_diffusion.types import Batch
 from record import markdown_table
 from speed_baseline import DenseDenoiser, dense_loss
 

@@ -25,7 +25,7 @@ import networkx
 import numpy as np
 import torch
 
-from discrete_diffusion.data.graph_tokens import TypedGraph
+from discrete_diffusion.data import TypedGraph
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes

@@ -32,11 +32,9 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge
 from discrete_diffusion.domains.text.quality import text_quality
-from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.requests import SampleRequest
-from discrete_diffusion.evaluation.token_samples import sample_fresh
-from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.viz.chart_style import MUTED_TEXT, REAL, new_figure, save, style_axes
+from discrete_diffusion.evaluation import SampleRequest, held_out_split, sample_fresh
+from discrete_diffusion.runtime import Shard
+from discrete_diffusion.viz import MUTED_TEXT, REAL, new_figure, save, style_axes
 from record import Figures, Page, Record, Sections, markdown_table, publish, typed
 from sampler_figures import COLOURS, MARKERS
 

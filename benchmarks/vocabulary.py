@@ -27,12 +27,12 @@ import torch
 from clock import Spent, interleaved, peak_of_tensors, rates, ratio_words, timed
 from discrete_diffusion.algorithms import AR, GIDD, MDLM, SEDD, UDLM, TokenAlgorithm, many_ids
 from discrete_diffusion.categorical import make_generator, uniform_draws
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess, Hybrid, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.tuned import tuned
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 from record import Page, Record, Sections, markdown_table, publish, typed
 
 WIDTH, BLOCKS, HEADS = 128, 4, 4

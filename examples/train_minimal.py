@@ -20,12 +20,12 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
 from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting
-from discrete_diffusion.types import Batch
 from floor_plans import Diagrams, decode, encode, generate_plans
 
 BATCH_SIZE, LEARNING_RATE = 64, 3e-3

@@ -37,10 +37,10 @@ REFERENCE = {
     "Plug in": (
         "discrete_diffusion.models.registry.register_backbone",
         "discrete_diffusion.models.registry.build_backbone",
-        "discrete_diffusion.algorithms.register_algorithm",
-        "discrete_diffusion.sampling.register_sampler",
-        "discrete_diffusion.noise_schedules.register_noise_schedule",
-        "discrete_diffusion.domains.register_domain",
+        "discrete_diffusion.algorithms.registry.register_algorithm",
+        "discrete_diffusion.sampling.registry.register_sampler",
+        "discrete_diffusion.noise_schedules.registry.register_noise_schedule",
+        "discrete_diffusion.domains.registry.register_domain",
     ),
     "Contracts": (
         "discrete_diffusion.algorithms.base.Algorithm",
@@ -50,9 +50,9 @@ REFERENCE = {
         "discrete_diffusion.forward_process.base.ForwardProcess",
         "discrete_diffusion.noise_schedules.base.Schedule",
         "discrete_diffusion.domains.domain.Domain",
-        "discrete_diffusion.layout.TokenLayout",
-        "discrete_diffusion.layout.VocabConfig",
-        "discrete_diffusion.types",
+        "discrete_diffusion.layout.token_layout.TokenLayout",
+        "discrete_diffusion.layout.vocab_config.VocabConfig",
+        "discrete_diffusion.contracts",
     ),
     "MDLM and its sampler": (
         "discrete_diffusion.algorithms.mdlm.MDLM",

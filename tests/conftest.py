@@ -22,11 +22,15 @@ from hypothesis import settings
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from backbone_fixtures import make_config, randomise  # noqa: F401
-from discrete_diffusion import algorithms, domains, forward_process, noise_schedules, sampling
+from discrete_diffusion.algorithms import registry as algorithms
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.parts import PART_GROUPS, registry_of
 from discrete_diffusion.config import plugins
+from discrete_diffusion.domains import registry as domains
+from discrete_diffusion.forward_process import registry as forward_process
 from discrete_diffusion.models import registry
+from discrete_diffusion.noise_schedules import registry as noise_schedules
+from discrete_diffusion.sampling import registry as sampling
 from discrete_diffusion.viz import chart_style
 from fake_packages import forget_imports
 from kept_configs import keep_configs

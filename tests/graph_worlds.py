@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Narrowing, build_sampler
-from discrete_diffusion.types import SampleOutput
 from tabulated_model import TabulatedBackbone
 from toy_world import noise_floor, total_variation
 

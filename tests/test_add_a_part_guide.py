@@ -13,10 +13,10 @@ from discrete_diffusion.algorithms import D3PM, MatrixDiffusion
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import main
 from discrete_diffusion.cli.parts import PART_GROUPS, registry_of
-from discrete_diffusion.domains import ENTRY_POINT_GROUP as OF_DOMAINS
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.domains.registry import ENTRY_POINT_GROUP as OF_DOMAINS
 from discrete_diffusion.models.registry import ENTRY_POINT_GROUP as OF_BACKBONES
 from discrete_diffusion.sampling import Ancestral
-from discrete_diffusion.types import Batch
 from fake_packages import forget_imports
 from guide_code import DOCS, blocks, run_python
 from toy_algorithms import TOYS, Toy

@@ -7,6 +7,7 @@ import torch
 
 from continuous_states.eit.domain import EIT
 from discrete_diffusion import load
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.graphs.domain import Graphs
 from discrete_diffusion.domains.molecules.domain import Molecules
@@ -14,7 +15,6 @@ from discrete_diffusion.domains.molecules.molecule import Molecule, decode
 from discrete_diffusion.domains.text.domain import Text
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.sampling.likelihood import order_log_probs
-from discrete_diffusion.types import Batch
 from floor_plans import encode
 
 

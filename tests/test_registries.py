@@ -7,32 +7,23 @@ import sys
 
 import pytest
 
-from discrete_diffusion import algorithms, forward_process, noise_schedules, sampling
-from discrete_diffusion.algorithms import ALGORITHMS, MDLM, algorithms_on, register_algorithm
+from discrete_diffusion.algorithms import ALGORITHMS, MDLM, register_algorithm
+from discrete_diffusion.algorithms import registry as algorithms
+from discrete_diffusion.algorithms.registry import algorithms_on
 from discrete_diffusion.cli.listing import print_listing
 from discrete_diffusion.config.plugins import Registry, import_plugins
-from discrete_diffusion.domains import get_domain
-from discrete_diffusion.forward_process import (
-    PROCESSES,
-    Uniform,
-    build_forward_process,
-    register_forward_process,
-)
+from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.forward_process import Uniform, register_forward_process
+from discrete_diffusion.forward_process import registry as forward_process
+from discrete_diffusion.forward_process.registry import PROCESSES, build_forward_process
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.registry import backbone_builder
-from discrete_diffusion.noise_schedules import (
-    SCHEDULES,
-    LogLinear,
-    build_schedule,
-    register_noise_schedule,
-)
-from discrete_diffusion.sampling import (
-    SAMPLERS,
-    FirstHitting,
-    build_sampler,
-    register_sampler,
-    sampler_state,
-)
+from discrete_diffusion.noise_schedules import LogLinear, register_noise_schedule
+from discrete_diffusion.noise_schedules import registry as noise_schedules
+from discrete_diffusion.noise_schedules.registry import SCHEDULES, build_schedule
+from discrete_diffusion.sampling import FirstHitting, build_sampler, register_sampler
+from discrete_diffusion.sampling import registry as sampling
+from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 from fake_packages import fake_install
 
 pytestmark = pytest.mark.usefixtures("clean_registry")

@@ -14,7 +14,7 @@ from continuous_states.networks.latent_space import (
     PrefixAdapter,
     StopLatent,
 )
-from discrete_diffusion.types import Batch
+from discrete_diffusion.contracts import Batch
 from toy_world import DROPOUT
 
 C, K, D, P, E, V = 12, 3, 8, 4, 16, 7

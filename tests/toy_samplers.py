@@ -11,10 +11,11 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, BD3LM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.sampling import build_sampler, fitting_samplers
+from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.ancestral import GridSampler
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_algorithms import TOYS
 from toy_world import (
     FULL,

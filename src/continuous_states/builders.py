@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.building.backbones import backbone_name, lacks, model_options, section
-from discrete_diffusion.config.options import check_options
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.building import backbone_name, lacks, model_options, section
+from discrete_diffusion.config import check_options, check_whole_number
 from discrete_diffusion.domains import build_layout
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from discrete_diffusion.algorithms import register_algorithm
-from discrete_diffusion.config.plugins import LazyEntry
-from discrete_diffusion.models.registry import register_backbone
+from discrete_diffusion.config import LazyEntry
+from discrete_diffusion.models import register_backbone
 from discrete_diffusion.sampling import register_sampler
 
 

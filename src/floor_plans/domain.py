@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.plugins import Later
-from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.config import Later
+from discrete_diffusion.domains import Domain, SubCommand, register_domain
 from floor_plans.briefs.command import BRIEF_COMMANDS
 from floor_plans.commands.data_commands import COMMANDS
 from floor_plans.diagrams.files.file_kinds import PLAN_KINDS
@@ -20,12 +18,17 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
-    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
-    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains import CellMeasurement, SampleScore
+    from discrete_diffusion.evaluation import (
+        EvaluateRequest,
+        Evaluation,
+        Report,
+        SampleRequest,
+        Samples,
+        TrainedModel,
+    )
+    from discrete_diffusion.layout import VocabConfig
     from floor_plans import rewards
     from floor_plans.briefs import answering, evaluating, given
     from floor_plans.diagrams import tokens as token_ids

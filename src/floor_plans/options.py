@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.domains.option import (
+from discrete_diffusion.domains import (
     DATA,
     FLOOR_DRAWS,
     LIKELIHOOD,
@@ -12,7 +12,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 
 BUILDABLE = (False, True, "narrowing", "lookahead")
 """Values that ``buildable`` may have."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime import Shard
 from floor_plans.briefs.asked import BriefPredicate, check_brief
 from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
@@ -15,8 +15,8 @@ from floor_plans.plans.lookahead import EFFORT
 from floor_plans.plans.rejection import Buildable
 
 if TYPE_CHECKING:
-    from discrete_diffusion.domains.cell_measurement import SampleScore
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.domains import SampleScore
+    from discrete_diffusion.layout import VocabConfig
 
 
 def diagram_rewards(vocab: VocabConfig, file: str | None = None) -> dict[str, SampleScore]:

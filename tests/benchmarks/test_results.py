@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 import compare
 import record
 import results
-from discrete_diffusion.domains import get_domain
+from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import comparison_table
 from discrete_diffusion.evaluation.json_values import finite

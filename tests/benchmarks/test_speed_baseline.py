@@ -9,12 +9,12 @@ import torch
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator, sample_categorical
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral
-from discrete_diffusion.types import Batch
 from speed_baseline import DenseDenoiser, dense_ancestral, dense_loss
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import ALGORITHMS, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import PROCESSES
+from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Learned, LogLinear
 

@@ -16,9 +16,10 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream, sample_sizes
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import build_sampler, fitting_samplers, sample_in_batches
+from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.registry import fitting_samplers
 
 TEMPERATURES = (0.1, 1.0, 10.0)
 WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "few-call", "speculative")

@@ -10,11 +10,11 @@ import torch
 from discrete_diffusion.algorithms import MDLM, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 from discrete_diffusion.sampling import FirstHitting
-from discrete_diffusion.types import Batch
 from floor_plans import decode, generate_plans
 from floor_plans.diagrams.tokens import encode
 from tabulated_diagrams import random_diagrams, tabulated_mdlm

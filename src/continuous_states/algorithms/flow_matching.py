@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from continuous_states.algorithms.gaussian import StraightPath
 from continuous_states.algorithms.scaling import FieldScaling
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.draws import sample_times
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.types import Batch, Conditions, LossOutput
+from discrete_diffusion.algorithms import Algorithm, sample_times
+from discrete_diffusion.config import check_name
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 
 T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
     "uniform": lambda u: u,

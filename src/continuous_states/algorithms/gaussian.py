@@ -12,7 +12,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import sent, uniform_draws
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config import check_whole_number
 
 
 class LinearGaussian(nn.Module):

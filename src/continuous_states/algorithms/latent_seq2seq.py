@@ -11,10 +11,9 @@ from einops import reduce
 from torch import Tensor
 
 from continuous_states.networks.latent_space import LatentSpaceModel
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import is_number
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.config import check_name, is_number
+from discrete_diffusion.contracts import Batch, LossOutput
 
 TRAINED_PARTS: dict[str, tuple[str, ...]] = {
     "joint": (

@@ -10,13 +10,11 @@ from torch import Tensor, nn
 
 from continuous_states.algorithms.gaussian import LinearGaussian
 from continuous_states.algorithms.scaling import RowScaling
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
+from discrete_diffusion.algorithms import MASK_DRAWS, Algorithm, sample_masks
 from discrete_diffusion.categorical import sent, uniform_draws
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.forward_process.absorbing import Absorbing
-from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.types import Batch, Conditions, LossOutput
+from discrete_diffusion.config import check_name
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 
 OBJECTIVES = ("mask", "ddpm")
 WEIGHTINGS = ("mean", "elbo")

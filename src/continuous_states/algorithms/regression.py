@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from continuous_states.algorithms.scaling import FieldScaling
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.types import Batch, Conditions, LossOutput
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.config import check_name
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 
 
 class Regression(Algorithm):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config import check_name
 
 SCALINGS = ("zscore", "max", "none")
 CHUNK = 16

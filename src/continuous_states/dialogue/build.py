@@ -11,9 +11,8 @@ from continuous_states.dialogue.grammar import SLOTS, WORDS, DialoguePair, sampl
 from continuous_states.dialogue.reading import read_dialogues
 from continuous_states.dialogue.splitting import split_by_dialogue, split_in_order, without_held_out
 from continuous_states.dialogue.words import PretrainedTokenizer, Tokenizer, WordVocabulary
-from discrete_diffusion.config.options import set_derived
-from discrete_diffusion.config.values import check_whole_number
-from discrete_diffusion.data.base import SPLITS
+from discrete_diffusion.config import check_whole_number, set_derived
+from discrete_diffusion.data import SPLITS
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

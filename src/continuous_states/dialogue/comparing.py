@@ -18,24 +18,23 @@ from continuous_states.dialogue.metrics import SummaryScores, score_summaries
 from continuous_states.dialogue.summarising import SUMMARIES, read_summaries
 from continuous_states.dialogue.summary_report import SummaryReport
 from continuous_states.dialogue.summary_scores import source_gap, summary_baselines
-from discrete_diffusion.algorithms import ALGORITHMS
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.base import SPLITS
-from discrete_diffusion.domains.cell_measurement import (
-    CellMeasurement,
-    data_and_sampling,
-    sample_files,
-)
-from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
-from discrete_diffusion.evaluation.evaluation_protocol import (
+from discrete_diffusion.algorithms import ALGORITHMS, Algorithm
+from discrete_diffusion.config import counted
+from discrete_diffusion.data import SPLITS
+from discrete_diffusion.domains import CellMeasurement, data_and_sampling, sample_files
+from discrete_diffusion.evaluation import (
+    BOUND,
+    Baseline,
+    Column,
+    Comparison,
     EvaluationProtocol,
     HeldOutBounds,
-    held_out_rows,
+    Measure,
+    compared_rows,
+    held_out_split,
 )
-from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.runtime import write_text
+from discrete_diffusion.sampling import Model
 
 _BOUND = (36,)
 """Keeps this noise apart from that of other comparisons, and of training."""
@@ -167,7 +166,7 @@ def held_out_summary_bounds(
     alone, so that two models are paired by row.
     """
     split = held_out_split(data)
-    rows = held_out_rows(len(data.pairs[split]), protocol)
+    rows = compared_rows(len(data.pairs[split]), protocol)
     gap = source_gap(
         replace(model, batch_size=protocol.batch_size),
         data,

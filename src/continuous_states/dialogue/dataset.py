@@ -15,8 +15,8 @@ from torch import Tensor
 from continuous_states.dialogue.grammar import DialoguePair
 from continuous_states.dialogue.splitting import Splits, nearest_other
 from continuous_states.dialogue.words import Tokenizer, WordVocabulary, tokens_of
-from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
-from discrete_diffusion.layout.token_layout import sequence_layout, sequence_positions
+from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset
+from discrete_diffusion.layout import sequence_layout, sequence_positions
 
 _MAX_NAMED = 8
 """Unknown words that are named."""

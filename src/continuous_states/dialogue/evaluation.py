@@ -12,30 +12,28 @@ from continuous_states.dialogue.sampling import warn_of_stage
 from continuous_states.dialogue.summarising import Summaries
 from continuous_states.dialogue.summary_report import SummaryReport
 from continuous_states.dialogue.summary_scores import SourceGap, score_summarising
-from discrete_diffusion.evaluation.held_out import (
+from discrete_diffusion.contracts import BoundEstimate
+from discrete_diffusion.evaluation import (
     BOUND_DRAWS,
-    checkpoint_facts,
-    held_out_bound,
-    keep_samples,
-    num_held_out,
-    sampling_facts,
-)
-from discrete_diffusion.evaluation.intervals import plus_minus
-from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
-from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.table import (
+    Evaluation,
+    MeasuredData,
     TableRow,
     TableSection,
     bound_row,
+    checkpoint_facts,
+    held_out_bound,
+    keep_samples,
+    measured_data,
     metric_row,
     metric_rows,
+    num_held_out,
+    plus_minus,
+    sampling_facts,
 )
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from continuous_states.dialogue.words import tokens_of
-from discrete_diffusion.evaluation.intervals import share_error, standard_error
+from discrete_diffusion.evaluation import share_error, standard_error
 
 _WORD = re.compile(r"[^\W_]+")
 """Letters and digits; of ASCII those that torchmetrics takes by default."""

@@ -9,9 +9,8 @@ from typing import Any
 
 from continuous_states.dialogue.grammar import DialoguePair
 from continuous_states.dialogue.words import tokens_of
-from discrete_diffusion.data.text_files import load_json, read_text, split_lines
-from discrete_diffusion.runtime.file_kinds import JSON, JSON_LINES
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.data import load_json, read_text, split_lines
+from discrete_diffusion.runtime import JSON, JSON_LINES, GivenObjects
 
 _FIELDS = ("dialogue", "summary")
 _SURROGATE = re.compile("[\ud800-\udfff]")

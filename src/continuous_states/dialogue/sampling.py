@@ -13,17 +13,14 @@ from continuous_states.dialogue.metrics import score_summaries
 from continuous_states.dialogue.reading import read_given_dialogues
 from continuous_states.dialogue.summarising import SUMMARIES, Summaries, summarise_held_out
 from continuous_states.dialogue.summary_report import SummaryReport
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.held_out import held_out_split, readable_data
-from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import Samples, SavedSamples, held_out_split, readable_data
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from continuous_states.dialogue.dataset import PairDataset
-    from discrete_diffusion.evaluation.conditional_samples import Tensors
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation import SampleRequest, Tensors, TrainedModel
 
 logger = logging.getLogger(__name__)
 

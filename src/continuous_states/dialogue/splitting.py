@@ -8,7 +8,7 @@ import numpy as np
 
 from continuous_states.dialogue.grammar import DialoguePair
 from continuous_states.dialogue.words import tokens_of
-from discrete_diffusion.data.base import SPLITS, shares_of
+from discrete_diffusion.data import SPLITS, shares_of
 
 Splits = Mapping[str, Sequence[DialoguePair]]
 

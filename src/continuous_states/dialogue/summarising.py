@@ -14,18 +14,18 @@ from torch import Tensor
 
 from continuous_states.dialogue.dataset import PairDataset
 from continuous_states.dialogue.splitting import nearest_other
-from discrete_diffusion.evaluation.conditional_samples import (
+from discrete_diffusion.contracts import SampleOutput
+from discrete_diffusion.evaluation import (
     ConditionalSamples,
     Tensors,
     first_examples,
     sample_conditional,
     sampled_from_others,
 )
-from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.runtime import write_text
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 SUMMARIES = "samples.jsonl"
 

@@ -12,14 +12,12 @@ import torch
 from continuous_states.dialogue.dataset import PairDataset
 from continuous_states.dialogue.summarising import Summaries, summarise_held_out
 from continuous_states.dialogue.summary_scores import SourceGap, score_summarising, source_gap
-from discrete_diffusion.evaluation.intervals import plus_minus
-from discrete_diffusion.evaluation.report import Headline, Report
-from discrete_diffusion.evaluation.table import known_numbers
-from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.types import BoundEstimate
+from discrete_diffusion.contracts import BoundEstimate
+from discrete_diffusion.evaluation import Headline, Report, known_numbers, plus_minus
+from discrete_diffusion.runtime import write_text
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
 

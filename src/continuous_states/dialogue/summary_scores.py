@@ -12,13 +12,16 @@ from continuous_states.dialogue.dataset import PairDataset
 from continuous_states.dialogue.metrics import SummaryScores, most_frequent, score_summaries
 from continuous_states.dialogue.splitting import nearest_other
 from continuous_states.dialogue.summarising import Summaries
-from discrete_diffusion.data.base import Examples
-from discrete_diffusion.evaluation.bound import SampleBounds, sample_bounds
-from discrete_diffusion.evaluation.intervals import standard_error
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.data import Examples
+from discrete_diffusion.evaluation import (
+    MeasurementSettings,
+    SampleBounds,
+    sample_bounds,
+    standard_error,
+)
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 
 def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
+from discrete_diffusion.hub import read_pretrained, transformers_library
 
 _TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _UNKNOWN = "<unknown>"

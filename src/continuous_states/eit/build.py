@@ -25,10 +25,8 @@ from continuous_states.eit.simulator import (
     background_map,
     cached_phantoms,
 )
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.options import set_derived
-from discrete_diffusion.config.values import is_number
-from discrete_diffusion.data.base import Examples, shares_of
+from discrete_diffusion.config import is_number, set_derived, unknown_name
+from discrete_diffusion.data import Examples, shares_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

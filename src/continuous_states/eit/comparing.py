@@ -15,17 +15,20 @@ from continuous_states.eit.image_scores import fit_field_baselines, score_recons
 from continuous_states.eit.metrics import score_images
 from continuous_states.eit.pictures import plot_side_by_side
 from continuous_states.eit.reconstructing import RECONSTRUCTIONS, as_images, maps_of
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.data.base import SPLITS, Dataset, TokenDataset
-from discrete_diffusion.domains.cell_measurement import (
-    CellMeasurement,
-    data_and_sampling,
-    sample_files,
+from discrete_diffusion.algorithms import Algorithm
+from discrete_diffusion.data import SPLITS, Dataset, TokenDataset
+from discrete_diffusion.domains import CellMeasurement, data_and_sampling, sample_files
+from discrete_diffusion.evaluation import (
+    BOUND,
+    Baseline,
+    Column,
+    Comparison,
+    EvaluationProtocol,
+    Measure,
+    held_out_bounds,
+    held_out_split,
 )
-from discrete_diffusion.evaluation.comparison import BOUND, Baseline, Column, Comparison, Measure
-from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol, held_out_bounds
-from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import Model
 
 _SAME = 1e-4
 """Numbers of an image that are so far apart are the same: levels read from a file."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from continuous_states.eit.levels import LEVELS, MASK_ID, VOCAB_SIZE, are_levels
-from discrete_diffusion.data.base import SPLITS, Dataset, Examples, TokenDataset
-from discrete_diffusion.layout.token_layout import TokenLayout, sequence_positions
+from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset
+from discrete_diffusion.layout import TokenLayout, sequence_positions
 
 
 class _MappedDataset(Dataset):

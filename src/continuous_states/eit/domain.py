@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.plugins import Later
-from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import DATA, Option
+from discrete_diffusion.config import Later
+from discrete_diffusion.domains import DATA, Domain, Option, register_domain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from continuous_states.eit import build, comparing, evaluation, image_report, sampling
-    from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
-    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.domains import CellMeasurement
+    from discrete_diffusion.evaluation import (
+        EvaluateRequest,
+        Evaluation,
+        Report,
+        SampleRequest,
+        Samples,
+        TrainedModel,
+    )
 else:
     build = Later("continuous_states.eit.build")
     comparing = Later("continuous_states.eit.comparing")

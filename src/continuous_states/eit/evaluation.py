@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Any
 from continuous_states.eit.image_report import ImageReport
 from continuous_states.eit.image_scores import score_reconstructions
 from continuous_states.eit.reconstructing import DRAWS, Reconstructions
-from discrete_diffusion.evaluation.held_out import (
+from discrete_diffusion.contracts import BoundEstimate
+from discrete_diffusion.evaluation import (
+    Evaluation,
+    MeasuredData,
+    TableSection,
+    bound_row,
     checkpoint_facts,
     held_out_bound,
     keep_samples,
+    measured_data,
+    metric_row,
+    metric_rows,
     num_held_out,
     sampling_facts,
 )
-from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
-from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.table import TableSection, bound_row, metric_row, metric_rows
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
 
 NUM_IMAGES = 200
 

@@ -14,12 +14,11 @@ from continuous_states.eit.image_scores import (
 )
 from continuous_states.eit.pictures import plot_reconstructions
 from continuous_states.eit.reconstructing import DRAWS, Reconstructions, reconstruct_held_out
-from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.evaluation.report import Headline, Report
-from discrete_diffusion.evaluation.table import known_numbers
+from discrete_diffusion.data import Dataset
+from discrete_diffusion.evaluation import Headline, Report, known_numbers
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 
 class ImageReport(Report):

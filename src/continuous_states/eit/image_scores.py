@@ -12,8 +12,8 @@ from torch import Tensor
 from continuous_states.eit.baselines import Ridge, SameImage, mean_image
 from continuous_states.eit.metrics import FieldScores, score_images
 from continuous_states.eit.reconstructing import Reconstructions, as_images, maps_of
-from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.data import Dataset
+from discrete_diffusion.evaluation import standard_error
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config import check_whole_number
 
 FOLD = 4
 """Every ring holds a multiple of this many nodes, so a quarter turn maps the mesh onto itself."""

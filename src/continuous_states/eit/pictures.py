@@ -12,7 +12,7 @@ from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from discrete_diffusion.viz.chart_style import (
+from discrete_diffusion.viz import (
     DIFFERENCE_MAP,
     LABEL_POINTS,
     LINE,

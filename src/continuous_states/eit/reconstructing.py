@@ -12,9 +12,8 @@ from einops import rearrange, repeat
 from torch import Tensor
 
 from continuous_states.eit.levels import levels_to_conductivity
-from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.data.stored_arrays import write_npz
-from discrete_diffusion.evaluation.conditional_samples import (
+from discrete_diffusion.data import Dataset, Examples, write_npz
+from discrete_diffusion.evaluation import (
     ConditionalSamples,
     Tensors,
     first_examples,
@@ -24,7 +23,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 DRAWS = 8
 RECONSTRUCTIONS = "samples.npz"

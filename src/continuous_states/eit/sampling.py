@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from continuous_states.eit.image_report import ImageReport
 from continuous_states.eit.reconstructing import DRAWS
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.measured_data import measured_data
-from discrete_diffusion.evaluation.report import Samples, SavedSamples
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import Samples, SavedSamples, measured_data
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
 
 NUM_IMAGES = 64
 

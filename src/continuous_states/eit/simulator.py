@@ -14,9 +14,8 @@ from continuous_states.eit.dtn_map import DtNSolver
 from continuous_states.eit.levels import LEVELS
 from continuous_states.eit.mesh import Mesh, check_mesh_size, ring_mesh
 from continuous_states.eit.phantoms import SHAPE_KINDS, rasterise, sample_shapes
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.values import check_whole_number
-from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.config import check_whole_number, unknown_name
+from discrete_diffusion.data import cache_dir, cached_arrays
 
 Maps = NDArray[np.float32]
 

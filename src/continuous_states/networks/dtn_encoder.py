@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.models.blocks.transformer import MLP, TransformerBlock, process_t, sinusoid
+from discrete_diffusion.models import MLP, TransformerBlock, process_t, sinusoid
 
 POSITIONS = ("sinusoidal", "none")
 

@@ -11,7 +11,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from continuous_states.networks.dtn_encoder import DtNEncoder
-from discrete_diffusion.models.blocks.transformer import zeroed
+from discrete_diffusion.models import zeroed
 
 
 class DtNRegressor(nn.Module):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from continuous_states.networks.dtn_encoder import DtNEncoder, EncodedDtN
 from continuous_states.networks.film_unet import FiLMUNet
-from discrete_diffusion.models.blocks.transformer import corrupted_share
+from discrete_diffusion.models import corrupted_share
 
 
 class DtNUNet(nn.Module):

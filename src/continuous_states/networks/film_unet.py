@@ -11,12 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from continuous_states.networks.images import ConditionalResBlock, CrossAttention, group_norm
-from discrete_diffusion.models.blocks.transformer import (
-    TimestepEmbedder,
-    distinct_time,
-    process_t,
-    zeroed,
-)
+from discrete_diffusion.models import TimestepEmbedder, distinct_time, process_t, zeroed
 
 
 class FiLMUNet(nn.Module):

@@ -6,13 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.transformer import (
+from discrete_diffusion.config import check_name
+from discrete_diffusion.models import (
     AdaLNZeroBlock,
+    ColumnPacking,
     TimestepEmbedder,
     corrupted_share,
     distinct_time,
+    pack_columns,
     process_t,
     sinusoid,
     zero_linear,

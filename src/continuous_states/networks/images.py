@@ -8,13 +8,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.config.values import check_divides
-from discrete_diffusion.models.blocks.transformer import (
-    MultiHeadCrossAttention,
-    modulate,
-    zero_linear,
-    zeroed,
-)
+from discrete_diffusion.config import check_divides
+from discrete_diffusion.models import MultiHeadCrossAttention, modulate, zero_linear, zeroed
 
 
 class ConditionalResBlock(nn.Module):

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.config.values import check_divides, check_whole_number
-from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
+from discrete_diffusion.config import check_divides, check_whole_number
+from discrete_diffusion.hub import read_pretrained, transformers_library
 
 
 class TextEncoder(nn.Module):

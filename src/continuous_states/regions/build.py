@@ -18,8 +18,8 @@ from continuous_states.regions.table import (
     read_regions,
 )
 from continuous_states.regions.windows import FEWEST_ROWS, cut_table
-from discrete_diffusion.config.values import check_whole_number
-from discrete_diffusion.data.base import Examples, shares_of
+from discrete_diffusion.config import check_whole_number
+from discrete_diffusion.data import Examples, shares_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from continuous_states.regions.table import first_names
-from discrete_diffusion.data.base import SPLITS, Dataset, Examples
+from discrete_diffusion.data import SPLITS, Dataset, Examples
 
 _CHUNK = 16
 """Windows looked at at once; a split may fill much of the memory."""

@@ -6,20 +6,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.plugins import Later
-from discrete_diffusion.domains import register_domain
-from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import DATA, Option, completions
+from discrete_diffusion.config import Later
+from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from continuous_states.regions import build, evaluation, row_report, sampling
-    from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
-    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.token_layout import TokenLayout
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.evaluation import (
+        EvaluateRequest,
+        Evaluation,
+        Report,
+        SampleRequest,
+        Samples,
+        TrainedModel,
+    )
+    from discrete_diffusion.layout import TokenLayout
 else:
     build = Later("continuous_states.regions.build")
     evaluation = Later("continuous_states.regions.evaluation")
@@ -79,7 +82,7 @@ class Regions(Domain):
         build.complete_regions(data)
 
     def layout(self, data: Mapping[str, Any]) -> TokenLayout:
-        from discrete_diffusion.layout.token_layout import row_layout
+        from discrete_diffusion.layout import row_layout
 
         return row_layout(data["rows"])
 

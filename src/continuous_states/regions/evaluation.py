@@ -14,26 +14,30 @@ from continuous_states.regions.row_report import RowReport
 from continuous_states.regions.row_scores import FillingScores
 from continuous_states.regions.sampling import MASK_RATE
 from continuous_states.regions.score_chart import plot_row_scores
-from discrete_diffusion.evaluation.held_out import (
+from discrete_diffusion.contracts import BoundEstimate
+from discrete_diffusion.evaluation import (
+    Evaluation,
+    Interval,
+    MeasuredData,
+    TableRow,
+    TableSection,
+    bound_row,
     checkpoint_facts,
+    confidence_interval,
+    error_text,
+    four_decimals,
     held_out_bound,
     keep_samples,
+    measured_data,
     num_held_out,
     sampling_facts,
     sampling_seeds,
 )
-from discrete_diffusion.evaluation.intervals import Interval, confidence_interval, error_text
-from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
-from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.table import TableRow, TableSection, bound_row, four_decimals
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.stopping import end_if_stopping
-from discrete_diffusion.types import BoundEstimate
+from discrete_diffusion.runtime import end_if_stopping, progress
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
+    from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
 

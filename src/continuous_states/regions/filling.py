@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.data.batches import bucket_batches
-from discrete_diffusion.evaluation.conditional_samples import (
+from discrete_diffusion.data import Dataset, bucket_batches
+from discrete_diffusion.evaluation import (
     ConditionalSamples,
     Tensors,
     first_examples,
@@ -19,7 +18,7 @@ from discrete_diffusion.evaluation.conditional_samples import (
 )
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 _MASK_STREAM, _FILL_STREAM = 70, 71
 """Keep masks and fillings apart from other samples with the same seed."""

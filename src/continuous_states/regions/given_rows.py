@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from continuous_states.regions.table import first_names
-from discrete_diffusion.data.stored_arrays import (
+from discrete_diffusion.data import (
     ArraysInMemory,
     StoredArrays,
+    load_json,
     names_of,
     numbers_of,
     open_npz,
     require_array,
 )
-from discrete_diffusion.data.text_files import load_json
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime import GivenObjects
 
 if TYPE_CHECKING:
     from continuous_states.algorithms.scaling import RowScaling

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 
 from continuous_states.regions.filling import Filling
-from discrete_diffusion.viz.chart_style import (
+from discrete_diffusion.viz import (
     DIFFERENCE_MAP,
     LABEL_POINTS,
     MUTED_TEXT,

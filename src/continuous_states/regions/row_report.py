@@ -16,12 +16,11 @@ from continuous_states.regions.filling import Filling, fill_held_out
 from continuous_states.regions.metrics import RowScores
 from continuous_states.regions.region_maps import plot_region_maps
 from continuous_states.regions.row_scores import FillingScores, fit_baselines
-from discrete_diffusion.data.stored_arrays import write_npz
-from discrete_diffusion.evaluation.report import Headline, Report
-from discrete_diffusion.evaluation.table import known_numbers
+from discrete_diffusion.data import write_npz
+from discrete_diffusion.evaluation import Headline, Report, known_numbers
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
 

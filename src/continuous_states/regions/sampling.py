@@ -16,20 +16,20 @@ from continuous_states.regions.given_rows import GivenRows, read_given_rows
 from continuous_states.regions.region_maps import plot_region_maps
 from continuous_states.regions.row_report import RowReport, write_rows
 from continuous_states.regions.row_scores import fit_baselines
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.held_out import (
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import (
+    Samples,
+    SavedSamples,
     UnreadableDataError,
     checkpoint_data,
     held_out_split,
+    known_numbers,
     readable_data,
 )
-from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.table import known_numbers
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
+    from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from continuous_states.regions.region_maps import MOST_NAMES
 from continuous_states.regions.row_scores import FillingScores
-from discrete_diffusion.viz.chart_style import (
+from discrete_diffusion.viz import (
     GROUP_COLOURS,
     LINE,
     MUTED_TEXT,

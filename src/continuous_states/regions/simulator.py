@@ -17,8 +17,8 @@ from continuous_states.regions.motifs import (
     sample_motifs,
     scan,
 )
-from discrete_diffusion.config.values import check_whole_number
-from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.config import check_whole_number
+from discrete_diffusion.data import cache_dir, cached_arrays
 
 SIMULATOR_VERSION = 1
 """To be raised whenever the same seed gives other windows: cached files carry it in their name."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuous_states.regions.zarr_store import open_zarr
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.data.stored_arrays import (
+from discrete_diffusion.config import unknown_name
+from discrete_diffusion.data import (
     StoredArrays,
     names_of,
     numbers_of,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from continuous_states.regions.dataset import RegionDataset
 from continuous_states.regions.table import ACCESSIBILITY, RegionTable
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.base import Examples, shares_of
+from discrete_diffusion.config import counted
+from discrete_diffusion.data import Examples, shares_of
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.stored_arrays import UNREADABLE, StoredArrays, check_expansion
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.data import UNREADABLE, StoredArrays, check_expansion
+from discrete_diffusion.runtime import install_command
 
 _HARMLESS = frozenset(
     {

@@ -12,13 +12,11 @@ from torch import Tensor
 
 from continuous_states.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from continuous_states.algorithms.regression import Regression
-from discrete_diffusion.algorithms.base import eval_mode
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_whole_number, is_number
+from discrete_diffusion.algorithms import eval_mode
+from discrete_diffusion.config import check_name, check_whole_number, is_number
+from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.base import Law, Sampler
-from discrete_diffusion.sampling.guidance import Guidance, check_given
-from discrete_diffusion.types import Conditions, SampleOutput
+from discrete_diffusion.sampling import Guidance, Law, Sampler, check_given
 
 SOLVERS = ("euler", "heun", "rk45")
 

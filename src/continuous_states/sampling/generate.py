@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from continuous_states.algorithms.latent_seq2seq import LatentSeq2Seq
-from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms import eval_mode
 from discrete_diffusion.categorical import nucleus, sample_categorical
-from discrete_diffusion.config.values import check_whole_number, is_number
+from discrete_diffusion.config import check_whole_number, is_number
+from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.base import Law, Sampler
-from discrete_diffusion.types import Conditions, SampleOutput
+from discrete_diffusion.sampling import Law, Sampler
 
 
 @dataclass(kw_only=True)

@@ -11,8 +11,8 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.many_ids import passes_states
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 
 class AR(TokenAlgorithm):

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.config.values import is_number
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described
-from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from discrete_diffusion.algorithms.many_ids import passes_states
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import are_whole_numbers, check_whole_number
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 logger = logging.getLogger(__name__)
 

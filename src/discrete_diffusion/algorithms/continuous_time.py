@@ -15,9 +15,9 @@ from discrete_diffusion.algorithms.summed_terms import TermsOf, summed_terms
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
-from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 PARAMETERIZATIONS = ("leave_one_out", "posterior")
 

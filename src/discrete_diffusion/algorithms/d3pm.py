@@ -13,8 +13,8 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
 from discrete_diffusion.config.naming import check_name, unknown_name
 from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.types import Batch, LossOutput
 
 
 class D3PM(TokenAlgorithm):

@@ -14,9 +14,9 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, sent
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 DRAWS = ("one_call", "exact")
 

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import sent, uniform_draws
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
-from discrete_diffusion.types import Batch
 
 TIME_DRAWS = ("uniform", "antithetic", "low_discrepancy")
 WEIGHTED_DRAWS = (*TIME_DRAWS, "importance")

@@ -11,9 +11,9 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.types import Batch, LossOutput
 
 
 class MDLM(TokenAlgorithm):

@@ -13,10 +13,10 @@ from discrete_diffusion.algorithms.draws import Corruption, sample_times
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.noise_schedules.powers import Learned
-from discrete_diffusion.types import Batch, LossOutput
 
 GRADIENTS = ("unbiased", "straight_through")
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.types import Batch
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm

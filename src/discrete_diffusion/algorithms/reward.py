@@ -20,8 +20,8 @@ from discrete_diffusion.categorical import (
     uniform_draws,
 )
 from discrete_diffusion.config.values import check_whole_number, is_number
+from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.types import Batch, LossOutput
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from discrete_diffusion.algorithms.continuous_time import ContinuousTime
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, sample_masks
 from discrete_diffusion.categorical import log_prob_at, log_softmax_on, mask_logits
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
-from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 LARGEST_LOG_TOTAL = 10.0
 """log S beyond which S is no longer the exponential; a trained network has S near 1."""

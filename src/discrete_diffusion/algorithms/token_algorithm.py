@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import Algorithm, AlgorithmOptions
 from discrete_diffusion.algorithms.many_ids import head_of, nll_of_states, passes_states
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, nucleus, temper
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput, Prediction
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.types import Batch, Conditions, LossOutput, Prediction
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from discrete_diffusion.algorithms.leaks import TOLERANCE, ProbedCall, check_lea
 from discrete_diffusion.algorithms.many_ids import head_of
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.models.calling import described
-from discrete_diffusion.types import Batch, Conditions, LossOutput
 
 logger = logging.getLogger(__name__)
 

@@ -20,15 +20,15 @@ from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.domains import build_data, domain_of
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
+from discrete_diffusion.domains.registry import build_data, domain_of
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.json_values import finite, read_json, write_json
 from discrete_diffusion.runtime.version import __version__
-from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.exactness import approximations, exactness
 from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.registry import build_sampler
 
 _FREE = (
     *("resume", "overwrite", "threads", "logger", "eval"),

@@ -17,8 +17,8 @@ from omegaconf import DictConfig
 from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
+from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import TIED, comparison_table, table_notes
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol

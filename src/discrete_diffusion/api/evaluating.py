@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.domain import Domain
+from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.domains.request_checks import evaluate_request_of, files_request_of
 from discrete_diffusion.evaluation.likelihood import check_paths
 from discrete_diffusion.evaluation.report import Evaluation

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.checkpoints.contents import Checkpoint
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.sampling.guidance import check_given
 from discrete_diffusion.sampling.likelihood import Order, order_log_probs, order_sampler
-from discrete_diffusion.types import Batch
 
 
 def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:

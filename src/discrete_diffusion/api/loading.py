@@ -18,8 +18,8 @@ from discrete_diffusion.config.files import as_list
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.options import check_kind
 from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.domains import available_domains, domain_of, get_domain
 from discrete_diffusion.domains.option import Option
+from discrete_diffusion.domains.registry import available_domains, domain_of, get_domain
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runtime.given_objects import GivenObjects
@@ -78,6 +78,10 @@ def load(
     checkpoint.algorithm.save_pretrained = partial(save_pretrained, checkpoint)
     checkpoint.algorithm.push_to_hub = partial(push_to_hub, checkpoint)
     return checkpoint.algorithm
+
+
+from_pretrained = load
+"""The name that users of the Hub know ``load`` by."""
 
 
 class SampleFunction:

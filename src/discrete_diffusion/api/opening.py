@@ -13,12 +13,12 @@ from discrete_diffusion.api.sampler_settings import ALIKE, given_settings, sampl
 from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
 from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_note
 from discrete_diffusion.config.files import sampler_settings
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.requests import Request
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone
 from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.sampling import SAMPLERS, build_sampler, check_sampler
+from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_sampler
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.config.plugins import LazyEntry
 from discrete_diffusion.config.values import is_number
-from discrete_diffusion.sampling import SAMPLERS, sampler_state
+from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 
 _SHARED = ("temperature", "top_p", "guidance")
 ALIKE = ("top_p", "guidance")

@@ -8,7 +8,7 @@ from functools import partial
 
 from discrete_diffusion.api.opening import with_sampler
 from discrete_diffusion.checkpoints.contents import Checkpoint
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.domains.request_checks import sample_request_of
 from discrete_diffusion.evaluation.report import Samples
 from discrete_diffusion.evaluation.requests import Request, SampleRequest

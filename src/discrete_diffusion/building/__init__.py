@@ -1,1 +1,5 @@
-"""From a config to objects: backbones and algorithms."""
+"""Networks and algorithms out of a composed config."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state, algorithms_on
+from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state, algorithms_on
 from discrete_diffusion.config.options import check_options
-from discrete_diffusion.domains import build_layout, data_state, domain_of
-from discrete_diffusion.forward_process import build_forward_process
+from discrete_diffusion.domains.registry import build_layout, data_state, domain_of
+from discrete_diffusion.forward_process.registry import build_forward_process
 from discrete_diffusion.models.registry import (
     BackboneSpec,
     backbone_spec,
     build_backbone,
     usable_backbones,
 )
-from discrete_diffusion.noise_schedules import build_schedule
+from discrete_diffusion.noise_schedules.registry import build_schedule
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

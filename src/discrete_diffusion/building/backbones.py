@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.files import presets_of
 from discrete_diffusion.config.values import check_divides, check_whole_number, is_number
-from discrete_diffusion.domains import build_layout, domain_of
+from discrete_diffusion.domains.registry import build_layout, domain_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import Registry
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.registry import domain_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -10,7 +10,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.building.algorithm import build_algorithm
-from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.registry import complete_data
 
 _ENOUGH = 0.1
 """A search ends early at this share of the tolerance."""

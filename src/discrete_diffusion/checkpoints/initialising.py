@@ -13,7 +13,7 @@ from torch import Tensor
 from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import leaves
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.registry import domain_of
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.registry import domain_of
 
 _RECIPE = ("algo", "model", "noise", "forward_process", "optim", "trainer", "callbacks", "seed")
 _UNSAID = ("_unweighted", "_standard_error", "_reference", "_training")

@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from typing import Any
 
-from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.config.plugins import own_packages
-from discrete_diffusion.domains import get_domain
-from discrete_diffusion.forward_process import PROCESSES
+from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.models.registry import backbone_builder
-from discrete_diffusion.noise_schedules import SCHEDULES
-from discrete_diffusion.sampling import SAMPLERS
+from discrete_diffusion.noise_schedules.registry import SCHEDULES
+from discrete_diffusion.sampling.registry import SAMPLERS
 
 _OF_MODELS = ("domain", "backbone", "algorithm", "noise schedule", "forward process")
 """The nouns of what a model consists of; another sampler can be named."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.cli.earlier_runs import choices_of_run, config_to_resume, with_config_of_run
 from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
 from discrete_diffusion.cli.own_algorithms import with_algorithm

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from discrete_diffusion.algorithms import ALGORITHMS
+from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.building.backbones import check_sizes
 from discrete_diffusion.cli.compose import check_counts
@@ -16,7 +16,7 @@ from discrete_diffusion.cli.precision import check_trainer_precision
 from discrete_diffusion.config.files import check_exists, plain
 from discrete_diffusion.config.plugins import LazyEntry, import_plugins, imported_object
 from discrete_diffusion.config.values import check_compile, check_divides, is_number
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.extras import install_command

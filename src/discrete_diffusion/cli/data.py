@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from discrete_diffusion.cli.output_folder import claimed_file, claimed_folder
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import refuse_taken
-from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.domains.sub_command import SubCommand
 
 _NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}

@@ -17,7 +17,7 @@ from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.config.files import RENAMED, sampler_settings
 from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.domains import missing_package
+from discrete_diffusion.domains.registry import missing_package
 
 _LAUNCHER_PACKAGES = {
     "joblib": "hydra-joblib-launcher",

@@ -23,7 +23,7 @@ from discrete_diffusion.cli.request_options import (
     sample_files,
 )
 from discrete_diffusion.config.files import as_list
-from discrete_diffusion.domains import get_domain
+from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.typesetting import print_table
 from discrete_diffusion.hub.published import boxed_domain
 from discrete_diffusion.runtime import progress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.domains import DEFAULT, available_domains, get_domain
+from discrete_diffusion.domains.registry import DEFAULT, available_domains, get_domain
 
 _HELP = """\
 discrete-diffusion: train and sample discrete diffusion models.

@@ -23,16 +23,15 @@ from discrete_diffusion.cli.measurements import settle_validations
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.runtime.stopping import StopSignals
-from discrete_diffusion.training import (
-    EMA,
-    CheckpointFiles,
-    RunCheckpoints,
+from discrete_diffusion.training.callbacks import (
     SampleAtValidation,
-    ShardedPrecision,
     TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
+from discrete_diffusion.training.ema import EMA
+from discrete_diffusion.training.run_checkpoints import CheckpointFiles, RunCheckpoints
+from discrete_diffusion.training.sharding import ShardedPrecision
 
 _MLFLOW = "lightning.pytorch.loggers.MLFlowLogger"
 

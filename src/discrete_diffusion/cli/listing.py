@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.algorithms import ALGORITHMS, algorithms_on
+from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithms_on
 from discrete_diffusion.cli.parts import registry_of
 from discrete_diffusion.cli.presets import model_presets
 from discrete_diffusion.cli.search_path import choices
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.plugins import own_packages
-from discrete_diffusion.domains import available_domains, get_domain
-from discrete_diffusion.forward_process import PROCESSES
+from discrete_diffusion.domains.registry import available_domains, get_domain
+from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.models.registry import (
     STATES,
     available_backbones,
     backbone_spec,
     usable_backbones,
 )
-from discrete_diffusion.noise_schedules import SCHEDULES
-from discrete_diffusion.sampling import SAMPLERS, sampler_state
+from discrete_diffusion.noise_schedules.registry import SCHEDULES
+from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.domain import Domain

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 
 from discrete_diffusion.config.files import plain
-from discrete_diffusion.domains import build_layout, complete_data, data_state
-from discrete_diffusion.sampling import SAMPLERS, build_sampler
+from discrete_diffusion.domains.registry import build_layout, complete_data, data_state
+from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

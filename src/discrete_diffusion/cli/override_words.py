@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
-from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.domains.registry import available_domains, get_domain
 
 _PATHS = (
     *("checkpoint", "samples", "out", "picture", "resume", "init.checkpoint", "reward"),

@@ -15,10 +15,10 @@ _FILES = ("experiment", "debug")
 """Groups whose YAMLs may set keys of the whole config."""
 
 PART_GROUPS = {
-    "algo": "discrete_diffusion.algorithms:ALGORITHMS",
-    "forward_process": "discrete_diffusion.forward_process:PROCESSES",
-    "noise": "discrete_diffusion.noise_schedules:SCHEDULES",
-    "sampling": "discrete_diffusion.sampling:SAMPLERS",
+    "algo": "discrete_diffusion.algorithms.registry:ALGORITHMS",
+    "forward_process": "discrete_diffusion.forward_process.registry:PROCESSES",
+    "noise": "discrete_diffusion.noise_schedules.registry:SCHEDULES",
+    "sampling": "discrete_diffusion.sampling.registry:SAMPLERS",
 }
 """Config groups whose choices are the names of a registry."""
 

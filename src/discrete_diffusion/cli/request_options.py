@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.files import as_list, check_exists, plain
-from discrete_diffusion.domains import available_domains, get_domain
+from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.domains.request_checks import options_by_title
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.hub.published import check_model

@@ -24,15 +24,15 @@ from discrete_diffusion.checkpoints.contents import (
 from discrete_diffusion.cli.measurements import Work, batches_of_epoch, sizes_of, with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
-from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.domains.registry import build_data, domain_of
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.models.compiling import check_compiler
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import distributed_shard
-from discrete_diffusion.sampling import build_sampler, check_sampler
 from discrete_diffusion.sampling.exactness import approximations, exactness
 from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.registry import build_sampler, check_sampler
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.checkpoints.resuming import ResumePoint
     from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.runtime.shards import Shard
-    from discrete_diffusion.training import DiffusionModule
+    from discrete_diffusion.training.module import DiffusionModule
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,8 @@ class Run:
 
         Several processes share the work; the first one measures the samples and has the result.
         """
-        from discrete_diffusion.training import TimeOfMeasuring, whole_weights
+        from discrete_diffusion.training.callbacks import TimeOfMeasuring
+        from discrete_diffusion.training.sharding import whole_weights
 
         began = time.monotonic()
         config, device = self.config, trainer.strategy.root_device
@@ -199,7 +200,7 @@ class Run:
     def _take_best(self, trainer: Trainer) -> int:
         """Load the weights of ``best.ckpt``, of which ``sample`` and ``evaluate`` are, unless they
         are here; return the step that they are of."""
-        from discrete_diffusion.training import RunCheckpoints
+        from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 
         kept, steps = trainer.checkpoint_callback, trainer.global_step
         best = kept.best_step if isinstance(kept, RunCheckpoints) else None
@@ -253,7 +254,9 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
         work=work,
     )
     fingerprint = data.fingerprint()
-    from discrete_diffusion.training import DiffusionModule  # slow, so after what may be refused
+    from discrete_diffusion.training.module import (
+        DiffusionModule,  # slow, so after what may be refused
+    )
 
     module = DiffusionModule(
         algorithm,

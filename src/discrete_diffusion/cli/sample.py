@@ -28,7 +28,7 @@ from discrete_diffusion.cli.request_options import (
     sample_files,
     sample_request,
 )
-from discrete_diffusion.domains import domain_of
+from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.hub.published import boxed_model
 from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
 from discrete_diffusion.runtime.stopping import Stop, StopSignals

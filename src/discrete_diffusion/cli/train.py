@@ -28,7 +28,7 @@ from discrete_diffusion.cli.output_folder import reserve_run_folder
 from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.runtime.atomic_files import atomic_write
 from discrete_diffusion.runtime.shards import LostProcessError
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
@@ -116,7 +116,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
             )
         built.begin()
     from discrete_diffusion.cli.lightning_setup import build_trainer, finishing_loggers  # slow
-    from discrete_diffusion.training import RunCheckpoints
+    from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 
     trainer = build_trainer(
         *(built.config, folder, built.draw, built.report),

@@ -1,15 +1,5 @@
-"""Parts that every data set shares: samples in splits, batches of them, a cache."""
+"""Parts that every data set shares: samples in splits, batches of them, files, a cache."""
 
-from discrete_diffusion.data.base import Dataset, Examples, TokenDataset, sample_sizes
-from discrete_diffusion.data.batches import BatchStream, SplitBatches, bucket_batches, with_fewer
+import lazy_loader
 
-__all__ = [
-    "BatchStream",
-    "Dataset",
-    "Examples",
-    "SplitBatches",
-    "TokenDataset",
-    "bucket_batches",
-    "sample_sizes",
-    "with_fewer",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

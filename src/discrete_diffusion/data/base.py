@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import sample_categorical
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.types import Batch
 
 if TYPE_CHECKING:
-    from discrete_diffusion.types import BoundEstimate
+    from discrete_diffusion.contracts import BoundEstimate
 
 SPLITS = ("train", "val", "test")
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.base import Dataset, Examples
 from discrete_diffusion.data.examples_on_disk import ExamplesOnDisk
 from discrete_diffusion.data.permutation import Permutation
-from discrete_diffusion.types import Batch
 
 D = TypeVar("D", bound=Dataset)
 

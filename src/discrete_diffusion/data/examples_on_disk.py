@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.base import Examples
-from discrete_diffusion.types import Batch
 
 _MOST_AT_ONCE = 4096
 """Samples that stand for the split where something is fitted to it, and that are read at once."""

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset, shares_of
 from discrete_diffusion.data.canonical import canonical_orders
 from discrete_diffusion.data.graph_tokens import EncodedGraphs, joined, random_orders, relabel
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.types import Batch
 
 NODE_ORDERS = ("random", "canonical", "given")
 

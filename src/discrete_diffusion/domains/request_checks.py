@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from discrete_diffusion.domains import available_domains, get_domain
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import Option
+from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
 
 _Request = TypeVar("_Request", bound=Request)

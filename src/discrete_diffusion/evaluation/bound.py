@@ -13,11 +13,11 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm, eval_mode
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import ORDERINGS, Batch, BoundEstimate, LossOutput
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.evaluation.tails import DrawTail, draw_tail
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.types import ORDERINGS, Batch, BoundEstimate, LossOutput
 
 _ORDERS_SEED = 0
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.evaluation.json_values import rounded
 from discrete_diffusion.evaluation.measuring import MeasurementSettings, uncertain_positions
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.types import Batch
 
 MASKED_SHARES = tuple(k / 10 for k in range(1, 10))
 NUM_BINS = 10

@@ -96,7 +96,7 @@ class HeldOutBounds:
         }
 
 
-def held_out_rows(num: int, protocol: EvaluationProtocol) -> Tensor:
+def compared_rows(num: int, protocol: EvaluationProtocol) -> Tensor:
     """Int[M], ascending: all of ``num``, or a random choice of ``terms.bound_samples`` that depends
     on the seed alone."""
     chosen = torch.randperm(num, generator=make_generator(protocol.seed, *_ROWS))
@@ -116,7 +116,7 @@ def held_out_bounds(
     models are paired by row.
     """
     split = held_out_split(data)
-    rows = held_out_rows(len(data.splits[split]), protocol)
+    rows = compared_rows(len(data.splits[split]), protocol)
     examples = data.splits[split][rows]
     parts = bucket_batches(data.sizes(examples), protocol.batch_size)
     batches = [

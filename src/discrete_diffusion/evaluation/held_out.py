@@ -15,13 +15,13 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.data.base import SPLITS, Dataset
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import sample_bounds
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.runtime.stopping import end_if_stopping
 from discrete_diffusion.sampling.exactness import exactness
-from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import EvaluateRequest, Request

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation.bound import SampleBounds
 from discrete_diffusion.evaluation.intervals import standard_error
 from discrete_diffusion.runtime import progress
@@ -22,16 +23,15 @@ from discrete_diffusion.sampling.likelihood import (
     order_sampler,
     random_order_log_probs,
 )
-from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+    from discrete_diffusion.contracts import Batch
     from discrete_diffusion.data.base import Examples, TokenDataset
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.sampling.model import Model
-    from discrete_diffusion.types import Batch
 
 _FORM, _DRAWS = 25, 26
 """Keep the forms of samples, such as the order of nodes, and the orders of tokens apart from the

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundBySize, blind_bounds, sample_bounds
@@ -15,7 +16,6 @@ from discrete_diffusion.evaluation.likelihood import PathScores
 from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import BoundEstimate
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 """Keep the noise of the measurements apart from each other, and from batches and samples."""

@@ -15,8 +15,8 @@ from discrete_diffusion.evaluation.table import TableSection, markdown
 from discrete_diffusion.runtime.atomic_files import write_text
 
 if TYPE_CHECKING:
+    from discrete_diffusion.contracts import BoundEstimate
     from discrete_diffusion.sampling.model import Model
-    from discrete_diffusion.types import BoundEstimate
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,11 @@ from discrete_diffusion.runtime.stopping import end_if_stopping
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from discrete_diffusion.contracts import SampleOutput
     from discrete_diffusion.evaluation.measured_data import MeasuredData
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.sampling.model import Model
-    from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation.bound import BoundBySize
 from discrete_diffusion.evaluation.intervals import error_text, plus_minus
 from discrete_diffusion.evaluation.likelihood import BoundByOrders, OrderLikelihood
 from discrete_diffusion.evaluation.model_scores import ModelScores
-from discrete_diffusion.types import BoundEstimate
 
 COLUMNS = ("metric", "value", "real data", "ratio")
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation.bound import blind_bounds
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.evaluation.token_samples import TokenSamples, fresh_sizes, sample_tokens
-from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.data.base import TokenDataset

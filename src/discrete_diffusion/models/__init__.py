@@ -1,1 +1,5 @@
-"""Backbones: networks that predict clean data from noisy data, exchangeable by name."""
+"""Networks, the blocks that they are made of, and how they are found by name."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

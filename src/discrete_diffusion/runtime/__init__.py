@@ -1,1 +1,5 @@
 """While a command runs: progress, files, stopping, sharing of work."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

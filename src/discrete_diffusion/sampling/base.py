@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.types import Conditions, SampleOutput
+from discrete_diffusion.contracts import Conditions, SampleOutput
 
 A = TypeVar("A", bound=Algorithm)
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.narrowing import Narrowing
-from discrete_diffusion.types import SampleOutput
 
 
 def keeps_shapes(device: torch.device) -> bool:

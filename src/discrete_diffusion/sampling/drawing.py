@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.stopping import Stop
 from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import Conditions, SampleOutput
 
 logger = logging.getLogger(__name__)
 

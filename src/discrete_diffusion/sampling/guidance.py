@@ -11,7 +11,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.values import is_number
-from discrete_diffusion.types import Conditions
+from discrete_diffusion.contracts import Conditions
 
 
 class Guidance:

@@ -14,6 +14,7 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.values import are_whole_numbers
+from discrete_diffusion.contracts import Batch, Conditions
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -24,7 +25,6 @@ from discrete_diffusion.sampling.unmasking import (
     EntropyBounded,
     check_positions,
 )
-from discrete_diffusion.types import Batch, Conditions
 
 AT_ONCE = 2**22
 """Numbers of log D in memory at once, unless a single sample has more."""

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.models.calling import described
 from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.types import Conditions, SampleOutput
 
 _MOST_ROWS = {"cpu": 256}
 """``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``). Others

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import neg_inf, pick, uniform_draws
+from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.types import Conditions, SampleOutput
 
 
 class Constraint(ABC):

@@ -21,6 +21,7 @@ from discrete_diffusion.categorical import (
     temper,
     uniform_draws,
 )
+from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft, check_request, keeps_shapes
@@ -28,7 +29,6 @@ from discrete_diffusion.sampling.fixed_draw import FixedDraw
 from discrete_diffusion.sampling.guidance import Guidance, check_given
 from discrete_diffusion.sampling.narrowed_draw import NarrowedDraw
 from discrete_diffusion.sampling.narrowing import Narrowing
-from discrete_diffusion.types import Conditions, SampleOutput
 
 
 @dataclass(kw_only=True)

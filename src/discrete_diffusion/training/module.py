@@ -20,6 +20,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import info_with_digest
 from discrete_diffusion.checkpoints.files import INFO_KEY
 from discrete_diffusion.config.values import REDUCE_OVERHEAD
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundMeter
 from discrete_diffusion.models.compiling import begin_step, compile_backbone
@@ -27,7 +28,6 @@ from discrete_diffusion.training.learning_rate import check_learning_rate, check
 from discrete_diffusion.training.optimizers import build_optimizer
 from discrete_diffusion.training.sharding import sharded, whole_weights
 from discrete_diffusion.training.skipped_steps import SkippedSteps
-from discrete_diffusion.types import Batch
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,5 @@
-"""Charts of what was measured."""
+"""Charts and their style."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

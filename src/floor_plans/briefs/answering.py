@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.base import sample_sizes
-from discrete_diffusion.evaluation.intervals import share_error
-from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import sample_fresh
+from discrete_diffusion.config import counted
+from discrete_diffusion.contracts import SampleOutput
+from discrete_diffusion.data import sample_sizes
+from discrete_diffusion.evaluation import Samples, SavedSamples, sample_fresh, share_error
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.drawing import sample_seeds
-from discrete_diffusion.sampling.exactness import exactness
-from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.particles import Move, effective_samples, log_mean, systematic
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.sampling import (
+    FirstHitting,
+    Move,
+    effective_samples,
+    exactness,
+    log_mean,
+    sample_seeds,
+    systematic,
+)
 from floor_plans.briefs.asked import (
     BriefPredicate,
     load_brief,
@@ -46,11 +49,10 @@ from floor_plans.solver.habitable import LESS, Habitable, accepted, counting
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.requests import Request, SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.runtime.shards import Shard
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.evaluation import Request, SampleRequest, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.runtime import Shard
+    from discrete_diffusion.sampling import Model
     from floor_plans.briefs.brief import Brief
     from floor_plans.rules.rule_file import RuleSet
 

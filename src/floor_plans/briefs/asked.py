@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.runtime.given_objects import GivenObjects
-from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.particles import Particles
-from discrete_diffusion.sampling.soft_guidance import SoftGuidance
+from discrete_diffusion.runtime import GivenObjects
+from discrete_diffusion.sampling import FirstHitting, Particles, SoftGuidance
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
@@ -23,10 +21,9 @@ from floor_plans.plans.rejection import EFFORT, Buildable
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.requests import Request
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.evaluation import Request, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.runtime import Shard
     from floor_plans.briefs.chances import BriefConstraint
     from floor_plans.diagrams.diagram import BubbleDiagram
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import Evaluation, TableRow, TableSection
 from floor_plans.briefs.method_scores import MethodScores, method_sections
 from floor_plans.diagrams.files.writers import write_diagrams
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid

@@ -11,8 +11,8 @@ from math import prod
 import torch
 from torch import Tensor
 
-from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.sampling.particles import Constraint
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.sampling import Constraint
 from floor_plans.briefs.brief import BESIDE, Brief, CountRule, Kind, Quantity, RelationRule
 from floor_plans.diagrams.type_codes import codes_of
 from floor_plans.diagrams.vocabulary import INVERSE

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime import install_command, progress
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.feasibility import Feasibility, feasibility, has_floor_plan
 from floor_plans.briefs.reading import read_brief

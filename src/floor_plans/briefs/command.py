@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.domains import SubCommand
 from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 
 _N_MAX = 8

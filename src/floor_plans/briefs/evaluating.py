@@ -7,11 +7,15 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.floors import Floors, metric_floors
-from discrete_diffusion.evaluation.held_out import checkpoint_facts, sampling_facts
-from discrete_diffusion.evaluation.token_samples import sample_fresh
-from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import (
+    Floors,
+    checkpoint_facts,
+    metric_floors,
+    sample_fresh,
+    sampling_facts,
+)
+from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.answering import Answer, BriefRequest
 from floor_plans.briefs.asked import load_brief, softly_steered, stated_condition
 from floor_plans.briefs.brief_evaluation import BriefEvaluation
@@ -23,10 +27,9 @@ from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.real_data import RealDiagrams, real_data_for_model
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.sampling.soft_guidance import SoftGuidance
+    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.sampling import SoftGuidance
 
 logger = logging.getLogger(__name__)
 

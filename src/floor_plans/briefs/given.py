@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.particles import effective_number, systematic
+from discrete_diffusion.sampling import FirstHitting, effective_number, systematic
 from floor_plans.briefs.asked import BriefPredicate, load_brief, name_of_brief, steered
 from floor_plans.briefs.chances import BriefConstraint
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.runtime import Shard
     from floor_plans.briefs.brief import Brief
     from floor_plans.learning.completion.completions import Choose, Completions, Draw
 

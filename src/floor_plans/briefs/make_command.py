@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import time
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.runtime.stopping import Stop, StopSignals, is_stopping
+from discrete_diffusion.config import counted
+from discrete_diffusion.runtime import Stop, StopSignals, is_stopping
 from floor_plans.briefs.making import (
     best_plans,
     check_habitable,

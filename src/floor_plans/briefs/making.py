@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config import counted
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.intervals import share_error
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import share_error
 from discrete_diffusion.runtime import progress
 from floor_plans.briefs.checking import interval
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet

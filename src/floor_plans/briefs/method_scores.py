@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.evaluation.intervals import error_text, share_error
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation import TableRow, TableSection, error_text, share_error
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import (
     DISTANCES,
@@ -18,7 +17,7 @@ from floor_plans.diagrams.metrics.diagrams import (
 from floor_plans.diagrams.metrics.structure import structure_metrics
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.floors import Floors
+    from discrete_diffusion.evaluation import Floors
     from floor_plans.briefs.answering import Answer
     from floor_plans.briefs.matches import Matches
     from floor_plans.diagrams.diagram import BubbleDiagram

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config import unknown_name
 from floor_plans.briefs.brief import BESIDE, Brief, Kind, Numbers, Quantity, RelationRule, Source
 from floor_plans.briefs.words import built_in_groups, either, kind_named, kind_of
 from floor_plans.diagrams.files.yaml_nodes import Node

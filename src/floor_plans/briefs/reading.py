@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config import unknown_name
 from floor_plans.briefs.brief import (
     Brief,
     ConnectedRule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config import unknown_name
 from floor_plans.briefs.brief import BESIDE, Kind, Numbers
 from floor_plans.diagrams.files.everyday_names import may_mean, room_type_of
 from floor_plans.diagrams.files.yaml_nodes import Node

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.runtime.atomic_files import check_parent, is_same_file
+from discrete_diffusion.config import counted
+from discrete_diffusion.runtime import check_parent, is_same_file
 from floor_plans.diagrams.files import writers
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.ifc import check_ifc

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.domains import SubCommand
 from floor_plans.commands.plan_options import make_options, realise_options
 from floor_plans.diagrams.files.code_tables import CODE_TABLES
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, UNITS

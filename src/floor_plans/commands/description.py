@@ -10,7 +10,7 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config import counted
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES

@@ -166,7 +166,7 @@ class BubbleDiagram:
         Returns:
             Anything hashable.
         """
-        from discrete_diffusion.data.canonical import canonical_order
+        from discrete_diffusion.data import canonical_order
         from floor_plans.diagrams.type_codes import codes_of
 
         vocab = self.vocabulary.graph(self.num_rooms)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discrete_diffusion.config.naming import counted, unknown_name
+from discrete_diffusion.config import counted, unknown_name
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 DEFAULT_THRESHOLD = 9.0

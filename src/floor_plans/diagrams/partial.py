@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import count_nodes
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.data import count_nodes
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans.diagrams.diagram import BubbleDiagram, named
 from floor_plans.diagrams.files.code_tables import (
     BEDROOM,

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.layout.room_tables import (
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    ROOM_TYPES,
-)
+from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, ROOM_TYPES
 
 __all__ = [
     "FORBIDDEN_INSIDE",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.data.graph_tokens import EncodedGraphs
-from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.config import unknown_name
+from discrete_diffusion.data import EncodedGraphs
+from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 
 Motion = tuple[bool, bool, bool]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import EncodedGraphs, decode_graphs, encode_graphs
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.data import EncodedGraphs, decode_graphs, encode_graphs
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.type_codes import codes_of
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Protocol
 
-from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.data import TypedGraph
+from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES
 

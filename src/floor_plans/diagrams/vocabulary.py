@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config import unknown_name
 from floor_plans.diagrams import rooms
 from floor_plans.diagrams.rooms import NO_EDGE
 
 if TYPE_CHECKING:
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.layout import VocabConfig
 
 ROOM_TYPES = (*rooms.ROOM_TYPES, "Bedroom", "Outdoor", "Garage", "Other")
 """Room codes 0..16: those of RPLAN, then coarser ones. A Bedroom is any bedroom, Outdoor a balcony,
@@ -58,7 +58,7 @@ class PlanVocabulary:
 
     def graph(self, n_max: int) -> VocabConfig:
         """Slots and token ids of diagrams with at most ``n_max`` rooms."""
-        from discrete_diffusion.layout.vocab_config import VocabConfig
+        from discrete_diffusion.layout import VocabConfig
 
         edge_types = (*self.relations, RELATIONS[NO_EDGE])
         return VocabConfig(n_max=n_max, node_types=self.room_types, edge_types=edge_types)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import number_bedrooms
 from floor_plans.diagrams.files.fields import DiagramError, check_size, checked_box, room_code

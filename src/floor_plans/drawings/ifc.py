@@ -6,7 +6,7 @@ import json
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.drawing_style import DrawingStyle
 from floor_plans.drawings.drawn_plan import flipped, upwards

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.runtime.compressed_files import suffix_of
+from discrete_diffusion.runtime import suffix_of
 from floor_plans.diagrams.files.code_tables import OUR_TABLE, RoomCodes, codes_of
 from floor_plans.diagrams.files.cubigraph import plans_by_id
 from floor_plans.diagrams.files.fields import DiagramError, check_size

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
+from discrete_diffusion.config import unknown_name
+from discrete_diffusion.runtime import atomic_write, write_text
 from floor_plans.drawings.drawing_style import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.dxf import dxf_of

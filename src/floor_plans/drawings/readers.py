@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.config import counted
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime import GivenObjects, place_of_line, progress
 from floor_plans.diagrams.files.code_recognition import recognise_codes
 from floor_plans.diagrams.files.code_tables import (
     CODES_FIELD,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.box_notes import notes_of_boxes
 from floor_plans.diagrams.files.code_tables import check_table

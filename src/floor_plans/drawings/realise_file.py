@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.runtime.atomic_files import refuse_overwriting
-from discrete_diffusion.runtime.stopping import StopSignals
+from discrete_diffusion.config import unknown_name
+from discrete_diffusion.runtime import StopSignals, refuse_overwriting
 from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.drawings import FORMAT_NAMES
 from floor_plans.drawings.drawing_style import DrawingStyle

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.runtime.atomic_files import (
+from discrete_diffusion.config import counted
+from discrete_diffusion.runtime import (
     atomic_folder,
     ensured_folder,
     growing_file,

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config import counted
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.records import Problem, ReadReport
 from floor_plans.drawings.drawn_plan import check_installed

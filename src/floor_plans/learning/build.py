@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from discrete_diffusion.data.cache import cached_arrays
-from discrete_diffusion.data.graph_dataset import split_by_graph, without_held_out
-from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.data import EncodedGraphs, cached_arrays, split_by_graph, without_held_out
 from floor_plans.diagrams.files.fields import SizeError
 from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.procedural.generator import (
@@ -37,8 +35,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.evaluation import EvaluateRequest
+    from discrete_diffusion.layout import VocabConfig
 
 logger = logging.getLogger(__name__)
 

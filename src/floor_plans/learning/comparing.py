@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.domains.cell_measurement import TokenCells
-from discrete_diffusion.evaluation.comparison import Column
-from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.intervals import share_error
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.config import counted
+from discrete_diffusion.domains import TokenCells
+from discrete_diffusion.evaluation import Column, held_out_split, share_error
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.tokens import decode
 from floor_plans.learning.report import NUM_LARGE_VERDICTS, DiagramReport
@@ -24,7 +22,7 @@ from floor_plans.plans.scores import plan_shares
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.evaluation.comparison import Comparison
+    from discrete_diffusion.evaluation import Comparison
     from floor_plans.learning.dataset import DiagramDataset
 
 _PLAN_COLUMNS = (

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from discrete_diffusion.data.base import SPLITS, Examples
-from discrete_diffusion.data.graph_dataset import GraphDataset, without_held_out
-from discrete_diffusion.data.graph_tokens import EncodedGraphs, joined
-from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.data import (
+    SPLITS,
+    EncodedGraphs,
+    Examples,
+    GraphDataset,
+    joined,
+    without_held_out,
+)
+from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.symmetries import images
 
 if TYPE_CHECKING:

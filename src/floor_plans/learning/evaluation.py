@@ -8,21 +8,22 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.evaluation.held_out import sampling_seeds
-from discrete_diffusion.evaluation.intervals import interval_entries
-from discrete_diffusion.evaluation.measured_data import MeasuredData
-from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
-from discrete_diffusion.evaluation.report import Evaluation, scalars_first
-from discrete_diffusion.evaluation.sample_sets import (
+from discrete_diffusion.evaluation import (
+    Evaluation,
+    MeasuredData,
+    ModelEvaluation,
     SampleSets,
+    TableSection,
     facts_of_files,
+    interval_entries,
+    model_notes,
     sample_and_measure,
+    sampling_seeds,
+    scalars_first,
     shown_sizes,
 )
-from discrete_diffusion.evaluation.table import TableSection, model_notes
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime import install_command, progress
 from floor_plans.diagrams.files.writers import write_diagrams
 from floor_plans.diagrams.metrics.sample_scores import SampleScores, score_samples
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
@@ -42,9 +43,8 @@ from floor_plans.learning.report import NUM_LARGE_VERDICTS
 from floor_plans.plans.scores import NUM_VERDICTS, PlanScores, score_plans
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
     from floor_plans.diagrams.diagram import BubbleDiagram
 
 logger = logging.getLogger(__name__)

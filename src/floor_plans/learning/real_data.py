@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.data.base import SPLITS, Examples
-from discrete_diffusion.evaluation.held_out import (
+from discrete_diffusion.data import SPLITS, Examples
+from discrete_diffusion.evaluation import (
+    RealData,
     held_out_rows,
     held_out_split,
     name_of_split,
+    other_data,
     own_data,
     refuse_split,
     some_held_out,
 )
-from discrete_diffusion.evaluation.measured_data import other_data
-from discrete_diffusion.evaluation.real_data import RealData
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import SizeError
 from floor_plans.diagrams.files.foreign_files import refuse_features
@@ -30,8 +30,7 @@ from floor_plans.learning.build import read_plans, too_large
 from floor_plans.learning.dataset import DiagramDataset
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from discrete_diffusion.evaluation.comparison import Column
-from discrete_diffusion.evaluation.report import Headline
-from discrete_diffusion.evaluation.token_report import TokenReport
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.types import BoundEstimate
+from discrete_diffusion.contracts import BoundEstimate
+from discrete_diffusion.evaluation import Column, Headline, TokenReport
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.writers import write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.runtime.given_objects import place_of_line
+from discrete_diffusion.runtime import place_of_line
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.drawn_plan import check_installed
@@ -24,8 +24,7 @@ from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.room_sizes import RoomAreas
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
     from floor_plans.diagrams.partial import PartialDiagram
 
 logger = logging.getLogger(__name__)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import requested_sizes, sample_fresh
-from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import Samples, SavedSamples, requested_sizes, sample_fresh
+from discrete_diffusion.sampling import exactness
 from floor_plans.diagrams.files.writers import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.structure import structure_metrics
@@ -32,9 +31,8 @@ from floor_plans.solver.habitable import Habitable, keep_habitable
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
     from floor_plans.diagrams.diagram import BubbleDiagram
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.evaluation.json_values import finite
-from discrete_diffusion.sampling.particles import effective_number
+from discrete_diffusion.evaluation import finite
+from discrete_diffusion.sampling import effective_number
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.rooms import NO_EDGE
@@ -25,11 +25,10 @@ from floor_plans.solver.habitable import Habitable
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.runtime.shards import Shard
-    from discrete_diffusion.sampling.model import Model
-    from discrete_diffusion.sampling.narrowing import Narrowing
+    from discrete_diffusion.evaluation import SampleRequest
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.runtime import Shard
+    from discrete_diffusion.sampling import Model, Narrowing
 
 REJECTING = ("rejection", "narrowing")
 """Ways that take samples without a plan, and sample others in their place."""

@@ -8,9 +8,7 @@ from importlib.util import find_spec
 from itertools import chain, combinations
 from typing import Any, ClassVar
 
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.extras import install_command
-from discrete_diffusion.runtime.stopping import is_stopping
+from discrete_diffusion.runtime import install_command, is_stopping, progress
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 from floor_plans.plans.box_rule import BoxRule, sectors_of
 

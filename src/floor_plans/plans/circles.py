@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.sampling.narrowing import Narrowing
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.sampling import Narrowing
 from floor_plans.diagrams.rooms import (
     INSIDE,
     NO_EDGE,

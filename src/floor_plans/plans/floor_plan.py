@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrete_diffusion.runtime.computed_once import computed_once
+from discrete_diffusion.runtime import computed_once
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.geometry import UNITS, in_metres, relations_from_boxes, threshold_of

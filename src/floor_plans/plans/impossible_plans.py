@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config import counted
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.contradictions import ORDERS, StatedRelation, check_contradictions
 from floor_plans.diagrams.files.fields import DiagramError

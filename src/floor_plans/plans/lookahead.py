@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 from floor_plans.plans.box_model import Boxes, boxes_of

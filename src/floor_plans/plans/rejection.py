@@ -13,10 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.config import counted
+from discrete_diffusion.runtime import Shard, Stop, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.plans.verdict import have_plans

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion.evaluation.intervals import Interval, share_interval
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation import Interval, TableRow, TableSection, share_interval
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.plans.box_model import is_installed
 from floor_plans.plans.verdict import have_plans

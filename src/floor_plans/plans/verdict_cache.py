@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from discrete_diffusion.data.cache import CACHE_VARIABLE, cache_dir
-from discrete_diffusion.runtime.stopping import is_stopping
+from discrete_diffusion.data import CACHE_VARIABLE, cache_dir
+from discrete_diffusion.runtime import is_stopping
 from floor_plans.diagrams import geometry
 from floor_plans.plans import box_model, box_rule
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.evaluation.intervals import Interval, share_interval
+from discrete_diffusion.evaluation import Interval, share_interval
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.extents import check_rooms
 from floor_plans.rules.finding import Finding, Findings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config import unknown_name
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, read_node
 from floor_plans.rules.finding import ROOM_KINDS, Parameters
 from floor_plans.rules.registry import RULES, Kinds, NumberByKind, ParameterType, Share

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.config import counted
+from discrete_diffusion.runtime import Shard
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.plans.rejection import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config import counted
 from floor_plans.plans.walls import closed
 from floor_plans.rules.judging import judge
 from floor_plans.rules.rule_file import read_rules

@@ -9,8 +9,8 @@ import threading
 import webbrowser
 from importlib.util import find_spec
 
-from discrete_diffusion.domains.sub_command import SubCommand
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.domains import SubCommand
+from discrete_diffusion.runtime import install_command
 from floor_plans.box import MODEL
 from floor_plans.studio.address import LOCAL, url
 

@@ -10,12 +10,9 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.data.base import sample_sizes
+from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains import domain_of
-from discrete_diffusion.sampling import check_sampler
-from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.model import check_drawn, rows_at_once
+from discrete_diffusion.sampling import FirstHitting, Law, check_drawn, check_sampler, rows_at_once
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.type_codes import codes_of
@@ -25,9 +22,9 @@ from floor_plans.learning.completion.weighing import Arranged, Arranger, known_a
 from floor_plans.learning.ways import Way
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.sampling.draft import Draft
+    from discrete_diffusion.algorithms import TokenAlgorithm
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.sampling import Draft
 
 Revealed = dict[str, Any]
 """``{"completion": 0, "room": 2, "type": "Kitchen"}`` or ``{"completion": 0, "pair": [0, 2],

@@ -11,7 +11,7 @@ from torch import nn
 from continuous_states.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from continuous_states.algorithms.gaussian import StraightPath
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.types import Batch
+from discrete_diffusion.contracts import Batch
 from gaussian_images import GaussianImages, exact_flow
 from toy_world import DROPOUT
 

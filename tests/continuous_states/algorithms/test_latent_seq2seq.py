@@ -12,7 +12,7 @@ from torch import Tensor
 from continuous_states.algorithms.latent_seq2seq import TRAINED_PARTS, info_nce
 from continuous_states.networks.latent_space import LatentSpaceModel
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.types import Batch, LossOutput
+from discrete_diffusion.contracts import Batch, LossOutput
 from toy_latents import (
     EOS,
     PAD,

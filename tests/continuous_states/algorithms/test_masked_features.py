@@ -14,10 +14,10 @@ from continuous_states.networks.get_region import GetRegion
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import row_layout
 from discrete_diffusion.noise_schedules import Cosine, Learned, LogLinear
-from discrete_diffusion.types import Batch
 from gaussian_world import ExactRows, GaussianWorld, exact_model
 from toy_world import DROPOUT
 

@@ -10,8 +10,9 @@ from continuous_states.algorithms.flow_matching import FlowMatching
 from continuous_states.algorithms.regression import Regression
 from continuous_states.sampling.fields import Direct, Ode
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling import build_sampler, check_sampler, fitting_samplers
-from discrete_diffusion.types import Batch
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.sampling import build_sampler, check_sampler
+from discrete_diffusion.sampling.registry import fitting_samplers
 from gaussian_images import GaussianImages
 from toy_world import DROPOUT
 

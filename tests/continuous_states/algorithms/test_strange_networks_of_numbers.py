@@ -11,9 +11,9 @@ from continuous_states.algorithms.masked_features import MaskedFeatures
 from continuous_states.algorithms.regression import Regression
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 from gaussian_world import row_layout
 
 

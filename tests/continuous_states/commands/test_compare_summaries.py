@@ -14,7 +14,7 @@ from continuous_states.dialogue.grammar import SLOTS, sample_dialogues
 from continuous_states.dialogue.metrics import score_summaries
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 from planned import plan
 
 BOTH = "algos=[latent-seq2seq,mdlm]"

@@ -22,7 +22,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints import INFO_KEY, info_with_digest
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.evaluation.intervals import error_text
+from discrete_diffusion.evaluation import error_text
 from interrupting import stop_at_call, stopped
 from made_checkpoints import MACHINE, training_state
 

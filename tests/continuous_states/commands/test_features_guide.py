@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.types import Batch
 from guide_code import blocks
 
 

@@ -16,8 +16,8 @@ from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.sampling import build_sampler, fitting_samplers
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import Model, build_sampler
+from discrete_diffusion.sampling.registry import fitting_samplers
 from discrete_diffusion.training import DiffusionModule
 
 S = 52

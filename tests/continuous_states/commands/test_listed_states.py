@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from discrete_diffusion.cli.listing import print_listing
-from discrete_diffusion.domains import available_domains, get_domain
-from discrete_diffusion.models.registry import register_backbone
+from discrete_diffusion.domains.registry import available_domains, get_domain
+from discrete_diffusion.models import register_backbone
 from listed_parts import listed
 
 DATA_SETS = [name for domain in available_domains() for name in get_domain(domain).data_sets]

@@ -7,8 +7,7 @@ from lightning.pytorch import Callback
 from torch import nn
 
 from continuous_states.algorithms.latent_seq2seq import TRAINED_PARTS
-from discrete_diffusion.data import Examples
-from discrete_diffusion.data.base import Dataset
+from discrete_diffusion.data import Dataset, Examples
 from discrete_diffusion.training import EMA, DiffusionModule
 from discrete_diffusion.training.ema import MovingAverage
 from toy_latents import latent_algorithm, text_pairs

@@ -19,13 +19,12 @@ from continuous_states.dialogue.dataset import DialogueData, Pairs
 from continuous_states.dialogue.metrics import score_summaries
 from continuous_states.dialogue.words import WordVocabulary
 from dialogue_configs import dialogue_data
-from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.algorithms.base import Algorithm
-from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
+from discrete_diffusion.algorithms import MDLM, Algorithm
+from discrete_diffusion.contracts import LossOutput, SampleOutput
+from discrete_diffusion.evaluation import EvaluationProtocol
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import LossOutput, SampleOutput
+from discrete_diffusion.sampling import Model
 
 SPLIT = [0.6, 0.2, 0.2]
 TERMS = EvaluationProtocol(num_samples=5, bound_samples=6, bound_draws=3, batch_size=4)

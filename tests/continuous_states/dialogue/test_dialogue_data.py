@@ -15,7 +15,8 @@ from continuous_states.dialogue.reading import read_dialogues
 from continuous_states.dialogue.splitting import nearest_other
 from dialogue_configs import dialogue_config, dialogue_data
 from discrete_diffusion.config.files import shipped_files
-from discrete_diffusion.domains import build_layout, complete_data, data_state, domain_of
+from discrete_diffusion.domains import build_layout, complete_data, domain_of
+from discrete_diffusion.domains.registry import data_state
 from guide_code import run_python
 
 EOS, UNK, MASK, PAD = 71, 72, 73, 74

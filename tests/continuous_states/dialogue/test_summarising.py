@@ -20,11 +20,10 @@ from continuous_states.dialogue.summarising import (
 from continuous_states.dialogue.summary_scores import score_summarising, source_gap
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.sampling import Model, build_sampler
 from fake_processes import in_processes
 
 S, T = 52, 16

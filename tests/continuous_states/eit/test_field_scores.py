@@ -19,8 +19,7 @@ from continuous_states.eit.pictures import plot_reconstructions
 from continuous_states.eit.reconstructing import reconstruct_held_out
 from continuous_states.sampling.fields import Ode
 from discrete_diffusion.evaluation.table import markdown
-from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import FirstHitting, Model
 from gaussian_images import GaussianImages, exact_flow
 
 DATA = level_images()

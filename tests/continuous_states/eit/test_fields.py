@@ -9,7 +9,7 @@ import torch
 
 from continuous_states.eit.levels import LEVELS, conductivity_to_levels
 from continuous_states.eit.metrics import score_images
-from discrete_diffusion.evaluation.intervals import standard_error
+from discrete_diffusion.evaluation import standard_error
 
 TRUTH = torch.tensor([[[[3.0, 0.0], [0.0, 4.0]]], [[[1.0, 1.0], [1.0, 1.0]]]])
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from continuous_states.eit.comparing import ImageCells, score_images_of
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
-from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.evaluation import EvaluationProtocol
+from discrete_diffusion.sampling import Model
 
 TERMS = EvaluationProtocol(num_samples=3, draws=2)
 

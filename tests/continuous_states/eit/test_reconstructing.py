@@ -11,9 +11,7 @@ from toy_fields import SHARES, MapSampler, Nothing, gaussian_fields, inverse_mdl
 from continuous_states.eit.levels import LEVELS, levels_to_conductivity
 from continuous_states.eit.reconstructing import reconstruct_held_out
 from continuous_states.sampling.fields import Ode
-from discrete_diffusion.sampling.ancestral import Ancestral
-from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import Ancestral, FirstHitting, Model
 from fake_processes import in_processes
 from gaussian_images import GaussianImages, exact_flow
 

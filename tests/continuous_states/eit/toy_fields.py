@@ -16,11 +16,11 @@ from continuous_states.eit.levels import (
 )
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import Dataset, Examples
+from discrete_diffusion.contracts import SampleOutput
+from discrete_diffusion.data import Dataset, Examples
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import SampleOutput
 from gaussian_images import GaussianImages
 
 SIZE, NODES = 3, 4

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from continuous_states.networks.dtn_encoder import DtNEncoder
 from continuous_states.networks.dtn_regressor import DtNRegressor
-from discrete_diffusion.models.registry import build_backbone
+from discrete_diffusion.models import build_backbone
 
 ENCODER = {"num_boundary": 6, "d_model": 12, "n_layers": 2, "n_heads": 3}
 SHAPE = (2, 4, 8)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from continuous_states.networks.film_unet_tokens import FilmUNetTokens
-from discrete_diffusion.models.registry import build_backbone
+from discrete_diffusion.models import build_backbone
 
 PIXELS = {"length": 64, "vocab_size": 7, "mask_id": 6, "num_boundary": 8}
 SIGMA = torch.tensor([0.2, 0.7, 1.5])

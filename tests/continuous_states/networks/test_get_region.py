@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from continuous_states.networks.get_region import GetRegion
-from discrete_diffusion.models.blocks.packing import pack_columns
+from discrete_diffusion.models import pack_columns
 
 TINY = {"num_features": 7, "d_model": 32, "n_layers": 2, "n_heads": 4}
 SIGMA = torch.tensor([0.2, 0.7, 1.5])

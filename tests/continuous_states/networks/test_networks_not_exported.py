@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints.exporting import export_onnx
+from discrete_diffusion.checkpoints import export_onnx
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 

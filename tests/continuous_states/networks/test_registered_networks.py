@@ -7,12 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from discrete_diffusion.models.registry import (
-    BackboneSpec,
-    available_backbones,
-    backbone_spec,
-    build_backbone,
-)
+from discrete_diffusion.models import available_backbones, build_backbone
+from discrete_diffusion.models.registry import BackboneSpec, backbone_spec
 
 
 def test_names_and_specs():

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from continuous_states.networks import text_models
 from continuous_states.networks.text_models import build_text_decoder, build_text_encoder
-from discrete_diffusion.models.registry import build_backbone
+from discrete_diffusion.models import build_backbone
 
 V = 11
 ENCODER = {"vocab_size": V, "hidden_size": 16, "num_heads": 2, "intermediate_size": 8}

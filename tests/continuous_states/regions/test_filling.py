@@ -8,8 +8,8 @@ from toy_regions import SHARES, ChainModel, SpreadSampler, changed, toy_regions
 
 from continuous_states.regions.filling import fill_held_out, sample_held_out_masks
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import Examples
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.data import Examples
+from discrete_diffusion.sampling import Model
 from fake_processes import in_processes
 
 DATA = toy_regions()

@@ -14,8 +14,8 @@ from continuous_states.regions.filling import fill_held_out
 from continuous_states.regions.row_report import RowReport
 from continuous_states.regions.row_scores import FillingScores, fit_baselines
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import Examples
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.data import Examples
+from discrete_diffusion.sampling import Model
 
 DATA = toy_regions()
 BASELINES = ("column_mean", "neighbour_mean", "window_mean", "oracle")

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from continuous_states.regions.dataset import RegionDataset
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import Examples
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.contracts import SampleOutput
+from discrete_diffusion.data import Examples
 
 SHARES = {"train": 60, "val": 12, "test": 12}
 

@@ -12,10 +12,9 @@ from test_generate import generated, one_source
 from continuous_states.sampling.fields import Ode
 from continuous_states.sampling.row_ancestral import RowAncestral
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling import FirstHitting, sample_in_batches
-from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.sampling import FirstHitting, Model, sample_in_batches
 from fake_processes import in_processes
 from gaussian_images import GaussianImages, exact_flow
 from gaussian_world import GaussianWorld, exact_model

@@ -14,9 +14,9 @@ from continuous_states.networks.text_models import build_text_decoder
 from continuous_states.sampling.fields import Direct
 from continuous_states.sampling.generate import Generate
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling import build_sampler, check_sampler, fitting_samplers
-from discrete_diffusion.sampling.exactness import approximations
-from discrete_diffusion.types import SampleOutput
+from discrete_diffusion.contracts import SampleOutput
+from discrete_diffusion.sampling import approximations, build_sampler, check_sampler
+from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_latents import EOS, PAD, E, V, latent_algorithm, latent_model, text_pairs
 from toy_world import noise_floor, total_variation
 

@@ -15,15 +15,17 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, fitting_samplers, sample_in_batches
-from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.sampling.particles import (
+from discrete_diffusion.sampling import (
+    Model,
     Move,
     Particles,
+    build_sampler,
     effective_number,
     log_mean,
+    sample_in_batches,
     systematic,
 )
+from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_algorithms import ZeroBackbone
 from toy_constraints import CONSTRAINTS, Toy
 from toy_samplers import CODE, EVERY_STATE, takes_steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from discrete_diffusion.sampling import SAMPLERS
+from discrete_diffusion.sampling.registry import SAMPLERS
 from guide_code import DOCS
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS, build_algorithm
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.algorithms.registry import _ALGORITHM_BUILDERS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose, main
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.types import Batch
 from fake_packages import forget_imports
 from guide_code import blocks, run_python
 from toy_algorithms import TOYS

@@ -10,11 +10,11 @@ import torch
 from discrete_diffusion.algorithms import AR, BD3LM, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 from toy_world import (
     FULL,
     LENGTH,

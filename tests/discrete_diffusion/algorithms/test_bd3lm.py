@@ -12,10 +12,10 @@ from discrete_diffusion.algorithms.bd3lm import contiguous_blocks
 from discrete_diffusion.algorithms.draws import MASK_DRAWS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 from toy_algorithms import ToyBackbone
 from toy_world import (
     FULL,

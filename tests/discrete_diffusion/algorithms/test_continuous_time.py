@@ -8,10 +8,10 @@ import torch
 from discrete_diffusion.algorithms import UDLM, build_algorithm, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Uniform
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 from toy_algorithms import PROCESSES, ZeroBackbone, leave_one_out
 from toy_world import VOCAB_SIZE, ToyWorld, quadrature, toy_layout
 

@@ -8,9 +8,9 @@ import torch
 from discrete_diffusion.algorithms import D3PM
 from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import Cosine
-from discrete_diffusion.types import Batch
 from toy_algorithms import PROCESSES, ZeroBackbone
 from toy_world import MASK, VOCAB_SIZE, ToyWorld, toy_layout
 

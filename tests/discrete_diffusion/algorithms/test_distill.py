@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms import MDLM, Distill
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, draft, few_call, tokens
-from discrete_diffusion.types import Batch
 from toy_algorithms import ZeroBackbone
 from toy_world import (
     DROPOUT,

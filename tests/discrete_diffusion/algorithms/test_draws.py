@@ -15,10 +15,10 @@ from discrete_diffusion.algorithms.draws import (
     vanishing_power,
 )
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Hybrid, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear, PerGroup
-from discrete_diffusion.types import Batch
 from toy_world import all_schedules, toy_layout
 
 SCHEDULES = list(all_schedules(toy_layout()))

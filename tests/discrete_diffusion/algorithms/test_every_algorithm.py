@@ -12,9 +12,9 @@ from torch import Tensor
 from discrete_diffusion.algorithms import D3PM, TokenAlgorithm, general_bound
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear, PerGroup
-from discrete_diffusion.types import Batch
 from toy_algorithms import PROCESSES, TOYS, ZeroBackbone, leave_one_out
 from toy_world import FULL, LENGTH, PADDED, ToyWorld, all_schedules, quadrature, toy_layout
 

@@ -9,13 +9,14 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.algorithms import TokenAlgorithm, algorithms_on, build_algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
+from discrete_diffusion.algorithms.registry import algorithms_on
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.types import Batch
 
 ALGORITHMS = algorithms_on("tokens")
 DIT = ("algo.backbone=dit", "model=dit_tiny", "model.n_blocks=1", "model.hidden_size=32")

@@ -21,9 +21,9 @@ from discrete_diffusion.algorithms import (
 from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.algorithms.sedd import LARGEST_LOG_TOTAL
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import Learned, LogLinear, PerGroup, Polynomial
-from discrete_diffusion.types import Batch
 from toy_algorithms import PROCESSES, TOYS
 from toy_world import FULL, PAD, PADDED, VOCAB_SIZE, ToyWorld, all_schedules, toy_layout
 

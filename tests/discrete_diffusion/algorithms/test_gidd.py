@@ -7,9 +7,9 @@ import torch
 
 from discrete_diffusion.algorithms import GIDD, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Hybrid
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 from toy_algorithms import ZeroBackbone, leave_one_out
 from toy_world import LENGTH, MASK, ToyWorld, toy_layout
 

@@ -12,11 +12,11 @@ from discrete_diffusion.algorithms import AR, BD3LM, GIDD, MDLM, MELD, SEDD, UDL
 from discrete_diffusion.algorithms.many_ids import nll_of_states
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Hybrid, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.noise_schedules import Learned, LogLinear
-from discrete_diffusion.types import Batch
 
 LENGTH, VOCAB_SIZE, MASK, PAD, WIDTH = 9, 23, 21, 22, 16
 CHUNK = 4

@@ -13,10 +13,10 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import Shaping
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 from toy_world import (
     FULL,
     LENGTH,

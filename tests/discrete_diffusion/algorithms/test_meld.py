@@ -15,9 +15,9 @@ from discrete_diffusion.algorithms.draws import MASK_DRAWS
 from discrete_diffusion.algorithms.meld import left_out_mean, run_race
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose, main
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import Learned, LogLinear
-from discrete_diffusion.types import Batch
 from toy_algorithms import ZeroBackbone
 from toy_world import (
     FULL,

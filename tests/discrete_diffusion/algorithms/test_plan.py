@@ -14,10 +14,10 @@ from discrete_diffusion.algorithms import MDLM, Distill
 from discrete_diffusion.algorithms import plan as plans
 from discrete_diffusion.algorithms.plan import cheapest_cuts, even_plan, plan_calls
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.types import Batch
 
 MASK, PAD = 2, 3
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.reward import RewardTuning
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear, PerGroup
-from discrete_diffusion.types import Batch
 from toy_world import (
     DROPOUT,
     FULL,

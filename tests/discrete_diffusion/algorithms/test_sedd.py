@@ -7,10 +7,10 @@ import torch
 
 from discrete_diffusion.algorithms import MDLM, SEDD, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Marginal, Uniform
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
-from discrete_diffusion.sampling import fitting_samplers
-from discrete_diffusion.types import Batch
+from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_algorithms import ZeroBackbone
 from toy_world import MASK, VOCAB_SIZE, ToyWorld, toy_layout
 

@@ -9,13 +9,13 @@ from torch import nn
 
 from discrete_diffusion.algorithms import AR, BD3LM, MDLM, Algorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.models.calling import CONTRACT
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, backbone_spec, register_backbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import Batch
 from toy_algorithms import TOYS
 from toy_world import FULL, PADDED, VOCAB_SIZE, ToyWorld, toy_layout
 

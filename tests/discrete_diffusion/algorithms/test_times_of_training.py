@@ -13,8 +13,8 @@ from torch import Tensor
 from discrete_diffusion.algorithms import BD3LM, MDLM, TokenAlgorithm, general_bound
 from discrete_diffusion.algorithms.draws import TIME_DRAWS
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.types import Batch
 from toy_algorithms import TOYS
 from toy_world import (
     FULL,

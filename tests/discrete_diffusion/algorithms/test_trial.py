@@ -14,13 +14,13 @@ from discrete_diffusion.algorithms import ALGORITHMS, AR, BD3LM, MDLM, build_alg
 from discrete_diffusion.algorithms.leaks import filled
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.registry import usable_backbones
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.training.ema import MovingAverage
-from discrete_diffusion.types import Batch
 from strangers import (
     BothWays,
     BothWaysFromZero,

@@ -12,7 +12,7 @@ import torch
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import INFO_KEY
 from discrete_diffusion.cli import compose
-from discrete_diffusion.domains import _DOMAINS
+from discrete_diffusion.domains.registry import _DOMAINS
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from fake_packages import fake_install, forget_imports
 from made_checkpoints import training_state

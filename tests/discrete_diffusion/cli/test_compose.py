@@ -22,7 +22,8 @@ from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.lightning_setup import build_trainer
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.options import check_kinds
-from discrete_diffusion.domains import available_domains, complete_data, domain_of, get_domain
+from discrete_diffusion.domains import complete_data, domain_of
+from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from discrete_diffusion.runtime.stopping import StopSignals
 from discrete_diffusion.sampling import build_sampler, check_sampler

@@ -14,7 +14,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.earlier_runs import starting_weights
 from discrete_diffusion.cli.run import build_run
 from discrete_diffusion.cli.train import TrainRequest, run_training
-from discrete_diffusion.types import Batch
+from discrete_diffusion.contracts import Batch
 
 QUICK = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "trainer.val_check_interval=1"),

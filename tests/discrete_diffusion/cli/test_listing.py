@@ -7,13 +7,15 @@ from collections import defaultdict
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state, build_algorithm
+from discrete_diffusion.algorithms import ALGORITHMS, build_algorithm
+from discrete_diffusion.algorithms.registry import algorithm_state
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.listing import print_listing, sampled_by
-from discrete_diffusion.domains import available_domains, complete_data, get_domain
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.models import registry
 from discrete_diffusion.models.registry import available_backbones, register_backbone
-from discrete_diffusion.sampling import SAMPLERS, fitting_samplers
+from discrete_diffusion.sampling.registry import SAMPLERS, fitting_samplers
 from listed_parts import listed
 
 SMALL = {

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from discrete_diffusion import load
-from discrete_diffusion.algorithms import _ALGORITHM_BUILDERS
+from discrete_diffusion.algorithms.registry import _ALGORITHM_BUILDERS
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
-from discrete_diffusion.sampling import _SAMPLER_BUILDERS
+from discrete_diffusion.sampling.registry import _SAMPLER_BUILDERS
 from fake_packages import forget_imports
 
 pytestmark = pytest.mark.usefixtures("clean_registry", "site")

@@ -13,11 +13,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion import domains, load
+from discrete_diffusion import load
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.config import plugins
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains import build_layout, complete_data, domain_of
+from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.evaluation.report import Samples
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.evaluation.token_samples import sample_fresh

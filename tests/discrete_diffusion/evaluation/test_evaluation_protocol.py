@@ -11,6 +11,7 @@ from scipy.stats import wasserstein_distance
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.domains.text.dataset import TextDataset
@@ -29,7 +30,6 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, FirstHitting
 from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import Batch, LossOutput
 from toy_graphs import graph_dataset, random_graphs
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.data.graph_tokens import EncodedGraphs, relabel
 from discrete_diffusion.evaluation.likelihood import (
@@ -27,7 +28,6 @@ from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.likelihood import order_log_probs
 from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import Batch
 from graph_worlds import Scattered, every_graph, law_of_any_order, model_of
 
 VOCAB = VocabConfig(n_max=4, node_types=("A", "B"), edge_types=("edge", "none"))

@@ -7,8 +7,8 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-from discrete_diffusion.types import Batch
 from toy_world import ExactBackbone, ToyWorld, all_schedules, toy_layout
 
 

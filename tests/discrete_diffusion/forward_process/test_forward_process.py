@@ -6,12 +6,8 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import log_one_hot, make_generator
-from discrete_diffusion.forward_process import (
-    Absorbing,
-    ForwardProcess,
-    InterpolatingProcess,
-    build_forward_process,
-)
+from discrete_diffusion.forward_process import Absorbing, ForwardProcess, InterpolatingProcess
+from discrete_diffusion.forward_process.registry import build_forward_process
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
 from toy_algorithms import PROCESSES as SHIPPED
 from toy_world import (

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import Hybrid, Marginal, Uniform, build_forward_process
+from discrete_diffusion.forward_process import Hybrid, Marginal, Uniform
+from discrete_diffusion.forward_process.registry import build_forward_process
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
 from toy_world import LEGAL, MASK, VOCAB_SIZE, ToyWorld, all_schedules, toy_layout

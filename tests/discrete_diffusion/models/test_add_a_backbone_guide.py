@@ -9,9 +9,9 @@ from composed import composed
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.registry import available_backbones
-from discrete_diffusion.types import Batch
 from guide_code import DOCS, run_python
 
 GUIDE = DOCS / "add_a_backbone.md"

@@ -11,7 +11,6 @@ import torch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import (
-    SCHEDULES,
     Cosine,
     Geometric,
     Learned,
@@ -20,11 +19,11 @@ from discrete_diffusion.noise_schedules import (
     PerGroup,
     Polynomial,
     Schedule,
-    build_schedule,
     check_schedule,
     register_noise_schedule,
 )
 from discrete_diffusion.noise_schedules.powers import PowersPerToken
+from discrete_diffusion.noise_schedules.registry import SCHEDULES, build_schedule
 from toy_world import all_schedules, toy_layout
 
 LAYOUT = toy_layout()

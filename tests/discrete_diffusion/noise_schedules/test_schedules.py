@@ -7,17 +7,17 @@ import torch
 
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import (
-    SMALLEST_TIME,
     Geometric,
     Learned,
     Linear,
     LogLinear,
     PerGroup,
     Polynomial,
-    build_schedule,
     per_token,
 )
+from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.noise_schedules.powers import PowersPerToken
+from discrete_diffusion.noise_schedules.registry import build_schedule
 from toy_world import all_schedules, toy_layout
 
 TEXT = TokenLayout.flat(4, 9, mask_id=8)

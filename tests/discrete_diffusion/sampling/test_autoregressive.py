@@ -15,8 +15,8 @@ from discrete_diffusion.sampling import (
     FirstHitting,
     Sampler,
     build_sampler,
-    fitting_samplers,
 )
+from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_samplers import absorbing, ar, bd3lm, exact
 from toy_world import FULL, ExactBlockBackbone
 

@@ -7,7 +7,8 @@ import torch
 from laws import grid, grid_law
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling import Autoregressive, FirstHitting, fitting_samplers
+from discrete_diffusion.sampling import Autoregressive, FirstHitting
+from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_samplers import BLOCKS, ar, bd3lm, draw_from, takes_steps
 from toy_world import FULL, LENGTH, MASK, PADDED, ToyWorld, noise_floor, total_variation
 

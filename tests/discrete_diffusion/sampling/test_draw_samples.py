@@ -8,12 +8,12 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM, UDLM
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, EntropyBounded, FirstHitting, sample_in_batches
 from discrete_diffusion.sampling.model import Model, rows_at_once
-from discrete_diffusion.types import SampleOutput
 from fake_processes import in_processes
 
 VOCAB = VocabConfig(n_max=4)

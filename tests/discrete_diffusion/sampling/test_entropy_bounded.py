@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator, uniform_draws
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.types import SampleOutput
 
 K = 12
 """Legal ids of every position; MASK and PAD follow."""

@@ -16,13 +16,13 @@ from torch import Tensor
 from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.sampling import build_sampler, tokens
 from discrete_diffusion.sampling import draft as drafts
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
-from discrete_diffusion.types import SampleOutput
 from no_read_back import META, Unread
 from toy_samplers import exact
 from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, noise_floor, total_variation

@@ -8,11 +8,11 @@ from torch import nn
 
 from discrete_diffusion.algorithms import AR, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.types import Batch
 from toy_samplers import record_calls
 from toy_world import (
     LEGAL,

@@ -13,6 +13,7 @@ from test_what_is_exact import OrderDependent
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import VocabConfig
@@ -27,7 +28,6 @@ from discrete_diffusion.sampling.likelihood import (
     random_order_log_probs,
 )
 from discrete_diffusion.sampling.unmasking import ONE_PATH
-from discrete_diffusion.types import Batch
 from tabulated_model import tabulated_graphs
 from toy_graphs import random_graphs
 from toy_samplers import absorbing, draw_from, exact, record_calls

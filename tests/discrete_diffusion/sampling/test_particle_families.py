@@ -11,6 +11,7 @@ from tabulated import REAL, ManyOnes, model
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling.particles import (
     Constraint,
     Particles,
@@ -19,7 +20,6 @@ from discrete_diffusion.sampling.particles import (
     log_mean,
     systematic,
 )
-from discrete_diffusion.types import SampleOutput
 from toy_samplers import absorbing, record_calls
 from toy_world import (
     FULL,

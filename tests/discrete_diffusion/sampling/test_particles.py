@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting, build_sampler
 from discrete_diffusion.sampling.particles import (
@@ -18,7 +19,6 @@ from discrete_diffusion.sampling.particles import (
     log_mean,
     systematic,
 )
-from discrete_diffusion.types import SampleOutput
 from toy_constraints import CONSTRAINTS, Toy, conditional
 from toy_samplers import exact
 from toy_world import FULL, PADDED, noise_floor, total_variation

@@ -8,7 +8,8 @@ from laws import grid, grid_law
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
-from discrete_diffusion.sampling import Ancestral, FirstHitting, fitting_samplers
+from discrete_diffusion.sampling import Ancestral, FirstHitting
+from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_algorithms import TOYS
 from toy_samplers import exact
 from toy_world import (

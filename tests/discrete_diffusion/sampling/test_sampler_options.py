@@ -11,7 +11,6 @@ from discrete_diffusion.algorithms import D3PM, MDLM, UDLM
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import LogLinear, Polynomial
 from discrete_diffusion.sampling import (
-    SAMPLERS,
     Ancestral,
     PredictorCorrector,
     ReMDM,
@@ -20,6 +19,7 @@ from discrete_diffusion.sampling import (
     build_sampler,
 )
 from discrete_diffusion.sampling.ancestral import GridSampler
+from discrete_diffusion.sampling.registry import SAMPLERS
 from toy_algorithms import ZeroBackbone
 from toy_samplers import draw_from, exact
 from toy_world import ExactBackbone, toy_layout

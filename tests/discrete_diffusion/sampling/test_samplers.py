@@ -10,14 +10,9 @@ from torch import nn
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.sampling import (
-    SAMPLERS,
-    Ancestral,
-    build_sampler,
-    check_sampler,
-    sample_in_batches,
-)
+from discrete_diffusion.sampling import Ancestral, build_sampler, check_sampler, sample_in_batches
 from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.registry import SAMPLERS
 from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 

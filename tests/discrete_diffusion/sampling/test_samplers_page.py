@@ -10,7 +10,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from discrete_diffusion.config.files import shipped_files
-from discrete_diffusion.sampling import SAMPLERS, build_sampler
+from discrete_diffusion.sampling import build_sampler
+from discrete_diffusion.sampling.registry import SAMPLERS
 
 COMMON = {"temperature", "top_p", "guidance"}
 PAGE = Path(__file__).parents[3] / "docs" / "samplers.md"

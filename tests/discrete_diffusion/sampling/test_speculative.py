@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.calls import time_of_masked_share
-from discrete_diffusion.types import SampleOutput
 from toy_samplers import CODE, EVERY_STATE, absorbing, bd3lm, draw_from, exact, record_calls
 from toy_world import (
     FULL,

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms import D3PM, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling import FirstHitting, build_sampler
 from discrete_diffusion.sampling.particles import Constraint, Particles
 from discrete_diffusion.sampling.scoring import log_prob_of
-from discrete_diffusion.types import SampleOutput
 from toy_samplers import Call, absorbing, ar, bd3lm, draw_from, record_calls
 from toy_world import FULL, MASK, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation
 

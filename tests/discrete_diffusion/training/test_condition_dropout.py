@@ -7,12 +7,14 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
-from discrete_diffusion.algorithms import ALGORITHMS, MDLM, TokenAlgorithm, algorithms_on
+from discrete_diffusion.algorithms import ALGORITHMS, MDLM, TokenAlgorithm
+from discrete_diffusion.algorithms.registry import algorithms_on
 from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.forward_process import PROCESSES, Absorbing
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.noise_schedules import Learned, LogLinear
-from discrete_diffusion.types import Batch
 from toy_world import VOCAB_SIZE, ToyWorld, toy_layout
 
 

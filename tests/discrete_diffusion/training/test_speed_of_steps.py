@@ -16,6 +16,7 @@ from lightning.pytorch import Callback, Trainer
 from discrete_diffusion.algorithms import ALGORITHMS, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.models import compiling
@@ -24,7 +25,6 @@ from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.training import EMA, DiffusionModule
 from discrete_diffusion.training.ema import MovingAverage
 from discrete_diffusion.training.optimizers import build_optimizer
-from discrete_diffusion.types import Batch
 from no_read_back import META, WAITS, Unread
 from toy_training import ToyData, make_module, streams
 

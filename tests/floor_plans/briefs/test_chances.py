@@ -12,7 +12,7 @@ from brief_examples import BRIEFS, KITCHEN, LIVING, PAIRS
 from brief_worlds import VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling.particles import Particles, effective_number, log_mean
+from discrete_diffusion.sampling import Particles, effective_number, log_mean
 from floor_plans import decode, encode
 from floor_plans.briefs.brief import Brief, CountRule, Numbers
 from floor_plans.briefs.chances import BriefConstraint

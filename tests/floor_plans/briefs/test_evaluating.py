@@ -12,7 +12,7 @@ from brief_worlds import VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import main
-from discrete_diffusion.sampling.soft_guidance import SoftGuidance
+from discrete_diffusion.sampling import SoftGuidance
 from floor_plans import BubbleDiagram, decode, generate_plans, read_diagrams, write_diagrams
 from floor_plans.briefs import matches as matching
 from floor_plans.briefs.answering import Answer

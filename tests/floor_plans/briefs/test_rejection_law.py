@@ -12,7 +12,7 @@ from brief_examples import BRIEFS, PAIRS
 from brief_worlds import VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime import Shard
 from discrete_diffusion.sampling import build_sampler
 from floor_plans import BubbleDiagram, decode
 from floor_plans.briefs.asked import BriefPredicate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 from floor_plans import BubbleDiagram, generate_plans, write_diagrams
 from floor_plans.briefs import brief_of
 from floor_plans.briefs.checking import interval

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from discrete_diffusion import domains
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.domains import SubCommand
+from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 from discrete_diffusion.runtime.progress import shown
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams, write_diagrams
 from floor_plans.commands.data_commands import COMMANDS

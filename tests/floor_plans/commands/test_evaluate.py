@@ -11,7 +11,6 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from discrete_diffusion import domains
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import (
     INFO_KEY,
@@ -22,10 +21,10 @@ from discrete_diffusion.checkpoints import (
 from discrete_diffusion.cli import compose, evaluate, main
 from discrete_diffusion.config.files import config_dirs
 from discrete_diffusion.data import Examples, TokenDataset
-from discrete_diffusion.domains import get_domain
-from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import TIME_BINS
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.domains import TIME_BINS, Domain
+from discrete_diffusion.domains import registry as domains
+from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.evaluation import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams, write_diagrams

@@ -19,7 +19,8 @@ from discrete_diffusion.cli.computing import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request, sample_request
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.sampling import _SAMPLER_BUILDERS, Ancestral, FirstHitting
+from discrete_diffusion.sampling import Ancestral, FirstHitting
+from discrete_diffusion.sampling.registry import _SAMPLER_BUILDERS
 from floor_plans import read_diagrams
 from floor_plans.diagrams.pictures import trajectory_files as films
 from interrupting import stop_at_call, stopped

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discrete_diffusion.data.cache import cache_dir, cached_files, clear_cache
+from discrete_diffusion.data import cache_dir
+from discrete_diffusion.data.cache import cached_files, clear_cache
 from floor_plans.diagrams.procedural import generator
 from floor_plans.diagrams.procedural.generator import (
     PlanArrays,

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import canonical
-from discrete_diffusion.data.canonical import canonical_orders
-from discrete_diffusion.data.graph_tokens import random_orders, relabel
+from discrete_diffusion.data import canonical, canonical_orders, relabel
+from discrete_diffusion.data.graph_tokens import random_orders
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans import BubbleDiagram, encode
 

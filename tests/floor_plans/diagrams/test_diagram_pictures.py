@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
-from discrete_diffusion.viz.chart_style import TEXT
+from discrete_diffusion.viz import TEXT
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, plot_grid
 from floor_plans.diagrams.pictures.palette import ROOM_STYLES

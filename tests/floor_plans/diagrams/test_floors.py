@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from diagram_examples import SOUND, random_diagrams
 
-from discrete_diffusion.evaluation.floors import Floors, metric_floors
+from discrete_diffusion.evaluation import Floors, metric_floors
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics

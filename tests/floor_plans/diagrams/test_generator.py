@@ -7,8 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.canonical import canonical_orders
-from discrete_diffusion.data.graph_tokens import relabel
+from discrete_diffusion.data import canonical_orders, relabel
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.procedural.generator import (
     BLOCK_SIZE,

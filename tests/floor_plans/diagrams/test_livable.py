@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.data.cache import CACHE_VARIABLE
+from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import build_data
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes

@@ -9,8 +9,8 @@ from diagram_strategies import diagrams
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discrete_diffusion.data import joined
 from discrete_diffusion.data.graph_dataset import distinct_keys
-from discrete_diffusion.data.graph_tokens import joined
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans import decode, encode, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes

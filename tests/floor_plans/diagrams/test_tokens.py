@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.graph_tokens import count_nodes, inverse_ids, random_orders, relabel
+from discrete_diffusion.data import count_nodes, inverse_ids, relabel
+from discrete_diffusion.data.graph_tokens import random_orders
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans import BubbleDiagram, decode, encode
 

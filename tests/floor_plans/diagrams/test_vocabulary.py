@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from discrete_diffusion.data.canonical import canonical_orders
-from discrete_diffusion.data.graph_tokens import random_orders, relabel
+from discrete_diffusion.data import canonical_orders, relabel
+from discrete_diffusion.data.graph_tokens import random_orders
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans import BubbleDiagram, PartialDiagram, decode, encode, read_diagrams, write_diagrams
 from floor_plans.diagrams.files.fields import DiagramError

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from discrete_diffusion import load
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.runtime import Shard
 from floor_plans import BubbleDiagram, decode
 from plan_examples import CIRCLE
 

@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, PathPatch
 
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 from floor_plans import generate_plans
 from floor_plans.diagrams.pictures.palette import ROOM_STYLES, room_style
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from discrete_diffusion import load
-from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.runtime import Shard, Stop
 from floor_plans import generate_plans
 from floor_plans.plans import rejection
 from floor_plans.plans.rejection import DrawnDiagram, keep_buildable

@@ -9,11 +9,10 @@ import torch.nn.functional as F
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_divides, check_whole_number
-from discrete_diffusion.models.blocks.attention import RotaryEmbedding
-from discrete_diffusion.models.blocks.transformer import (
+from discrete_diffusion.config import check_divides, check_name, check_whole_number
+from discrete_diffusion.models import (
     MultiHeadCrossAttention,
+    RotaryEmbedding,
     TransformerBlock,
     hidden_width,
 )

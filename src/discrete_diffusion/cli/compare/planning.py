@@ -15,8 +15,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.algorithms import algorithm_state
 from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.registry import algorithm_state
 from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.building.algorithm import UnmetNeedsError, build_algorithm
 from discrete_diffusion.building.sizes import apart, are_equal, parameter_counts, value_for
@@ -28,10 +28,10 @@ from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.cli.presets import chooses_model, fitting_presets, model_presets
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.options import check_kinds, check_scaling
-from discrete_diffusion.domains import complete_data
+from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.evaluation.comparison import short_names
 from discrete_diffusion.models.registry import available_backbones, backbone_spec
-from discrete_diffusion.sampling import build_sampler, check_sampler
+from discrete_diffusion.sampling.registry import build_sampler, check_sampler
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.algorithms import ALGORITHMS, algorithm_state
+from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state
 from discrete_diffusion.cli.compare.request import key_of
 from discrete_diffusion.cli.override_words import written
 from discrete_diffusion.config.files import plain
-from discrete_diffusion.domains import (
+from discrete_diffusion.domains.registry import (
     available_domains,
     complete_data,
     data_state,
@@ -21,7 +21,7 @@ from discrete_diffusion.domains import (
 )
 from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import backbone_spec, usable_backbones
-from discrete_diffusion.sampling import sampler_state
+from discrete_diffusion.sampling.registry import sampler_state
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """Overrides -> the ``train`` config, to be read only."""

@@ -21,7 +21,7 @@ from discrete_diffusion.cli.search_path import is_search_path, own_hydra
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.registry import build_data, complete_data
 from discrete_diffusion.evaluation.comparison_table import check_columns
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.plugins import Later
-from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.file_kinds import GRAPH_KINDS
@@ -22,6 +21,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.registry import register_domain
 from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:

@@ -40,10 +40,10 @@ from discrete_diffusion.sampling.exactness import exactness
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from discrete_diffusion.contracts import SampleOutput
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from discrete_diffusion.evaluation.token_samples import TokenSamples, complete_t
 from discrete_diffusion.sampling.scoring import log_prob_of
 
 if TYPE_CHECKING:
+    from discrete_diffusion.contracts import SampleOutput
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.model import Model
-    from discrete_diffusion.types import SampleOutput
 
 PROPOSALS = 16
 """Ways to place a scaffold that are weighed for each completion, if the order of atoms counts."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.plugins import Later
-from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.file_kinds import MOLECULE_KINDS
@@ -19,6 +18,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.registry import register_domain
 from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:

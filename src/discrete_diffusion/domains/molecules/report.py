@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.domains.molecules.dataset import MoleculeDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import decode
@@ -16,7 +17,6 @@ from discrete_diffusion.domains.molecules.writing import write_molecules
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
-from discrete_diffusion.types import BoundEstimate
 
 
 class MoleculeReport(TokenReport):

@@ -20,7 +20,7 @@ from discrete_diffusion.domains.text.vocabulary import TextVocabulary, Vocabular
 from discrete_diffusion.layout.token_layout import TokenLayout, sequence_positions
 
 if TYPE_CHECKING:
-    from discrete_diffusion.types import BoundEstimate
+    from discrete_diffusion.contracts import BoundEstimate
 
 _ROWS = 4096
 """Windows that are made text at once."""

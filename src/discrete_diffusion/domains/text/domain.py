@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.plugins import Later
-from discrete_diffusion.domains import register_domain
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import (
     DATA,
@@ -16,6 +15,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.registry import register_domain
 from discrete_diffusion.domains.text.file_kinds import TEXT_KINDS
 from discrete_diffusion.domains.text.tokenize_command import TOKENIZE
 

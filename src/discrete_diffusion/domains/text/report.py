@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.metrics import (
@@ -26,7 +27,6 @@ from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.types import BoundEstimate
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.text.judge import Judge

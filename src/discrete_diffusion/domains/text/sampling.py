@@ -24,9 +24,9 @@ from discrete_diffusion.runtime.given_objects import GivenObjects
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
+    from discrete_diffusion.contracts import SampleOutput
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.types import SampleOutput
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.domains.text.prompts import UNKNOWN
 from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.types import Conditions, SampleOutput
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.domains import build_layout
-from discrete_diffusion.models.registry import register_backbone
+from discrete_diffusion.models import register_backbone
 
 
 class Network(nn.Module):

@@ -11,7 +11,7 @@ import torch
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.types import Batch
+from discrete_diffusion.contracts import Batch
 
 CONFIGS = str(Path(__file__).parents[1] / "configs")
 

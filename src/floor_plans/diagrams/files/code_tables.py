@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config import unknown_name
 from floor_plans.diagrams.files.everyday_names import is_numbered_bedroom, room_type_of
 from floor_plans.diagrams.files.fields import DiagramError, checked_box, room_code
 from floor_plans.diagrams.rooms import ROOM_TYPES

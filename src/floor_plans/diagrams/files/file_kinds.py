@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.runtime.file_kinds import FileKind, beginning, starting
+from discrete_diffusion.runtime import FileKind, beginning, starting
 
 _READ = "data=plans reads it"
 

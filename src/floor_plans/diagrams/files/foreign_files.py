@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from discrete_diffusion.runtime.compressed_files import suffix_of
-from discrete_diffusion.runtime.file_kinds import CSV, GRAPHML, JSON, JSON_LINES, TSV, kind_of
+from discrete_diffusion.runtime import CSV, GRAPHML, JSON, JSON_LINES, TSV, kind_of, suffix_of
 from floor_plans.diagrams.files.file_kinds import DXF, GEOJSON, WKT
 from floor_plans.diagrams.files.json_text import BYTE_ORDER_MARK, opened
 

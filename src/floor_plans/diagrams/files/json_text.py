@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from discrete_diffusion.runtime.compressed_files import CompressedFileError, open_unpacked
+from discrete_diffusion.runtime import CompressedFileError, open_unpacked
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

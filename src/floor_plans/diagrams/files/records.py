@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, Never, TypeVar
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config import counted
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import RoomCodes
 from floor_plans.diagrams.files.fields import DiagramError

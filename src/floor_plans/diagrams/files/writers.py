@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.atomic_files import atomic_folder, atomic_write
+from discrete_diffusion.runtime import atomic_folder, atomic_write, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import to_graphml, to_node_link
 

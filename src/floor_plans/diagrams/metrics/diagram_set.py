@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.canonical import canonical_orders
-from discrete_diffusion.data.graph_tokens import relabel
+from discrete_diffusion.data import canonical_orders, relabel
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.mmd import KernelPoints
 from floor_plans.diagrams.metrics.soundness import (

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.evaluation.floors import Floors, metric_floors
-from discrete_diffusion.evaluation.intervals import (
+from discrete_diffusion.evaluation import (
+    Floors,
     Interval,
+    TableRow,
+    TableSection,
     confidence_interval,
     error_note,
     interval_entries,
+    metric_floors,
     share_interval,
+    shown_sizes,
 )
-from discrete_diffusion.evaluation.sample_sets import shown_sizes
-from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.rooms import FORBIDDEN_INSIDE, INSIDE, NO_EDGE, SURROUNDING
 
 Ints = NDArray[np.int64]

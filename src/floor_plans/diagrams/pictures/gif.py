@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from discrete_diffusion.runtime.atomic_files import atomic_write
+from discrete_diffusion.runtime import atomic_write
 
 Pixels = NDArray[np.uint8]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from discrete_diffusion.viz.chart_style import FAINT_LINE, LINE
+from discrete_diffusion.viz import FAINT_LINE, LINE
 
 HINT_LINE, WALL_LINE = "#b6c1d0", "#cdd5e0"
 BROKEN_LINE = "#d9546a"

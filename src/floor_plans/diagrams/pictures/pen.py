@@ -17,7 +17,7 @@ from matplotlib.patches import Circle
 from matplotlib.textpath import TextPath
 from numpy.typing import NDArray
 
-from discrete_diffusion.viz.chart_style import MUTED_TEXT, TEXT
+from discrete_diffusion.viz import MUTED_TEXT, TEXT
 from floor_plans.diagrams.pictures import palette
 from floor_plans.diagrams.pictures.palette import LINE_STYLES, Knowledge, room_style, shade
 from floor_plans.diagrams.pictures.placement import Placement

@@ -16,8 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
-from discrete_diffusion.runtime.atomic_files import atomic_write
-from discrete_diffusion.viz.chart_style import LINE
+from discrete_diffusion.runtime import atomic_write
+from discrete_diffusion.viz import LINE
 from floor_plans.diagrams.pictures import palette
 from floor_plans.diagrams.pictures.constraints import Plan
 from floor_plans.diagrams.pictures.palette import (

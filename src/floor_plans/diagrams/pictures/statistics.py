@@ -11,16 +11,17 @@ from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from discrete_diffusion.viz.bars import BarPanel, plot_bars
-from discrete_diffusion.viz.chart_style import (
+from discrete_diffusion.viz import (
     DIFFERENCE_MAP,
     LINE,
     MUTED_TEXT,
     SHARE_MAP,
     TEXT,
     TICK_POINTS,
+    BarPanel,
     add_colour_bar,
     new_figure,
+    plot_bars,
     save,
     style_axes,
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.config import counted
+from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.partial import PartialDiagram, decode_partial
 from floor_plans.diagrams.pictures.trajectory import MAX_FRAMES, animate, plot_film_strip
 

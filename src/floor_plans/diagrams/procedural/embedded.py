@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.config.files import shipped_config
+from discrete_diffusion.config import shipped_config
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.procedural.generator import cached_plans
 

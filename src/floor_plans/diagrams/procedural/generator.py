@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from discrete_diffusion.data.cache import cache_dir, cached_arrays
-from discrete_diffusion.data.graph_tokens import EncodedGraphs
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.data import EncodedGraphs, cache_dir, cached_arrays
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes

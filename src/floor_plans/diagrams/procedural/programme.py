@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 N_MAX = RPLAN_VOCAB_CONFIG.n_max
 PAD = RPLAN_VOCAB_CONFIG.node_pad_id

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from matplotlib.collections import LineCollection
 
-from discrete_diffusion.viz.chart_style import MUTED_TEXT
+from discrete_diffusion.viz import MUTED_TEXT
 from floor_plans.diagrams.pictures.pen import LABEL, POINTS_PER_INCH, text_width
 from floor_plans.drawings.pictures.plan_pen import SMALL, PlanPen
 from floor_plans.solver.dimension_lines import dimension_lines

@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from shapely import Geometry, Polygon, get_parts
 from shapely.geometry.polygon import orient
 
-from discrete_diffusion.viz.chart_style import MUTED_TEXT, TEXT
+from discrete_diffusion.viz import MUTED_TEXT, TEXT
 from floor_plans.diagrams.pictures import palette
 from floor_plans.diagrams.pictures.palette import room_style, tint
 from floor_plans.diagrams.pictures.pen import CAPTION, LABEL, POINTS_PER_INCH, text_width

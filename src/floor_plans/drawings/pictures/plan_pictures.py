@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import install_command
 
 try:
     import shapely  # noqa: F401  (what is imported below needs it)

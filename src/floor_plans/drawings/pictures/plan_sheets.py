@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from discrete_diffusion.viz.chart_style import TEXT
+from discrete_diffusion.viz import TEXT
 from floor_plans.diagrams.pictures.pen import CAPTION, POINTS_PER_INCH, text_width
 from floor_plans.diagrams.pictures.sheet import svg_of
 from floor_plans.drawings.pictures.dimensions import plot_dimensions

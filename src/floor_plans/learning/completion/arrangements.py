@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import inverse_ids
-from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.data import inverse_ids
+from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.partial import PartialDiagram, encode_partial
 from floor_plans.diagrams.type_codes import codes_of
 

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.data.graph_dataset import NODE_ORDERS
-from discrete_diffusion.data.graph_tokens import relabel
-from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.sampling.drawing import sample_in_batches, sample_seeds
-from discrete_diffusion.sampling.exactness import approximations as sampler_approximations
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.config import unknown_name
+from discrete_diffusion.data import NODE_ORDERS, relabel
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.runtime import Shard, progress
+from discrete_diffusion.sampling import Model, sample_in_batches, sample_seeds
+from discrete_diffusion.sampling import approximations as sampler_approximations
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.tokens import decode
@@ -25,9 +22,9 @@ from floor_plans.learning.completion.weighing import Arranged, Arranger, known_a
 from floor_plans.learning.ways import Way
 
 if TYPE_CHECKING:
-    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-    from discrete_diffusion.sampling.tokens import TokenSampler
-    from discrete_diffusion.types import SampleOutput
+    from discrete_diffusion.algorithms import TokenAlgorithm
+    from discrete_diffusion.contracts import SampleOutput
+    from discrete_diffusion.sampling import TokenSampler
 
 
 @dataclass(frozen=True)

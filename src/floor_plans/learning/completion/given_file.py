@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import warn_of_sizes
-from discrete_diffusion.runtime.given_objects import place_of_line
-from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.config import counted
+from discrete_diffusion.evaluation import Samples, SavedSamples, warn_of_sizes
+from discrete_diffusion.runtime import place_of_line
+from discrete_diffusion.sampling import exactness
 from floor_plans.diagrams.files.writers import lines_of, write_diagrams
 from floor_plans.diagrams.metrics.structure import never_valid
 from floor_plans.diagrams.pictures.completion_pictures import CompletedRow, plot_completions
@@ -36,11 +35,9 @@ from floor_plans.learning.ways import Way, check_partial
 from floor_plans.solver.diagram_list import Diagrams
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.sampling.model import Model
-    from discrete_diffusion.sampling.tokens import TokenSampler
+    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
+    from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.sampling import Model, TokenSampler
     from floor_plans.diagrams.diagram import BubbleDiagram
     from floor_plans.diagrams.partial import PartialDiagram
 

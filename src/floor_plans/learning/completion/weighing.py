@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.base import eval_mode
-from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.algorithms import TokenAlgorithm, eval_mode
 from discrete_diffusion.categorical import make_generator, thin
-from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.sampling.calls import time_of_masked_share
-from discrete_diffusion.sampling.model import not_finite
-from discrete_diffusion.sampling.scoring import WHILE_WEIGHED, first_unseen, log_prob_of
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.sampling import (
+    WHILE_WEIGHED,
+    first_unseen,
+    log_prob_of,
+    not_finite,
+    time_of_masked_share,
+)
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.learning.completion.arrangements import Arrangements, ArrangementTree, as_numbered
 

@@ -9,17 +9,15 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import Examples
-from discrete_diffusion.evaluation.bound import sample_bounds
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.data import Examples
+from discrete_diffusion.evaluation import MeasurementSettings, TableRow, TableSection, sample_bounds
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.drawing import sample_in_batches
+from discrete_diffusion.sampling import sample_in_batches
 from floor_plans.diagrams.tokens import decode, encode
 from floor_plans.learning.conditions.facts import OF_ROOMS, Facts
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
     from floor_plans.learning.dataset import DiagramDataset
 
 NUM = 300

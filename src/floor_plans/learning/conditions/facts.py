@@ -18,11 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.data.graph_tokens import EncodedGraphs
-from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.config import unknown_name
+from discrete_diffusion.data import EncodedGraphs
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.runtime import install_command, progress
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.geometry import UNITS, in_metres, threshold_of
 from floor_plans.diagrams.scales import check_metres

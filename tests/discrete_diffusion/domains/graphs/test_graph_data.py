@@ -14,11 +14,12 @@ from omegaconf import OmegaConf
 
 from composed import composed
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains import build_data, complete_data, get_domain
+from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
 from discrete_diffusion.domains.graphs.metrics.validity import KINDS
 from discrete_diffusion.domains.graphs.symmetries import canonical_key
+from discrete_diffusion.domains.registry import get_domain
 
 LINES = [
     json.dumps({"n": len(found), "edges": [list(edge) for edge in found.edges]})

@@ -7,7 +7,8 @@ import pytest
 import torch
 from test_text_data import text_config
 
-from discrete_diffusion.domains import build_data, build_layout, complete_data, get_domain
+from discrete_diffusion.domains import build_data, build_layout, complete_data
+from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.domains.text.ids import IdVocabulary
 
 NUMBERS = np.arange(50) % 7

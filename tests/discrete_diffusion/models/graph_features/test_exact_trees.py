@@ -23,6 +23,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.algorithms.draws import sample_masks
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
@@ -30,7 +31,6 @@ from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 from discrete_diffusion.models.graph_features import FEATURES
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting
-from discrete_diffusion.types import Batch
 from toy_world import noise_floor, total_variation
 
 ALL = tuple(FEATURES)

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.canonical import canonical_orders
-from discrete_diffusion.data.graph_tokens import relabel
+from discrete_diffusion.data import canonical_orders, relabel
 from discrete_diffusion.layout import VocabConfig
 from floor_plans import PartialDiagram, encode, generate_plans
 from floor_plans.diagrams.partial import encode_partial

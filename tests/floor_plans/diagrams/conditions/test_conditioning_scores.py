@@ -10,8 +10,7 @@ from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling import Model, build_sampler
 from floor_plans.diagrams.procedural.generator import generate_plans
 from floor_plans.diagrams.tokens import encode
 from floor_plans.learning.conditions.conditioning_scores import _derangement, measure_conditioning

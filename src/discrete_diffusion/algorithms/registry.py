@@ -1,0 +1,105 @@
+"""Algorithms by name. Each has a class, a YAML in ``configs/algo``, a line below.
+
+Two ways to add one from outside (``docs/add_an_algorithm.md``):
+
+* decorate it: ``@register_algorithm("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.algorithms`` in a package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.plugins import LazyEntry, Registry
+
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms.base import Algorithm
+
+
+def _lazy(where: str, *processes: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__package__}.{where}", processes=processes, **facts)
+
+
+_BUILT_IN = {
+    "mdlm": _lazy("mdlm:MDLM", "absorbing"),
+    "udlm": _lazy("continuous_time:UDLM", "uniform"),
+    "marginal": _lazy("continuous_time:MarginalDiffusion", "marginal"),
+    "matrix": _lazy("continuous_time:MatrixDiffusion", "matrix", any_process=True),
+    "gidd": _lazy("gidd:GIDD", "hybrid"),
+    "sedd": _lazy("sedd:SEDD", "absorbing", "uniform"),
+    "d3pm": _lazy(
+        "d3pm:D3PM",
+        *("absorbing", "uniform", "marginal", "hybrid", "matrix"),
+        any_process=True,
+        discrete_time=True,
+    ),
+    "bd3lm": _lazy("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs",)),
+    "ar": _lazy(
+        "ar:AR",
+        "absorbing",
+        backbone_needs=("causal",),
+        samplers=("autoregressive", "first-hitting"),
+    ),
+    "meld": _lazy("meld:MELD", "absorbing", learns_schedule=True),
+    "distill": _lazy("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
+    "reward": _lazy("reward:RewardTuning", "absorbing", has_teacher=True, has_reward=True),
+}
+
+
+_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm] | LazyEntry] = {**_BUILT_IN}
+ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
+    "algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS
+)
+register_algorithm = ALGORITHMS.register
+"""Decorator that makes an algorithm known by name.
+
+    @register_algorithm("mine")
+    class Mine(TokenAlgorithm): ...
+
+Args:
+    name (str): the name that ``algo=`` takes.
+
+Returns:
+    decorator (Callable): returns its class or function unchanged.
+
+Raises:
+    ValueError: another algorithm has the name.
+"""
+
+build_algorithm = LazyEntry("discrete_diffusion.building.algorithm:build_algorithm")
+"""Build the algorithm of a composed config, with its backbone, process and schedule.
+
+Args:
+    config (DictConfig): a config of ``complete_data``.
+
+Returns:
+    algorithm (Algorithm): the algorithm.
+
+Raises:
+    ValueError: parts do not fit each other, or an option is unknown; the message names the fix.
+"""
+
+
+def algorithm_state(name: str) -> str:
+    """State that an algorithm of the registry works on.
+
+    Args:
+        name: name of an algorithm.
+
+    Returns:
+        One of ``registry.STATES``.
+    """
+    return getattr(ALGORITHMS.entry(name), "state", "tokens")
+
+
+def algorithms_on(state: str) -> list[str]:
+    """Names of the algorithms that work on a state.
+
+    Args:
+        state: one of ``registry.STATES``.
+
+    Returns:
+        The names, sorted.
+    """
+    return sorted(name for name in ALGORITHMS.names() if algorithm_state(name) == state)

@@ -1,0 +1,11 @@
+from .files import shipped_config as shipped_config
+from .naming import check_name as check_name
+from .naming import counted as counted
+from .naming import unknown_name as unknown_name
+from .options import check_options as check_options
+from .options import set_derived as set_derived
+from .plugins import Later as Later
+from .plugins import LazyEntry as LazyEntry
+from .values import check_divides as check_divides
+from .values import check_whole_number as check_whole_number
+from .values import is_number as is_number

@@ -1,0 +1,54 @@
+"""Forward processes by name. Each has a class, a YAML in ``configs/forward_process``, a line below.
+
+Two ways to add one from outside (``docs/add_a_part.md``):
+
+* decorate it: ``@register_forward_process("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.forward_processes`` in a package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import LazyEntry, Registry
+
+if TYPE_CHECKING:
+    from discrete_diffusion.forward_process.base import ForwardProcess
+    from discrete_diffusion.layout.token_layout import TokenLayout
+    from discrete_diffusion.noise_schedules.base import Schedule
+
+
+def _lazy(where: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__package__}.{where}", **facts)
+
+
+_BUILT_IN = {
+    "absorbing": _lazy("absorbing:Absorbing", absorbing=True),
+    "uniform": _lazy("uniform:Uniform"),
+    "marginal": _lazy("uniform:Marginal"),
+    "hybrid": _lazy("hybrid:Hybrid"),
+    "matrix": _lazy("matrix:Matrix"),
+}
+
+_PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess] | LazyEntry] = {**_BUILT_IN}
+PROCESSES: Registry[Callable[..., ForwardProcess]] = Registry(
+    "forward process", "discrete_diffusion.forward_processes", _PROCESS_BUILDERS
+)
+register_forward_process = PROCESSES.register
+
+
+def build_forward_process(
+    config: Mapping[str, Any], layout: TokenLayout, schedule: Schedule
+) -> ForwardProcess:
+    """The process ``config["name"]``, its other keys passed as arguments.
+
+    Raises ``ValueError`` for an unknown process, an option that it does not have, one that it needs
+    and does not get or gets of another kind, and as the process itself does.
+    """
+    options = dict(config)
+    name = options.pop("name")
+    build = PROCESSES.find(name)
+    check_options("forward_process", name, build, options, given=2)
+    return build(layout, schedule, **options)

@@ -1,0 +1,11 @@
+from .base import Schedule as Schedule
+from .base import per_token as per_token
+from .checking import check_schedule as check_schedule
+from .closed_form import Cosine as Cosine
+from .closed_form import Geometric as Geometric
+from .closed_form import Linear as Linear
+from .closed_form import LogLinear as LogLinear
+from .powers import Learned as Learned
+from .powers import PerGroup as PerGroup
+from .powers import Polynomial as Polynomial
+from .registry import register_noise_schedule as register_noise_schedule

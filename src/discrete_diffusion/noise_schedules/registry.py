@@ -1,0 +1,81 @@
+"""Noise schedules by name. Each has a class, a YAML in ``configs/noise``, a line below.
+
+Two ways to add one from outside (``docs/add_a_part.md``):
+
+* decorate it: ``@register_noise_schedule("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.noise_schedules`` in a package.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import LazyEntry, Registry
+
+if TYPE_CHECKING:
+    from discrete_diffusion.layout.token_layout import TokenLayout
+    from discrete_diffusion.noise_schedules.base import Schedule
+
+
+def _lazy(where: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__package__}.{where}", **facts)
+
+
+_BUILT_IN = {
+    "log_linear": _lazy("closed_form:LogLinear"),
+    "linear": _lazy("closed_form:Linear"),
+    "cosine": _lazy("closed_form:Cosine"),
+    "polynomial": _lazy("powers:Polynomial"),
+    "geometric": _lazy("closed_form:Geometric"),
+    "per_group": _lazy("powers:PerGroup"),
+    "learned": _lazy("powers:Learned", learned=True),
+}
+
+_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | LazyEntry] = {**_BUILT_IN}
+SCHEDULES: Registry[Callable[..., Schedule]] = Registry(
+    "noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS
+)
+register_noise_schedule = SCHEDULES.register
+"""Decorator that makes a schedule known by name.
+
+    @register_noise_schedule("mine")
+    class Mine(Schedule): ...
+
+Args:
+    name (str): the name that ``noise=`` takes.
+
+Returns:
+    decorator (Callable): returns its class or function unchanged.
+
+Raises:
+    ValueError: another schedule has the name.
+"""
+
+
+def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
+    """The schedule ``config["name"]``, its other keys passed as arguments.
+
+    Args:
+        config: ``name`` and arguments of the constructor.
+        layout: passed on, too, where the constructor takes it.
+
+    Returns:
+        The schedule, checked.
+
+    Raises:
+        ValueError: the name is unknown, the schedule does not have an option, or it does not keep
+            what a schedule promises (``check_schedule``).
+    """
+    from discrete_diffusion.noise_schedules.checking import check_schedule
+
+    options = dict(config)
+    name = options.pop("name")
+    build = SCHEDULES.find(name)
+    given = (layout,) if "layout" in inspect.signature(build).parameters else ()
+    check_options("noise", name, build, options, given=len(given))
+    schedule = build(*given, **options)
+    check_schedule(schedule, layout)
+    return schedule

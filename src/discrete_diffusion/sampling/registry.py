@@ -1,0 +1,140 @@
+"""Samplers by name. Each has a class, a YAML in ``configs/sampling``, a line below.
+
+Two ways to add one from outside:
+
+* decorate it: ``@register_sampler("mine")``, in a module that ``plugins=[...]`` names;
+* ship it: an entry point of the group ``discrete_diffusion.samplers`` in a package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.plugins import LazyEntry, Registry
+
+if TYPE_CHECKING:
+    from discrete_diffusion.algorithms.base import Algorithm
+    from discrete_diffusion.sampling.base import Sampler
+
+
+def _lazy(where: str, **facts: Any) -> LazyEntry:
+    return LazyEntry(f"{__package__}.{where}", **facts)
+
+
+_BUILT_IN = {
+    "ancestral": _lazy("ancestral:Ancestral"),
+    "autoregressive": _lazy(
+        "autoregressive:Autoregressive", absorbing_only=True, algorithms=("ar",)
+    ),
+    "confidence": _lazy("unmasking:Confidence", absorbing_only=True),
+    "entropy": _lazy("unmasking:Entropy", absorbing_only=True),
+    "entropy-bounded": _lazy("unmasking:EntropyBounded", absorbing_only=True),
+    "few-call": _lazy("few_call:FewCall", absorbing_only=True, algorithms=("distill",)),
+    "first-hitting": _lazy(
+        "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
+    ),
+    "margin": _lazy("unmasking:Margin", absorbing_only=True),
+    "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
+    "remdm": _lazy("remdm:ReMDM", absorbing_only=True),
+    "renoise": _lazy("ancestral:Renoise"),
+    "speculative": _lazy("speculative:Speculative", absorbing_only=True),
+}
+
+_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | LazyEntry] = {**_BUILT_IN}
+SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
+    "sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS
+)
+register_sampler = SAMPLERS.register
+"""Decorator that makes a sampler known by name.
+
+    @register_sampler("mine")
+    class Mine(TokenSampler): ...
+
+Args:
+    name (str): the name that ``sampling=`` takes.
+
+Returns:
+    decorator (Callable): returns its class or function unchanged.
+
+Raises:
+    ValueError: another sampler has the name.
+"""
+
+
+def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
+    """The sampler of a composed config, or of its ``sampling`` part.
+
+    Args:
+        config: ``sampling``, or its keys: ``name`` and arguments of the constructor.
+
+    Returns:
+        The sampler.
+
+    Raises:
+        ValueError: the name is unknown, or the sampler does not have an option.
+    """
+    options = dict(config.get("sampling", config))
+    name = options.pop("name")
+    build = SAMPLERS.find(name)
+    check_options("sampling", name, build, options)
+    return build(**options)
+
+
+def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None = None) -> None:
+    """Check that a sampler samples the model that an algorithm trains.
+
+    Args:
+        sampler: the sampler.
+        algorithm: the algorithm.
+        steps: the requested number of time steps, or network calls; None for the default.
+
+    Raises:
+        ValueError: it does not, or cannot make so many ``steps``; the message names samplers that
+            do.
+        TypeError: ``algorithm`` is another object.
+    """
+    if sampler.state != getattr(algorithm, "state", sampler.state):
+        able = algorithm.samplers or [
+            name for name in SAMPLERS.names() if sampler_state(name) == algorithm.state
+        ]
+        raise ValueError(
+            f"{algorithm.name} works on {algorithm.state} and cannot be sampled by "
+            f"{sampler.name}, which samples {sampler.state}; use sampling="
+            f"{' or sampling='.join(able)}"
+        )
+    sampler.check(algorithm, steps)
+
+
+def sampler_state(name: str) -> str:
+    """State that a sampler of the registry samples.
+
+    Args:
+        name: name of a sampler.
+
+    Returns:
+        One of ``registry.STATES``; of an unknown name, tokens.
+    """
+    known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
+    return getattr(SAMPLERS.entry(name), "state", "tokens") if known else "tokens"
+
+
+def fitting_samplers(algorithm: Algorithm) -> list[str]:
+    """Names of the samplers that sample the model that an algorithm trains.
+
+    Args:
+        algorithm: the algorithm.
+
+    Returns:
+        The names, in the order of the registry.
+    """
+
+    def fits(name: str) -> bool:
+        try:
+            check_sampler(SAMPLERS.find(name)(), algorithm)
+        except ValueError:
+            return False
+        return True
+
+    return [name for name in SAMPLERS.all() if fits(name)]

@@ -1,0 +1,17 @@
+from .diagrams.diagram import BubbleDiagram as BubbleDiagram
+from .diagrams.files.graph_formats import from_graphml as from_graphml
+from .diagrams.files.graph_formats import from_networkx as from_networkx
+from .diagrams.files.graph_formats import to_graphml as to_graphml
+from .diagrams.files.graph_formats import to_networkx as to_networkx
+from .diagrams.files.graph_formats import to_node_link as to_node_link
+from .diagrams.files.writers import write_diagrams as write_diagrams
+from .diagrams.partial import PartialDiagram as PartialDiagram
+from .diagrams.procedural.generator import generate_plans as generate_plans
+from .diagrams.tokens import RPLAN_VOCAB_CONFIG as RPLAN_VOCAB_CONFIG
+from .diagrams.tokens import decode as decode
+from .diagrams.tokens import encode as encode
+from .drawings.readers import read_diagrams as read_diagrams
+from .drawings.readers import read_partials as read_partials
+from .solver.diagram_list import Diagrams as Diagrams
+from .solver.requests import PlanRequest as PlanRequest
+from .solver.requests import realise_diagrams as realise_diagrams
