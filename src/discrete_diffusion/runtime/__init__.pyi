@@ -11,7 +11,6 @@ from .atomic_files import write_text as write_text
 from .compressed_files import CompressedFileError as CompressedFileError
 from .compressed_files import open_unpacked as open_unpacked
 from .compressed_files import suffix_of as suffix_of
-from .computed_once import computed_once as computed_once
 from .extras import install_command as install_command
 from .file_kinds import CSV as CSV
 from .file_kinds import GRAPHML as GRAPHML

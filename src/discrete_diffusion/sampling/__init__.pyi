@@ -24,6 +24,7 @@ from .narrowing import Narrowing as Narrowing
 from .particles import Constraint as Constraint
 from .particles import Move as Move
 from .particles import Particles as Particles
+from .particles import Steered as Steered
 from .particles import effective_number as effective_number
 from .particles import effective_samples as effective_samples
 from .particles import log_mean as log_mean
@@ -35,7 +36,6 @@ from .remdm import ReMDM as ReMDM
 from .scoring import WHILE_WEIGHED as WHILE_WEIGHED
 from .scoring import first_unseen as first_unseen
 from .scoring import log_prob_of as log_prob_of
-from .soft_guidance import SoftGuidance as SoftGuidance
 from .speculative import Speculative as Speculative
 from .tokens import TokenSampler as TokenSampler
 from .unmasking import Confidence as Confidence

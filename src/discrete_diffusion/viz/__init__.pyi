@@ -1,5 +1,3 @@
-from .bars import BarPanel as BarPanel
-from .bars import plot_bars as plot_bars
 from .chart_style import DIFFERENCE_MAP as DIFFERENCE_MAP
 from .chart_style import FAINT_LINE as FAINT_LINE
 from .chart_style import GROUP_COLOURS as GROUP_COLOURS

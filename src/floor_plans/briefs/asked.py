@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.runtime import GivenObjects
-from discrete_diffusion.sampling import FirstHitting, Particles, SoftGuidance
+from discrete_diffusion.sampling import FirstHitting, Particles
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.reading import brief_of, read_brief
+from floor_plans.briefs.soft_guidance import SoftGuidance
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.conditions.facts import OF_PLANS, Facts
 from floor_plans.plans.rejection import EFFORT, Buildable

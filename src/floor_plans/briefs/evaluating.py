@@ -29,7 +29,7 @@ from floor_plans.learning.real_data import RealDiagrams, real_data_for_model
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.sampling import SoftGuidance
+    from floor_plans.briefs.soft_guidance import SoftGuidance
 
 logger = logging.getLogger(__name__)
 

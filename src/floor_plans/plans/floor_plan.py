@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrete_diffusion.runtime import computed_once
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.geometry import UNITS, in_metres, relations_from_boxes, threshold_of
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.diagrams.scales import check_metres
+from floor_plans.plans.computed_once import computed_once
 from floor_plans.plans.door import FRONT_DOOR, Door, Point, read_door
 from floor_plans.plans.floors import read_floors, rings_of
 

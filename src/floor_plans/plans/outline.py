@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from discrete_diffusion.runtime import computed_once
 from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.plans.computed_once import computed_once
 from floor_plans.plans.door_placement import FRONT
 from floor_plans.plans.floor_plan import Point, validate_boundary
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
-from discrete_diffusion.runtime import computed_once
+from floor_plans.plans.computed_once import computed_once
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from floor_plans.plans.floor_plan import Point as Corner
 from floor_plans.plans.walls import THICKEST

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from discrete_diffusion.categorical import pick, uniform_draws
-from discrete_diffusion.config.values import is_number
-from discrete_diffusion.sampling.draft import Draft
-from discrete_diffusion.sampling.particles import Steered
+from discrete_diffusion.config import is_number
+from discrete_diffusion.sampling import Draft, Steered
 
 
 @dataclass(kw_only=True)

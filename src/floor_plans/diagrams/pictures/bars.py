@@ -12,14 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from discrete_diffusion.viz.chart_style import (
-    REAL,
-    SAMPLED,
-    add_legend,
-    new_figure,
-    save,
-    style_axes,
-)
+from discrete_diffusion.viz import REAL, SAMPLED, add_legend, new_figure, save, style_axes
 
 _MAX_TICKS = 16
 

@@ -1,4 +1,4 @@
-"""Charts: bars are the shares they were given, colours are told apart."""
+"""Bars are the shares they were given, colours are told apart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.patches import Rectangle
 
-from discrete_diffusion.viz.bars import BarPanel, plot_bars
 from discrete_diffusion.viz.chart_style import GROUP_COLOURS, REAL, SAMPLED
+from floor_plans.diagrams.pictures.bars import BarPanel, plot_bars
 
 
 def bars(axes) -> dict[float, float]:

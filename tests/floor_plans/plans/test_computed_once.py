@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from discrete_diffusion.runtime.computed_once import computed_once
+from floor_plans.plans.computed_once import computed_once
 
 
 @dataclass(frozen=True)
