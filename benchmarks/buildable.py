@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.computing import opened_model, where_to_compute
+from discrete_diffusion.cli.devices import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request
 from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import domain_of

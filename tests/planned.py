@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from discrete_diffusion.api.cells import Cell
+from discrete_diffusion.building.measurements import with_terms
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare.planning import plan_cells
 from discrete_diffusion.cli.compare.request import read_words, shared_overrides
-from discrete_diffusion.cli.measurements import with_terms
 
 
 def plan(*overrides: str, user_config_dir: str | None = None) -> list[Cell]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from discrete_diffusion.checkpoints.contents import read_contents
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.naming import counted, unknown_name
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.domains.registry import domain_of
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from discrete_diffusion.algorithms.base import Algorithm
+
+logger = logging.getLogger(__name__)
+
+_MAX_NAMED = 4
 _BACKBONE = "backbone."
 _DATA_SIZES = (
     *("n_max", "length", "vocab_size", "num_features"),
@@ -57,6 +63,34 @@ def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeig
         if name.startswith(_BACKBONE)
     }
     return StartingWeights(found.path, own, found.info["config"])
+
+
+def start_from(start: StartingWeights, algorithm: Algorithm, config: Mapping[str, Any]) -> None:
+    """Copy ``init.parts`` of a run's ``config`` into the backbone and log what was copied.
+
+    After ``Algorithm.fit``: what a part learnt from its data, such as the scale of maps, belongs to
+    its weights."""
+    parts = config["init"]["parts"]
+    named = None if parts is None else [*map(str, parts)]
+    done = initialise(algorithm.backbone, start, parts=named, config=config)
+    if other := other_meanings(start.config, config):
+        logger.warning(
+            "%s of %s is another than here: ids or features may stand for other things",
+            *(", ".join(other), start.path),
+        )
+    what = "the backbone" if named is None else ", ".join(named)
+    logger.info("%s starts from %s: %s", what, start.path, counted(len(done.loaded), "tensor"))
+    if done.missing:
+        logger.warning("not in the file, so as initialised: %s", _first_of(done.missing))
+    if done.unused:
+        logger.info("in the file only: %s", _first_of(done.unused))
+    if done.left:
+        logger.info("not in init.parts, so as initialised: %s", ", ".join(done.left))
+
+
+def _first_of(names: tuple[str, ...]) -> str:
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def initialise(

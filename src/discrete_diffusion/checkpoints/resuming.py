@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from discrete_diffusion.checkpoints.contents import SENSELESS, read_contents, reason_of
 from discrete_diffusion.checkpoints.files import LAST
@@ -13,7 +16,11 @@ from discrete_diffusion.config.options import leaves
 from discrete_diffusion.config.values import is_number
 
 if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
+
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+
+logger = logging.getLogger(__name__)
 
 _KEPT = (
     *("seed", "algo", "model", "noise", "forward_process", "optim"),
@@ -80,6 +87,16 @@ class ResumePoint:
         folder = self.path.resolve().parent
         return folder.parent if folder.name == "checkpoints" else None
 
+    def announce(self, config: Mapping[str, Any], trainer: Trainer, folder: Path) -> None:
+        """Log where the run goes on, and what will differ from it."""
+        logger.info("resuming %s at step %d, in %s", self.path, self.step, folder)
+        if self.step == (steps := config["trainer"].get("max_steps")):
+            logger.info(
+                "it has all its trainer.max_steps=%d: no training, only the evaluation", steps
+            )
+        for sentence in (*code_left_out(self, config), *machine_changes(self, config, trainer)):
+            logger.warning("%s", sentence)
+
 
 def check_resumable(
     path: str | Path,
@@ -95,7 +112,7 @@ def check_resumable(
     ``sampling``, ``logger``, ``threads``, and how the same data is found.
 
     Raises the errors of ``load``, and ``ValueError`` naming every key that differs, what it was and
-    what it is, or if the weights do not fit ``algorithm``.
+    what it is, if the weights do not fit ``algorithm``, or if this run ends before that one did.
     """
     found = read_contents(path, of_folder=LAST)
     path = found.path
@@ -128,7 +145,46 @@ def check_resumable(
         due, step = bool(saved.get("validation_due", False)), int(state["global_step"])
     except SENSELESS as error:
         raise ValueError(f"{path} holds a broken training state: {reason_of(error)}") from error
-    return ResumePoint(found.path, step, info["config"], info["machine"], stream, due)
+    steps = (config.get("trainer") or {}).get("max_steps")  # null and -1: no limit
+    if steps is not None and 0 < steps < step:
+        raise ValueError(
+            f"{path} is of step {step}, past trainer.max_steps={steps}; give a larger "
+            "trainer.max_steps"
+        )
+    return ResumePoint(path, step, info["config"], info["machine"], stream, due)
+
+
+def code_left_out(point: ResumePoint, config: Mapping[str, Any]) -> list[str]:
+    """A sentence for each class that the run had from its config and this one lacks: a file chooses
+    no code, so the command must name it."""
+    now = dict(leaves(config))
+    return [
+        f"{key.removesuffix('._target_')} of {point.path} is left out: a checkpoint names no code "
+        f"that is run; give {'+' * (not key.startswith('optim'))}{key}={value} to have it"
+        for key, value in leaves(point.config)
+        if key.endswith("_target_") and value is not None and now.get(key) != value
+    ]
+
+
+def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trainer) -> list[str]:
+    """A sentence for each change that makes numbers differ."""
+    now: dict[str, Any] = {"device": trainer.strategy.root_device.type, "torch": torch.__version__}
+    if (
+        trainer.world_size == 1 or config.get("threads") is not None
+    ):  # else they are divided at launch
+        now["threads"] = torch.get_num_threads()
+    was = point.machine
+    sentences = [
+        f"{name} was {was[name]} and is {value}: numbers may differ in their last bits"
+        for name, value in now.items()
+        if was.get(name, value) != value
+    ]
+    if (former := was.get("processes", trainer.world_size)) != trainer.world_size:
+        sentences.append(
+            f"the run had {former} processes and has {trainer.world_size}: each step sees other "
+            "batches, so numbers will differ"
+        )
+    return sentences
 
 
 def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

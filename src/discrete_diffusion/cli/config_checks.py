@@ -11,8 +11,7 @@ from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.building.backbones import check_sizes
 from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.devices import check_strategy
-from discrete_diffusion.cli.precision import check_trainer_precision
+from discrete_diffusion.cli.devices import check_strategy, check_trainer_precision
 from discrete_diffusion.config.files import check_exists, plain
 from discrete_diffusion.config.plugins import LazyEntry, import_plugins, imported_object
 from discrete_diffusion.config.values import check_compile, check_divides, is_number

@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.config.files import check_exists, plain, shipped_files
-from discrete_diffusion.config.naming import counted
 from discrete_diffusion.config.options import leaves
 
 if TYPE_CHECKING:
-    from lightning.pytorch import Trainer
-
-    from discrete_diffusion.algorithms.base import Algorithm
-    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
     from discrete_diffusion.checkpoints.initialising import StartingWeights
-    from discrete_diffusion.checkpoints.resuming import ResumePoint
     from discrete_diffusion.runtime.stopping import Stop
 
 logger = logging.getLogger(__name__)
-
-_MAX_NAMED = 4
 
 
 def starting_weights(config: DictConfig) -> StartingWeights | None:
@@ -46,40 +38,6 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
         logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)
         return None
     return read_starting_weights(str(init["checkpoint"]), ema=init["ema"])
-
-
-def start_from(start: StartingWeights, algorithm: Algorithm, config: DictConfig) -> None:
-    """Copy ``init.parts`` into the backbone and log what was copied.
-
-    After ``Algorithm.fit``: what a part learnt from its data, such as the scale of maps, belongs to
-    its weights."""
-    from discrete_diffusion.checkpoints.initialising import initialise, other_meanings
-
-    parts = config.init.parts
-    done = initialise(
-        algorithm.backbone,
-        start,
-        parts=None if parts is None else [str(part) for part in parts],
-        config=plain(config),
-    )
-    if other := other_meanings(start.config, plain(config)):
-        logger.warning(
-            "%s of %s is another than here: ids or features may stand for other things",
-            *(", ".join(other), start.path),
-        )
-    what = "the backbone" if parts is None else ", ".join(map(str, parts))
-    logger.info("%s starts from %s: %s", what, start.path, counted(len(done.loaded), "tensor"))
-    if done.missing:
-        logger.warning("not in the file, so as initialised: %s", _named(done.missing))
-    if done.unused:
-        logger.info("in the file only: %s", _named(done.unused))
-    if done.left:
-        logger.info("not in init.parts, so as initialised: %s", ", ".join(done.left))
-
-
-def _named(names: tuple[str, ...]) -> str:
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 _LAST = "last.ckpt"
@@ -164,66 +122,6 @@ def with_config_of_run(
             continue
         OmegaConf.update(config, key, value, force_add=True)
     return config
-
-
-def code_left_out(point: ResumePoint, config: DictConfig) -> list[str]:
-    """A sentence for each class that the run had from its config and this one lacks: a file chooses
-    no code, so the command must name it."""
-    now = dict(leaves(plain(config)))
-    return [
-        f"{key.removesuffix('._target_')} of {point.path} is left out: a checkpoint names no code "
-        f"that is run; give {'+' * (not key.startswith('optim'))}{key}={value} to have it"
-        for key, value in leaves(point.config)
-        if key.endswith("_target_") and value is not None and now.get(key) != value
-    ]
-
-
-def resume_point(
-    config: DictConfig, algorithm: TokenAlgorithm, data_fingerprint: str
-) -> ResumePoint:
-    """State of the run of ``config.resume``; ``ValueError`` if this one would not repeat it, or
-    ends before that."""
-    from discrete_diffusion.checkpoints.resuming import check_resumable
-
-    point = check_resumable(
-        config.resume, algorithm, config=plain(config), data_fingerprint=data_fingerprint
-    )
-    steps = config.trainer.max_steps  # null and -1: no limit
-    if steps is not None and 0 < steps < point.step:
-        raise ValueError(
-            f"{point.path} is of step {point.step}, past trainer.max_steps={steps}; give a "
-            "larger trainer.max_steps"
-        )
-    return point
-
-
-def announce(point: ResumePoint, config: DictConfig, trainer: Trainer, folder: Path) -> None:
-    logger.info("resuming %s at step %d, in %s", point.path, point.step, folder)
-    if point.step == (steps := config.trainer.max_steps):
-        logger.info("it has all its trainer.max_steps=%d: no training, only the evaluation", steps)
-    for sentence in (*code_left_out(point, config), *machine_changes(point, config, trainer)):
-        logger.warning("%s", sentence)
-
-
-def machine_changes(point: ResumePoint, config: DictConfig, trainer: Trainer) -> list[str]:
-    """A sentence for each change that makes numbers differ."""
-    import torch
-
-    now: dict[str, Any] = {"device": trainer.strategy.root_device.type, "torch": torch.__version__}
-    if trainer.world_size == 1 or config.threads is not None:  # else they are divided at launch
-        now["threads"] = torch.get_num_threads()
-    was = point.machine
-    sentences = [
-        f"{name} was {was[name]} and is {value}: numbers may differ in their last bits"
-        for name, value in now.items()
-        if was.get(name, value) != value
-    ]
-    if (former := was.get("processes", trainer.world_size)) != trainer.world_size:
-        sentences.append(
-            f"the run had {former} processes and has {trainer.world_size}: each step sees other "
-            "batches, so numbers will differ"
-        )
-    return sentences
 
 
 def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:

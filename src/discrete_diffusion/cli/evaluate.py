@@ -12,9 +12,9 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.api.sampler_settings import check_sampling
 from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.computing import check_computing, opened_model, where_to_compute
-from discrete_diffusion.cli.launch_environment import end_stopped, silence_nonzero_ranks, started
+from discrete_diffusion.cli.devices import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.output_folder import reserve_outputs
+from discrete_diffusion.cli.process_setup import end_stopped
 from discrete_diffusion.cli.request_options import (
     check_inputs,
     check_request,
@@ -28,6 +28,7 @@ from discrete_diffusion.evaluation.typesetting import print_table
 from discrete_diffusion.hub.published import boxed_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
+from discrete_diffusion.runtime.processes import silence_nonzero_ranks, started
 from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:

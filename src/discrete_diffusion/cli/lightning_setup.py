@@ -17,11 +17,12 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
+from discrete_diffusion.building.measurements import settle_validations
 from discrete_diffusion.checkpoints.resuming import ResumePoint
-from discrete_diffusion.cli.devices import cluster_environment, set_devices
-from discrete_diffusion.cli.measurements import settle_validations
+from discrete_diffusion.cli.devices import set_devices
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.evaluation.report import Report
+from discrete_diffusion.runtime.processes import cluster_environment
 from discrete_diffusion.runtime.stopping import StopSignals
 from discrete_diffusion.training.callbacks import (
     SampleAtValidation,

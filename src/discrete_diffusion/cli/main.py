@@ -13,18 +13,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.arguments import sort_out
-from discrete_diffusion.cli.child_processes import command_line
-from discrete_diffusion.cli.closed_output import drop_unread_output, end_unread
-from discrete_diffusion.cli.launch_environment import (
+from discrete_diffusion.cli.process_setup import (
+    command_line,
+    drop_unread_output,
     end_stopped,
-    is_first,
+    end_unread,
     let_threads_sleep,
-    rank,
     say_terminated,
-    stop_signals,
 )
 from discrete_diffusion.cli.run_folder import run_folder, swept
 from discrete_diffusion.runtime.atomic_files import ensured_folder
+from discrete_diffusion.runtime.processes import CommandSignals, is_first, rank
 from discrete_diffusion.runtime.progress import shown
 from discrete_diffusion.runtime.stopping import Stop
 
@@ -174,7 +173,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     from discrete_diffusion.cli.compose import compose
-    from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+    from discrete_diffusion.cli.process_setup import defer_torchmetrics
     from discrete_diffusion.cli.request_options import offer_options
     from discrete_diffusion.cli.sweeps import (
         FailedJobs,
@@ -216,7 +215,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
             command_line([command, *arguments], of_this_program=of_this_program),
             shown(logger.info, bar=not sweeps) if is_first() else nullcontext(),
             job_of_sweep(HydraConfig.get().job.num, num_jobs) if sweeps else nullcontext(),
-            stop_signals(),
+            CommandSignals(),
         ):
             if note and is_first():
                 logger.info("%s", note)
@@ -226,7 +225,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     with (
         nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
-        stop_signals() if sweeps else nullcontext(),  # of jobs in other processes
+        CommandSignals() if sweeps else nullcontext(),  # of jobs in other processes
     ):
         _through_hydra(command, [*overrides, *flags], task)
     failed.end(num_jobs)

@@ -12,7 +12,6 @@ from os.path import samestat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.cli.launch_environment import is_first
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.runtime.atomic_files import (
@@ -22,6 +21,7 @@ from discrete_diffusion.runtime.atomic_files import (
     note_of_complete_files,
     put_aside,
 )
+from discrete_diffusion.runtime.processes import is_first
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

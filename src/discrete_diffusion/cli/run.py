@@ -13,6 +13,12 @@ import torch
 
 from discrete_diffusion.algorithms.trial import try_backbone
 from discrete_diffusion.building.algorithm import build_algorithm
+from discrete_diffusion.building.measurements import (
+    Work,
+    batches_of_epoch,
+    sizes_of,
+    with_measurements,
+)
 from discrete_diffusion.building.rewards import reward_of
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import (
@@ -21,7 +27,6 @@ from discrete_diffusion.checkpoints.contents import (
     read_contents,
     reason_of,
 )
-from discrete_diffusion.cli.measurements import Work, batches_of_epoch, sizes_of, with_measurements
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains.registry import build_data, domain_of

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from discrete_diffusion.cli.launch_environment import is_first, started
 from discrete_diffusion.runtime.atomic_files import check_folder
+from discrete_diffusion.runtime.processes import is_first, started
 
 _NOW = re.compile(r"\$\{now:([^}]*)\}")
 

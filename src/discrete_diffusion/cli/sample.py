@@ -14,13 +14,9 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.api.sampler_settings import check_sampling
 from discrete_diffusion.cli.compose import check_counts
-from discrete_diffusion.cli.computing import check_computing, opened_model, where_to_compute
-from discrete_diffusion.cli.launch_environment import (
-    end_stopped,
-    silence_nonzero_ranks,
-    stop_signals,
-)
+from discrete_diffusion.cli.devices import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.output_folder import reserve_outputs
+from discrete_diffusion.cli.process_setup import end_stopped
 from discrete_diffusion.cli.request_options import (
     check_inputs,
     check_request,
@@ -31,6 +27,7 @@ from discrete_diffusion.cli.request_options import (
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.hub.published import boxed_model
 from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
+from discrete_diffusion.runtime.processes import CommandSignals, silence_nonzero_ranks
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
@@ -76,7 +73,7 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
     facts = {"checkpoint": trained.path, "seed": request.seed, "precision": request.precision}
     facts |= exactness(trained.approximations())  # a domain that knows more says so
     try:
-        with stop_signals() as signals, _unfinished(folder, trained) as append:
+        with CommandSignals() as signals, _unfinished(folder, trained) as append:
             done = sample(request, _written_if_stopped(trained, signals, append)).write()
     except Stop as stop:
         left = [str(path) for path in folder.glob("samples.partial.*")]

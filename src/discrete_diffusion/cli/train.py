@@ -12,24 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.child_processes import all_processes
+from discrete_diffusion.building.measurements import batches_of_epoch
 from discrete_diffusion.cli.config_checks import check_values
-from discrete_diffusion.cli.devices import computes_on_gpu, set_devices
-from discrete_diffusion.cli.earlier_runs import (
-    announce,
-    resume_hint,
-    resume_point,
-    start_from,
-    starting_weights,
-)
-from discrete_diffusion.cli.launch_environment import is_first, silence_nonzero_ranks, stop_signals
-from discrete_diffusion.cli.measurements import batches_of_epoch
+from discrete_diffusion.cli.devices import check_trainer_units, computes_on_gpu, set_devices
+from discrete_diffusion.cli.earlier_runs import resume_hint, starting_weights
 from discrete_diffusion.cli.output_folder import reserve_run_folder
-from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.runtime.atomic_files import atomic_write
+from discrete_diffusion.runtime.processes import (
+    CommandSignals,
+    all_processes,
+    is_first,
+    silence_nonzero_ranks,
+)
 from discrete_diffusion.runtime.shards import LostProcessError
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
@@ -90,11 +87,13 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
     Returns what ``metrics.json`` holds; in the first process, where there are several.
     Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
-    with stop_signals() as signals:
+    with CommandSignals() as signals:
         return _train(request.config, request.folder, signals)
 
 
 def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, Any]:
+    from discrete_diffusion.checkpoints.initialising import start_from
+    from discrete_diffusion.checkpoints.resuming import check_resumable
     from discrete_diffusion.cli.run import build_run
     from discrete_diffusion.evaluation.json_values import finite, write_metrics
 
@@ -106,10 +105,15 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     built = build_run(config, on_gpu=computes_on_gpu(settled))
     resumed = None
     if config.resume is not None:
-        resumed = resume_point(config, built.algorithm, built.fingerprint)
+        resumed = check_resumable(
+            config.resume,
+            built.algorithm,
+            config=plain(config),
+            data_fingerprint=built.fingerprint,
+        )
     else:
         if start is not None:
-            start_from(start, built.algorithm, config)
+            start_from(start, built.algorithm, plain(config))
         elif built.algorithm.has_teacher:
             logger.warning(
                 "%s without init.checkpoint=TEACHER learns from the data alone", config.algo.name
@@ -153,7 +157,7 @@ def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | No
     and on what."""
     config = built.config
     if resumed is not None:
-        announce(resumed, config, trainer, folder)
+        resumed.announce(plain(config), trainer, folder)
     with atomic_write(folder / "config.yaml") as unfinished:
         OmegaConf.save(config, unfinished, resolve=True)
     for each in trainer.loggers:

@@ -16,7 +16,7 @@ from continuous_states.dialogue.metrics import score_summaries
 from continuous_states.sampling.generate import Generate
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
-from discrete_diffusion.cli.computing import opened_model, where_to_compute
+from discrete_diffusion.cli.devices import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request, sample_request
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.sampling import FirstHitting

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from discrete_diffusion.cli.closed_output import Output
+from discrete_diffusion.cli.process_setup import Output
 
 
 def run(words: list[str], **options: object) -> tuple[int, str]:

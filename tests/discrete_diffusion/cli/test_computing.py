@@ -14,15 +14,10 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose, config_dir, main
-from discrete_diffusion.cli.computing import Computing, check_computing, where_to_compute
-from discrete_diffusion.cli.launch_environment import (
-    Started,
-    is_first,
-    silence_nonzero_ranks,
-    started,
-)
+from discrete_diffusion.cli.devices import Computing, check_computing, where_to_compute
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.runtime import precision
+from discrete_diffusion.runtime.processes import Started, is_first, silence_nonzero_ranks, started
 from made_checkpoints import training_state
 
 BASE = OmegaConf.load(config_dir() / "sample.yaml")

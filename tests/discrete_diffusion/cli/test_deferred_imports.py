@@ -9,7 +9,7 @@ import pytest
 
 CODE = """
 import sys
-from discrete_diffusion.cli.deferred_imports import defer_torchmetrics
+from discrete_diffusion.cli.process_setup import defer_torchmetrics
 
 defer_torchmetrics()
 import lightning.pytorch

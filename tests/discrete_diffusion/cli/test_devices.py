@@ -7,7 +7,8 @@ import torch
 
 from composed import composed
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.devices import check_strategy, cluster_environment, set_devices
+from discrete_diffusion.cli.devices import check_strategy, set_devices
+from discrete_diffusion.runtime.processes import cluster_environment
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "RANK": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "4"}
 SRUN = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4", "SLURM_NNODES": "2", "SLURM_PROCID": "3"}

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.launch_environment import let_threads_sleep
+from discrete_diffusion.cli.process_setup import let_threads_sleep
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 

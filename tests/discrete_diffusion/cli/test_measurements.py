@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.measurements import (
+from discrete_diffusion.building.measurements import (
     Work,
     batches_of_epoch,
     samples_trained_on,
     with_measurements,
     with_terms,
 )
+from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.run import build_run
 
 DATA = {"num_train": 16_019, "num_held_out": 1_998}

@@ -22,8 +22,8 @@ from discrete_diffusion.checkpoints import (
 )
 from discrete_diffusion.checkpoints.files import algorithm_weights
 from discrete_diffusion.checkpoints.header import with_new_digest
+from discrete_diffusion.checkpoints.resuming import machine_changes
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.earlier_runs import machine_changes
 from discrete_diffusion.domains.registry import DEFAULT, get_domain
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 

@@ -113,7 +113,7 @@ _RAW = re.compile(
 _BY_ITSELF = {
     "runtime/atomic_files.py": "the mechanism",
     "cli/output_folder.py": "the text of a lock",
-    "cli/closed_output.py": "the null device",
+    "cli/process_setup.py": "the null device",
     "training/metrics_log.py": "no file is meant",
 }
 

@@ -81,7 +81,7 @@ with StopSignals() as signals:
 def test_sigterm_is_answered_before_a_command_has_begun_but_not_in_copies_of_it():
     code = """
 import os, signal, sys
-from discrete_diffusion.cli.launch_environment import say_terminated
+from discrete_diffusion.cli.process_setup import say_terminated
 from discrete_diffusion.runtime.stopping import Stop
 say_terminated()
 if (child := os.fork()) == 0:

@@ -15,7 +15,7 @@ from PIL import Image
 from composed import composed
 from discrete_diffusion.api.sampler_settings import check_sampling, sampling_of
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.computing import opened_model, where_to_compute
+from discrete_diffusion.cli.devices import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import evaluate_request, sample_request
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains import complete_data

@@ -10,12 +10,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.config_checks import check_training_values
-from discrete_diffusion.cli.launch_environment import started
 from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.config.naming import check_name, unknown_name
 from discrete_diffusion.config.values import is_number
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.atomic_files import check_folder
+from discrete_diffusion.runtime.processes import started
 
 _LISTS = {
     "algos": "[mdlm,udlm]",

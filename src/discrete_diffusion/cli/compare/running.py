@@ -13,9 +13,9 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.api.cells import Cell, CellFolder, measure_cell
 from discrete_diffusion.api.comparison_report import write_comparison
+from discrete_diffusion.cli.devices import check_trainer_units
 from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
-from discrete_diffusion.cli.precision import check_trainer_units
 from discrete_diffusion.cli.run import fit_and_try, new_algorithm
 from discrete_diffusion.cli.search_path import is_search_path, own_hydra
 from discrete_diffusion.cli.train import TrainRequest, run_training

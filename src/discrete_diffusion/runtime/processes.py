@@ -1,18 +1,20 @@
-"""The further processes of a command: Lightning starts them, and none is left behind."""
+"""The processes that run a command together: who started them, and how they end together.
+
+Lightning starts further ones, unless torchrun or srun has, and none is left behind."""
 
 from __future__ import annotations
 
 import atexit
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.cli.devices import cluster_environment
-from discrete_diffusion.cli.launch_environment import is_first
 from discrete_diffusion.runtime.shards import LostProcessError, Shard, distributed_shard
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
     from lightning.fabric import Fabric
+    from lightning.fabric.plugins.environments import ClusterEnvironment
     from lightning.pytorch import Trainer
 
 _ANNOUNCERS = (
@@ -30,20 +33,95 @@ _ANNOUNCERS = (
 """Modules of Lightning that log how processes are being connected."""
 
 
-@contextmanager
-def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator[None]:
-    """Inside, ``sys.argv`` is the whole command, which Lightning runs again in every further
-    process: by the program that is running, which may have registered a backbone, or by ours if
-    that program called ``main`` with other ``arguments`` than its own."""
-    main = sys.modules["__main__"]
-    former, spec = sys.argv, getattr(main, "__spec__", None)
-    sys.argv = [former[0], *arguments]
-    if not of_this_program:
-        main.__spec__ = find_spec("discrete_diffusion.__main__")
+@dataclass(frozen=True)
+class Started:
+    """Processes started ``by`` torchrun or srun: ``rank`` of this one, ``per_node`` on each of
+    ``num_nodes`` machines."""
+
+    by: str
+    rank: int
+    per_node: int
+    num_nodes: int
+
+
+def started() -> Started | None:
+    """Who started this process; None for a command by itself, also in a SLURM job without srun."""
+    env = os.environ
+    if "TORCHELASTIC_RUN_ID" in env:
+        per_node = int(env["LOCAL_WORLD_SIZE"])
+        return Started("torchrun", int(env["RANK"]), per_node, int(env["WORLD_SIZE"]) // per_node)
+    interactive = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
+    num_tasks = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
+    num_nodes = int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1)
+    if "SLURM_STEP_ID" in env and num_tasks > 1 and not interactive:
+        return Started("srun", int(env["SLURM_PROCID"]), num_tasks // num_nodes, num_nodes)
+    return None
+
+
+def local_rank() -> int:
+    """Rank of this process on its machine."""
+    return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
+
+
+def rank() -> int:
+    """The number of this process among those of the command, from 0."""
+    found = started()
+    return local_rank() if found is None else found.rank
+
+
+def is_first() -> bool:
+    """True if this process logs and writes for all."""
+    return rank() == 0
+
+
+def silence_nonzero_ranks() -> None:
+    """Let only the first process log and warn; every process prints its errors."""
+    if not is_first():
+        logging.disable(logging.CRITICAL)
+        warnings.simplefilter("ignore")
+
+
+def cluster_environment() -> ClusterEnvironment:
+    """Who started the processes, for Lightning, which takes a SLURM job without srun, or with
+    torchrun, for srun."""
+    from lightning.fabric.plugins.environments import (
+        LightningEnvironment,
+        SLURMEnvironment,
+        TorchElasticEnvironment,
+    )
+
+    found = started()
+    if found is None:
+        return LightningEnvironment()
+    if found.by == "torchrun":
+        return TorchElasticEnvironment()
     try:
-        yield
-    finally:
-        sys.argv, main.__spec__ = former, spec
+        return SLURMEnvironment(auto_requeue=False)
+    except RuntimeError as error:  # --ntasks, of which it cannot tell how many each machine has
+        raise ValueError(f"srun: {error}") from error
+
+
+_ONE_SIGNAL = 5.0
+"""Seconds within which torchrun or srun repeats a signal that the terminal has sent to all."""
+
+
+class CommandSignals(StopSignals):
+    """Signals to a command, of one process or several: one that comes twice, from the terminal and
+    from torchrun or srun, counts once. Only the first process announces it. Between steps the first
+    process ends at once and kills those that it started, which wait for that."""
+
+    _since = 0.0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        launched = started() is not None
+        if self.received is None:
+            self._since = time.monotonic()
+        elif launched and time.monotonic() - self._since < _ONE_SIGNAL:
+            return
+        if self.received is None and not is_first() and (self.finish_step or not launched):
+            self.received = number
+        else:
+            super()._handle(number, frame)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import sys
 import pytest
 import torch
 
-from discrete_diffusion.cli.child_processes import all_processes, command_line, connected
-from discrete_diffusion.cli.launch_environment import rank, stop_signals
+from discrete_diffusion.cli.process_setup import command_line
+from discrete_diffusion.runtime.processes import CommandSignals, all_processes, connected, rank
 from discrete_diffusion.runtime.shards import LostProcessError
 from discrete_diffusion.runtime.stopping import Stop
 
@@ -100,10 +100,10 @@ def test_only_a_lost_process_is_told_as_one(error, raised, monkeypatch):
 
 
 def test_a_process_that_was_started_leaves_the_end_to_the_first(monkeypatch):
-    with pytest.raises(Stop), stop_signals():
+    with pytest.raises(Stop), CommandSignals():
         os.kill(os.getpid(), signal.SIGTERM)
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert rank() == 1
-    with stop_signals() as signals:
+    with CommandSignals() as signals:
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.received == signal.SIGTERM
