@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
-from discrete_diffusion.cli.output_folder import claimed_file, claimed_folder
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import refuse_taken
 from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.runtime.atomic_files import claimed_file, claimed_folder
 
 _NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
 

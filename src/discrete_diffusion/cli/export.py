@@ -6,10 +6,10 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.cli.output_folder import claimed_file
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.hub.published import boxed_model, check_model
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.atomic_files import claimed_file
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from discrete_diffusion.cli.output_folder import claimed_file
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.models.registry import available_backbones
-from discrete_diffusion.runtime.atomic_files import atomic_folder, write_text
+from discrete_diffusion.runtime.atomic_files import atomic_folder, claimed_file, write_text
 
 HELP = """\
 discrete-diffusion new my_project    a package with a backbone, its sizes and its tests

@@ -1,99 +1,38 @@
-"""Folders that commands write into: nothing is replaced unasked, by one command at a time."""
+"""Folders that commands write into: nothing is replaced unasked, by one command at a time; that of
+a run is one for all the processes that torchrun or srun started."""
 
 from __future__ import annotations
 
 import logging
 import os
-import socket
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from os.path import samestat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.runtime.atomic_files import (
+    LOCK,
     check_folder,
-    check_parent,
+    claimed_folder,
     ensured_folder,
+    locked,
     note_of_complete_files,
     put_aside,
 )
-from discrete_diffusion.runtime.processes import is_first
+from discrete_diffusion.runtime.processes import is_first, started
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 logger = logging.getLogger(__name__)
 
-LOCK = ".lock"
-"""In a folder that a command writes into, and after the name of a file: which command that is."""
+_NOW = re.compile(r"\$\{now:([^}]*)\}")
 
 _OF_A_RUN = ("config.yaml", "metrics.json", "metrics.csv", "checkpoints", "samples.*")
-
-
-@contextmanager
-def locked(target: Path) -> Iterator[None]:
-    """Inside the block no other command writes into the folder ``target``, or the file of that
-    name, which is there or not.
-
-    Raises ``ValueError`` naming the process that does; the lock of a killed process is void.
-    """
-    from filelock import FileLock, SoftFileLock, Timeout
-
-    path = target / LOCK if target.is_dir() else target.with_name(f".{target.name}{LOCK}")
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(
-            f"{target} is in use by {_holder(path) or 'another command'}; wait for its end, or "
-            "give another name"
-        ) from None
-    own = path.stat()
-    try:
-        if not isinstance(lock, SoftFileLock):  # on a disk without flock, where the text is it
-            since = time.strftime("%Y-%m-%d %H:%M:%S")
-            with suppress(OSError):  # a full disk, whose holder is not named
-                path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
-        yield
-    finally:
-        if path.exists() and samestat(path.stat(), own):  # else the folder was put aside
-            path.unlink()
-        lock.release()
-
-
-@contextmanager
-def claimed_folder(key: str, folder: Path) -> Iterator[None]:
-    """The folder that ``key`` names, made and locked inside the block."""
-    check_folder(key, folder)
-    with ensured_folder(folder), locked(folder):
-        yield
-
-
-@contextmanager
-def claimed_file(key: str, file: Path) -> Iterator[None]:
-    """The file that ``key`` names, or a folder that is made anew, locked inside the block; its
-    folder may be in use by others that write files of their own, not by one that has all of it."""
-    check_parent(key, file)
-    with ensured_folder(file.parent):
-        if (file.parent / LOCK).exists():
-            with locked(file.parent):  # raises, or takes away what a killed process left
-                pass
-        with locked(file):
-            yield
-
-
-def _holder(path: Path) -> str:
-    """Contents of a lock file: a line of ours, or on a disk without flock the number of a process,
-    a machine, and more, on lines of their own."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return ""
-    return "process {} on {}".format(*lines) if len(lines) > 1 else "".join(lines)
 
 
 @contextmanager
@@ -204,3 +143,88 @@ def _is_inside(path: str | Path, folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return found.is_relative_to(folder.resolve())
+
+
+def run_folder(
+    overrides: Sequence[str], user_config_dir: str | None, *, sweeps: bool
+) -> tuple[Path, list[str]]:
+    """The folder of a run, or of a sweep, and overrides that name it for all the processes of
+    torchrun or srun, see ``shared_time_stamp``.
+
+    Raises ``ValueError`` if it was requested in a folder that is not there.
+    """
+    from omegaconf import OmegaConf
+
+    from discrete_diffusion.cli.compose import compose_plainly
+    from discrete_diffusion.cli.override_words import quoted
+
+    kind = "sweep" if sweeps else "run"
+    asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
+    where = compose_plainly("train", asked, user_config_dir, with_hydra=True).hydra[kind]
+    patterns = OmegaConf.to_container(where, resolve=False)
+    assert isinstance(patterns, dict)
+    where.dir = named = shared_time_stamp(patterns["dir"])
+    if sweeps and started() is None:
+        where.dir = named = _NOW.sub(lambda match: time.strftime(match[1]), named)
+        return Path(where.dir), [f"hydra.sweep.dir={quoted(named)}"]
+    if not sweeps and is_first() and any(o.startswith("hydra.run.dir=") for o in overrides):
+        check_folder("hydra.run.dir", where.dir)
+    return Path(where.dir), [f"hydra.{kind}.dir={quoted(where.dir)}"]
+
+
+@contextmanager
+def swept(folder: Path) -> Iterator[None]:
+    """Inside the block a sweep writes its runs into the folder. What its jobs made and left empty
+    goes after it, and ``multirun.yaml`` too if no run is there; for the first process."""
+    if not is_first():
+        yield
+        return
+    before = set(folder.glob("*"))
+    missing = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        yield
+    finally:
+        for path in set(folder.glob("*")) - before:
+            with suppress(OSError):  # a file, or a folder of a run
+                path.rmdir()
+        if set(folder.glob("*")) - before == {folder / "multirun.yaml"}:
+            (folder / "multirun.yaml").unlink()
+        with suppress(OSError):  # not empty, or never made
+            for part in missing:
+                part.rmdir()
+
+
+def shared_time_stamp(pattern: str) -> str:
+    """A folder's ``pattern`` with each ``${now:...}`` replaced by the same text in all processes.
+
+    Under ``torchrun`` it is the first process's time, which the agent's store carries; under
+    ``srun`` the numbers of job and step, which name the folder again when the job is requeued.
+    Raises ``ValueError`` under ``torchrun`` without such a store.
+    """
+    found = started()
+    if _NOW.search(pattern) is None or found is None:
+        return pattern
+    if found.by == "srun":
+        name = f"slurm_{os.environ['SLURM_JOB_ID']}_{os.environ['SLURM_STEP_ID']}"
+        return _NOW.sub(name, pattern)
+    moment = time.localtime()
+    return _as_the_first_has_it(
+        _NOW.sub(lambda match: time.strftime(match[1], moment), pattern), found.rank
+    )
+
+
+def _as_the_first_has_it(folder: str, rank: int) -> str:
+    """The ``folder`` of rank 0, passed on by the store of torchrun's agent."""
+    environment = os.environ
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise ValueError(
+            "the processes of this torchrun share no store to agree on a folder; name one with "
+            "hydra.run.dir=DIR"
+        )
+    from torch.distributed import TCPStore
+
+    store = TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), is_master=False)
+    key = f"discrete_diffusion/{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    if rank == 0:
+        store.set(key, folder)
+    return str(store.get(key).decode())

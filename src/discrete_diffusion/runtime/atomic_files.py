@@ -1,4 +1,5 @@
-"""Files that appear whole or not at all, where they are meant to, and in no other's place."""
+"""Files that appear whole or not at all, where they are meant to, in no other's place, and in a
+folder that one command at a time writes into."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ import os
 import secrets
 import shlex
 import shutil
+import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from os.path import samestat
 from pathlib import Path
 
 
@@ -37,6 +41,9 @@ def ensured_folder(folder: Path) -> Iterator[None]:
             for part in (*inside, *missing):
                 part.rmdir()
 
+
+LOCK = ".lock"
+"""In a folder that a command writes into, and after the name of a file: which command that is."""
 
 UNFINISHED = ".unfinished"
 """In the names of what is being written, which begin with a dot."""
@@ -256,3 +263,65 @@ def put_aside(folder: Path) -> Path:
     while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
         number += 1
     return folder.rename(aside)
+
+
+@contextmanager
+def locked(target: Path) -> Iterator[None]:
+    """Inside the block no other command writes into the folder ``target``, or the file of that
+    name, which is there or not.
+
+    Raises ``ValueError`` naming the process that does; the lock of a killed process is void.
+    """
+    from filelock import FileLock, SoftFileLock, Timeout
+
+    path = target / LOCK if target.is_dir() else target.with_name(f".{target.name}{LOCK}")
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(
+            f"{target} is in use by {_holder(path) or 'another command'}; wait for its end, or "
+            "give another name"
+        ) from None
+    own = path.stat()
+    try:
+        if not isinstance(lock, SoftFileLock):  # on a disk without flock, where the text is it
+            since = time.strftime("%Y-%m-%d %H:%M:%S")
+            with suppress(OSError):  # a full disk, whose holder is not named
+                path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
+        yield
+    finally:
+        if path.exists() and samestat(path.stat(), own):  # else the folder was put aside
+            path.unlink()
+        lock.release()
+
+
+@contextmanager
+def claimed_folder(key: str, folder: Path) -> Iterator[None]:
+    """The folder that ``key`` names, made and locked inside the block."""
+    check_folder(key, folder)
+    with ensured_folder(folder), locked(folder):
+        yield
+
+
+@contextmanager
+def claimed_file(key: str, file: Path) -> Iterator[None]:
+    """The file that ``key`` names, or a folder that is made anew, locked inside the block; its
+    folder may be in use by others that write files of their own, not by one that has all of it."""
+    check_parent(key, file)
+    with ensured_folder(file.parent):
+        if (file.parent / LOCK).exists():
+            with locked(file.parent):  # raises, or takes away what a killed process left
+                pass
+        with locked(file):
+            yield
+
+
+def _holder(path: Path) -> str:
+    """Contents of a lock file: a line of ours, or on a disk without flock the number of a process,
+    a machine, and more, on lines of their own."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return ""
+    return "process {} on {}".format(*lines) if len(lines) > 1 else "".join(lines)

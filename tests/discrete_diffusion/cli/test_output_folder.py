@@ -17,8 +17,13 @@ import torch
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.output_folder import LOCK, claimed_folder, locked
-from discrete_diffusion.runtime.atomic_files import check_parent, put_aside
+from discrete_diffusion.runtime.atomic_files import (
+    LOCK,
+    check_parent,
+    claimed_folder,
+    locked,
+    put_aside,
+)
 from guide_code import DOCS, blocks
 
 TRAIN = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "logger=none"]
@@ -192,7 +197,7 @@ def flock(file, operation):
 fcntl.flock = flock
 
 from pathlib import Path
-from discrete_diffusion.cli.output_folder import locked
+from discrete_diffusion.runtime.atomic_files import locked
 
 with locked(Path(".")):
     try:

@@ -112,7 +112,6 @@ _RAW = re.compile(
 )
 _BY_ITSELF = {
     "runtime/atomic_files.py": "the mechanism",
-    "cli/output_folder.py": "the text of a lock",
     "cli/process_setup.py": "the null device",
     "training/metrics_log.py": "no file is meant",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.output_folder import LOCK, locked
+from discrete_diffusion.runtime.atomic_files import LOCK, locked
 from floor_plans import generate_plans, write_diagrams
 from full_disk import FullDisk
 
