@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from importlib.util import find_spec
 
 import pytest
 
@@ -25,7 +26,8 @@ def finished(tmp_path_factory):
         patch.chdir(out.parent)
         quoted = str(out).replace("'", "\\'")
         results = run_comparison(CompareRequest([*SHORT, *TWO, f"out='{quoted}'"]))
-        assert {p.name for p in out.parent.iterdir()} - {"cache"} == {"it's done"}  # no litter
+        kept = ["cache"] if find_spec("floor_plans") else []  # random graphs are not kept
+        assert sorted(p.name for p in out.parent.iterdir()) == [*kept, "it's done"]  # no litter
     return out, results
 
 

@@ -195,13 +195,13 @@ def test_an_unknown_sampler_is_named_with_the_modules_that_the_checkpoint_rememb
         said = failure(command, f"checkpoint={LAST}", "sampling=other-sampler", "out=samples")
         assert "unknown sampling choice 'other-sampler'" in said
         assert f"{LAST} has parts of my_parts" in said
-        assert re.search(r"plugins=\[my_parts[],]", said)
+        assert "plugins=[my_parts]" in said
         assert "plugins=[MODULE]" in said
     assert "my_parts" not in sys.modules  # reading imports nothing
     said = failure(
         "sample", f"checkpoint={LAST}", "sampling=another", "plugins=[other_parts]", "out=samples"
     )
-    assert "plugins=[other_parts,my_parts" in said
+    assert "plugins=[other_parts,my_parts]" in said
     assert "plugins=[other_parts,MODULE]" in said
 
 

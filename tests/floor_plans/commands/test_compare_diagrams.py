@@ -43,6 +43,13 @@ def test_columns_and_the_reference_of_the_tables_are_chosen(finished, tmp_path, 
     assert "of few distinct samples" in table
 
 
+def test_a_misspelt_column_is_told_those_of_diagrams_too(tmp_path):
+    said = r"'vald'; did you mean 'valid'\? Available: algorithm, backbone, buildable"
+    with pytest.raises(ValueError, match=said):
+        run_comparison(CompareRequest([*SHORT, *TWO, f"out={tmp_path / 'new'}", "columns=[vald]"]))
+    assert not (tmp_path / "new" / "cells").exists()
+
+
 @pytest.mark.slow
 def test_what_a_comparison_writes(finished):
     out, results = finished

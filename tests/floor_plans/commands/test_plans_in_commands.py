@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from discrete_diffusion.cli import main
+from discrete_diffusion.cli import compose, main
+from discrete_diffusion.cli.measurements import Work, with_measurements
 from floor_plans import generate_plans, read_diagrams, write_diagrams
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
@@ -48,6 +49,27 @@ def test_samples_of_so_many_rooms(finished_run, sampler, tmp_path):
     assert metrics["num_samples"] == 6
     assert (tmp_path / "mine" / "grid.svg").read_text().startswith("<?xml")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine"]  # no litter
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [([], (1_000, 1_998, 200, 1.0)), (["trainer.max_steps=100"], (126, 720, 52, 37))],
+)
+def test_the_demo_measures_all_and_less_of_it_a_share(words, expected):
+    config, said = with_measurements(
+        compose("train", ["experiment=demo", *words]),
+        num_train=16_019,
+        num_held_out=1_998,
+        work=Work(trained=66.0, bounded=22.0, sampled=500.0),
+    )
+    drawn = config.eval.num_samples, config.eval.bound_samples, config.callbacks.num_samples
+    assert (*drawn, config.trainer.limit_val_batches) == expected
+    assert len(said) == (4 if words else 0)
+
+
+def test_the_demo_keeps_its_warmup_with_an_optimizer_of_ones_own():
+    config = compose("train", ["experiment=demo", "optim._target_=torch.optim.SGD"])
+    assert config.optim.warmup_steps == 50
 
 
 @pytest.mark.slow

@@ -79,7 +79,6 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     graphs = decode_graphs(drawn.tokens, vocab)
 
     def write() -> SavedSamples:
-        plot_graphs(graphs[:MAX_DRAWN], request.out / request.picture, types)
         narrowed = structure.facts([drawn])
         if structure:
             reasons = trained.approximations(log_weights=drawn.log_weights)
@@ -87,6 +86,7 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
         what, facts = counted(len(graphs), "sample"), drawn.facts | narrowed
         more = structure.weights(drawn.log_weights)
         saved = _written(request, trained, graphs, facts, what, more)
+        plot_graphs(graphs[:MAX_DRAWN], request.out / request.picture, types)
         return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(graphs, write)
@@ -126,8 +126,6 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         logger.info("the completions are approximate: %s", "; ".join(reasons))
 
     def write() -> SavedSamples:
-        path = request.out / request.picture
-        _sample_completed(graphs, lines_given, partials, types, path)
         facts = {
             "given": str(request.given),
             "num_inputs": len(partials),
@@ -140,6 +138,8 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         more: dict[str, Sequence[Any]] = {"given": lines_given}
         more |= structure.weights(drawn.log_weights)
         saved = _written(request, trained, graphs, facts, what, more)
+        path = request.out / request.picture
+        _sample_completed(graphs, lines_given, partials, types, path)
         return replace(saved, log_line=saved.log_line + structure.summary(facts))
 
     return Samples(graphs, write)

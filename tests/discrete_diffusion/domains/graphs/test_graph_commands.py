@@ -121,7 +121,7 @@ def test_what_a_model_cannot_draw_is_refused(run, capsys):
         (["nodes_per_graph=9"], "was trained on graphs of at most 7 nodes; ask for fewer"),
         (["nodes_per_graph=[3,2]"], "was trained on no graph of 2 nodes"),
         (["completions=3"], "completions=3 is for given=FILE; did you mean num_samples=3?"),
-        (["num_rooms=3"], "was not trained on diagrams"),
+        (["num_atoms=3"], "was not trained on molecules"),
     ):
         with pytest.raises(SystemExit):
             main(["sample", f"checkpoint={run}/run", *words])
