@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from discrete_diffusion.building.measurements import Work, with_measurements
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.measurements import Work, with_measurements
 from floor_plans import generate_plans, read_diagrams, write_diagrams
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
