@@ -100,7 +100,7 @@ def test_a_request_holds_plain_numbers():
     [
         (SampleRequest, {"num_samples": 0}, "num_samples=0"),
         (SampleRequest, {"seed": -1}, "seed=-1"),
-        (SampleRequest, {"seed": None}, "seed=None"),
+        (SampleRequest, {"seed": None}, "seed=null"),
         (SampleRequest, {"steps": 1.5}, "steps=1.5"),
         (SampleRequest, {"batch_size": True}, "batch_size=True"),
         (SampleRequest, {"precision": "bf17"}, "precision=bf17"),

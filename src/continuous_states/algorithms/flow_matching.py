@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
 from continuous_states.algorithms.gaussian import StraightPath
 from continuous_states.algorithms.scaling import FieldScaling
-from discrete_diffusion.algorithms import Algorithm, sample_times
-from discrete_diffusion.config import check_name
+from discrete_diffusion.algorithms import Algorithm, Dropout, sample_times
+from discrete_diffusion.config import OneOf, check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 
 T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -22,7 +23,6 @@ T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
     ),
 }
 """Training times of u, uniform on (0, 1]."""
-WEIGHTINGS = ("velocity", "image")
 SMALLEST_T = 0.05
 """Where velocities are cut off, and where the bound ends with a Gaussian."""
 
@@ -59,16 +59,14 @@ class FlowMatching(Algorithm):
         backbone: nn.Module,
         *,
         channels: int,
-        weighting: str = "velocity",
-        t_draw: str = "uniform",
-        condition_dropout: float = 0.0,
+        weighting: Literal["velocity", "image"] = "velocity",
+        t_draw: Annotated[str, OneOf(T_DRAWS)] = "uniform",
+        condition_dropout: Dropout = 0.0,
         time_conditioning: bool = True,
     ) -> None:
         super().__init__(
             backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
         )
-        check_name("algo.weighting", weighting, WEIGHTINGS)
-        check_name("algo.t_draw", t_draw, T_DRAWS)
         self.path, self.scaling = StraightPath(), FieldScaling(channels)
         self.weighting, self.t_draw = weighting, t_draw
 

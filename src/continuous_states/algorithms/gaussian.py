@@ -7,12 +7,17 @@ ids, here it is means and variances.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import sent, uniform_draws
-from discrete_diffusion.config import check_whole_number
+from discrete_diffusion.config import Bounds
+
+Steps = Annotated[int, Bounds(least=2)]
+"""Steps of a process of discrete times."""
 
 
 class LinearGaussian(nn.Module):
@@ -31,10 +36,9 @@ class LinearGaussian(nn.Module):
     """
 
     def __init__(
-        self, *, num_timesteps: int = 1000, beta_start: float = 1e-4, beta_end: float = 0.02
+        self, *, num_timesteps: Steps = 1000, beta_start: float = 1e-4, beta_end: float = 0.02
     ) -> None:
         super().__init__()
-        check_whole_number("algo.num_timesteps", num_timesteps, least=2)
         if not 0 < beta_start <= beta_end < 1:
             raise ValueError(
                 f"algo.beta_start={beta_start}, algo.beta_end={beta_end}: expected "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from continuous_states.networks.latent_space import LatentSpaceModel
 from discrete_diffusion.algorithms import Algorithm
-from discrete_diffusion.config import check_name, is_number
+from discrete_diffusion.config import NotNegative, OneOf, check_name
 from discrete_diffusion.contracts import Batch, LossOutput
 
 TRAINED_PARTS: dict[str, tuple[str, ...]] = {
@@ -94,16 +95,12 @@ class LatentSeq2Seq(Algorithm):
         eos_id: int,
         pad_id: int,
         source_pad_id: int,
-        stage: str = "joint",
-        latent_weight: float = 1.0,
-        infonce_weight: float = 0.1,
+        stage: Annotated[str, OneOf(TRAINED_PARTS)] = "joint",
+        latent_weight: NotNegative = 1.0,
+        infonce_weight: NotNegative = 0.1,
         adapter_uses_middle: bool = False,
     ) -> None:
         super().__init__(backbone, time_conditioning=False)
-        check_name("algo.stage", stage, TRAINED_PARTS)
-        for key, value in (("latent_weight", latent_weight), ("infonce_weight", infonce_weight)):
-            if not (is_number(value) and 0 <= value < math.inf):
-                raise ValueError(f"algo.{key}={value}: expected a number, at least 0")
         if adapter_uses_middle and stage != "adapter":
             raise ValueError(
                 "algo.adapter_uses_middle=true is an option of algo.stage=adapter, and the stage "

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from continuous_states.algorithms.gaussian import LinearGaussian
-from continuous_states.algorithms.scaling import RowScaling
-from discrete_diffusion.algorithms import MASK_DRAWS, Algorithm, sample_masks
+from continuous_states.algorithms.gaussian import LinearGaussian, Steps
+from continuous_states.algorithms.scaling import RowScaling, Scaled
+from discrete_diffusion.algorithms import Algorithm, MaskDraw, sample_masks
 from discrete_diffusion.categorical import sent, uniform_draws
-from discrete_diffusion.config import check_name
+from discrete_diffusion.config import Share
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
-
-OBJECTIVES = ("mask", "ddpm")
-WEIGHTINGS = ("mean", "elbo")
-TIME_SOURCES = ("mask_rate", "random")
 
 
 class MaskedFeatures(Algorithm):
@@ -42,7 +39,7 @@ class MaskedFeatures(Algorithm):
 
     Rows are scaled as ``normalise`` says (``RowScaling``), and both bounds are about scaled rows.
 
-    ``mask_rate``: None samples masks in the way ``draw`` (one of ``MASK_DRAWS``); a number masks
+    ``mask_rate``: None samples masks in the way ``draw`` (a ``MaskDraw``); a number masks
     every row with that probability, at least one row of a sample.
     ``t_source``: ``random`` gives the network a time sampled independently of the mask in training;
     evaluation and sampling, where no time is sampled, use that of the share all the same.
@@ -65,29 +62,20 @@ class MaskedFeatures(Algorithm):
         process: ForwardProcess,
         *,
         num_features: int,
-        objective: str = "mask",
-        normalise: str = "zscore",
-        weighting: str = "mean",
-        t_source: str = "mask_rate",
-        mask_rate: float | None = None,
+        objective: Literal["mask", "ddpm"] = "mask",
+        normalise: Scaled = "zscore",
+        weighting: Literal["mean", "elbo"] = "mean",
+        t_source: Literal["mask_rate", "random"] = "mask_rate",
+        mask_rate: Share | None = None,
         time_conditioning: bool = True,
-        draw: str = "forced_mask",
-        num_timesteps: int = 1000,
+        draw: MaskDraw = "forced_mask",
+        num_timesteps: Steps = 1000,
         beta_start: float = 1e-4,
         beta_end: float = 0.02,
     ) -> None:
         super().__init__(backbone, time_conditioning=time_conditioning)
         self.check_process(process)
         assert isinstance(process, Absorbing)
-        for kind, chosen, known in (
-            ("algo.objective", objective, OBJECTIVES),
-            ("algo.weighting", weighting, WEIGHTINGS),
-            ("algo.t_source", t_source, TIME_SOURCES),
-            ("algo.draw", draw, MASK_DRAWS),
-        ):
-            check_name(kind, chosen, known)
-        if mask_rate is not None and not 0 < mask_rate <= 1:
-            raise ValueError(f"algo.mask_rate={mask_rate}: expected a number in (0, 1], or null")
         if objective == "ddpm" and t_source == "random":
             raise ValueError(
                 "algo.t_source=random is for algo.objective=mask: with ddpm the network is given "
@@ -175,7 +163,7 @@ class MaskedFeatures(Algorithm):
     ) -> tuple[Tensor, Tensor]:
         """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N].
 
-        ``draw``: one of ``MASK_DRAWS``; None is what training takes. With a ``mask_rate`` no
+        ``draw``: a ``MaskDraw``; None is what training takes. With a ``mask_rate`` no
         weights make it a bound, and they are NaN.
         """
         if draw is None and self.mask_rate is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.config import check_name
 
-SCALINGS = ("zscore", "max", "none")
+Scaled = Literal["zscore", "max", "none"]
 CHUNK = 16
 """Windows that are worked on in float64 at once; a split may fill much of the memory."""
 
@@ -63,7 +64,7 @@ class RowScaling(Scaling):
 
     def __init__(self, how: str, num_features: int) -> None:
         super().__init__(num_features)
-        check_name("algo.normalise", how, SCALINGS)
+        check_name("algo.normalise", how, get_args(Scaled))
         self.how = how
 
     def fit(self, x0: Tensor, real: Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -13,12 +14,12 @@ from torch import Tensor
 from continuous_states.algorithms.flow_matching import SMALLEST_T, FlowMatching
 from continuous_states.algorithms.regression import Regression
 from discrete_diffusion.algorithms import eval_mode
-from discrete_diffusion.config import check_name, check_whole_number, is_number
+from discrete_diffusion.config import Bounds, Count, NotNegative
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import Guidance, Law, Sampler, check_given
 
-SOLVERS = ("euler", "heun", "rk45")
+Tolerance = Annotated[float, Bounds(above=0, below=1)]
 
 
 @dataclass(kw_only=True)
@@ -43,18 +44,13 @@ class Ode(Sampler[FlowMatching]):
     state = "field"
     algorithms = ("flow-matching",)
 
-    solver: str = "euler"
-    steps: int = 20
-    guidance: float = 1.0
-    rtol: float = 1e-3
-    atol: float = 1e-3
+    solver: Literal["euler", "heun", "rk45"] = "euler"
+    steps: Count = 20
+    guidance: NotNegative = 1.0
+    rtol: Tolerance = 1e-3
+    atol: Tolerance = 1e-3
 
     def __post_init__(self) -> None:
-        check_name("sampling.solver", self.solver, SOLVERS)
-        check_whole_number("sampling.steps", self.steps, least=1)
-        for key, value in (("rtol", self.rtol), ("atol", self.atol)):
-            if not (is_number(value) and 0 < value < 1):
-                raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1)")
         self._guidance = Guidance(self.guidance)
 
     def work(self, num: int, algorithm: FlowMatching | None = None) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor
 from continuous_states.algorithms.latent_seq2seq import LatentSeq2Seq
 from discrete_diffusion.algorithms import eval_mode
 from discrete_diffusion.categorical import nucleus, sample_categorical
-from discrete_diffusion.config import check_whole_number, is_number
+from discrete_diffusion.config import Bounds, Count, NotNegative, Share
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import Law, Sampler
@@ -40,24 +40,10 @@ class Generate(Sampler[LatentSeq2Seq]):
     state = "latent"
     algorithms = ("latent-seq2seq",)
 
-    temperature: float = 0.7
-    top_k: int | None = 50
-    top_p: float = 0.9
-    stop_cosine: float | None = 0.99
-
-    def __post_init__(self) -> None:
-        temperature, top_p, stop_cosine = self.temperature, self.top_p, self.stop_cosine
-        if not (is_number(temperature) and 0 <= temperature < math.inf):
-            raise ValueError(f"sampling.temperature={temperature}: expected a number, at least 0")
-        if self.top_k is not None:
-            check_whole_number("sampling.top_k", self.top_k, least=1)
-        if not (is_number(top_p) and 0 < top_p <= 1):
-            raise ValueError(f"sampling.top_p={top_p}: expected a number in (0, 1]")
-        if stop_cosine is not None and not (is_number(stop_cosine) and -1 <= stop_cosine <= 1):
-            raise ValueError(
-                f"sampling.stop_cosine={stop_cosine}: expected a cosine in [-1, 1], or null for "
-                "no such rule"
-            )
+    temperature: NotNegative = 0.7
+    top_k: Count | None = 50
+    top_p: Share = 0.9
+    stop_cosine: Annotated[float, Bounds(least=-1, most=1)] | None = 0.99
 
     def check(self, algorithm: LatentSeq2Seq, steps: int | None = None) -> None:
         if steps is not None:

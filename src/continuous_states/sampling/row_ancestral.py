@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from continuous_states.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.algorithms import eval_mode
 from discrete_diffusion.categorical import sent, uniform_draws
-from discrete_diffusion.config import check_whole_number, is_number
+from discrete_diffusion.config import Bounds, Count
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import Law, Sampler
@@ -64,14 +64,8 @@ class RowAncestral(Sampler[MaskedFeatures]):
     state = "features"
     algorithms = ("masked-features",)
 
-    steps: int = 8
-    temperature: float | None = None
-
-    def __post_init__(self) -> None:
-        check_whole_number("sampling.steps", self.steps, least=1)
-        temperature = self.temperature
-        if temperature is not None and not (is_number(temperature) and 0 <= temperature < 1e6):
-            raise ValueError(f"sampling.temperature={temperature}: expected 0 or more")
+    steps: Count = 8
+    temperature: Annotated[float, Bounds(least=0, below=1e6)] | None = None
 
     def work(self, num: int, algorithm: MaskedFeatures | None = None) -> int:
         return num * self.steps

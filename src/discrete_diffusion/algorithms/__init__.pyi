@@ -1,5 +1,6 @@
 from .ar import AR as AR
 from .base import Algorithm as Algorithm
+from .base import Dropout as Dropout
 from .base import eval_mode as eval_mode
 from .bd3lm import BD3LM as BD3LM
 from .bounds import general_bound as general_bound
@@ -8,7 +9,7 @@ from .continuous_time import MarginalDiffusion as MarginalDiffusion
 from .continuous_time import MatrixDiffusion as MatrixDiffusion
 from .d3pm import D3PM as D3PM
 from .distill import Distill as Distill
-from .draws import MASK_DRAWS as MASK_DRAWS
+from .draws import MaskDraw as MaskDraw
 from .draws import sample_masks as sample_masks
 from .draws import sample_times as sample_times
 from .gidd import GIDD as GIDD

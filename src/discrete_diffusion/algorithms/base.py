@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.config.values import is_number
+from discrete_diffusion.config.signatures import Checked
+from discrete_diffusion.config.values import Bounds
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.models.blocks.packing import pack_columns
@@ -36,14 +37,18 @@ def eval_mode(algorithm: nn.Module) -> Iterator[None]:
         algorithm.train(was_training)
 
 
+Dropout = Annotated[float, Bounds(least=0, below=1)]
+"""Share of samples without their condition."""
+
+
 class AlgorithmOptions(TypedDict, total=False):
     """Arguments of every ``Algorithm``, which subclasses hand on."""
 
     time_conditioning: bool
-    condition_dropout: float
+    condition_dropout: Dropout
 
 
-class Algorithm(nn.Module, ABC):
+class Algorithm(Checked, nn.Module, ABC):
     """A backbone and the loss that trains it, whatever samples are made of.
 
     Those on tokens are a ``TokenAlgorithm``. The backbone's signature is read once, to know how to
@@ -62,6 +67,7 @@ class Algorithm(nn.Module, ABC):
             or, with a share, ``keep`` Bool[B].
     """
 
+    section = "algo"
     name: ClassVar[str]
     """The name that ``algo=`` takes."""
     state: ClassVar[str]
@@ -94,7 +100,11 @@ class Algorithm(nn.Module, ABC):
     backbone: nn.Module
 
     def __init__(
-        self, backbone: nn.Module, *, time_conditioning: bool = True, condition_dropout: float = 0.0
+        self,
+        backbone: nn.Module,
+        *,
+        time_conditioning: bool = True,
+        condition_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
         self.backbone, self.time_conditioning = backbone, time_conditioning
@@ -115,10 +125,6 @@ class Algorithm(nn.Module, ABC):
         self.encoded_conditions = tuple(p.name for p in read if p.default is p.empty)
         """Conditions that the backbone's ``encode``, if any, reads: its arguments that have no
         default."""
-        if not (is_number(condition_dropout) and 0 <= condition_dropout < 1):
-            raise ValueError(
-                f"algo.condition_dropout={condition_dropout}: expected a share in [0, 1)"
-            )
         if condition_dropout > 0 and not self.takes("keep"):
             raise ValueError(
                 f"condition_dropout={condition_dropout:g} needs a backbone whose forward takes "

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, Corruption, sample_blocks, sample_masks
+from discrete_diffusion.algorithms.base import Dropout
+from discrete_diffusion.algorithms.draws import Corruption, MaskDraw, sample_blocks, sample_masks
 from discrete_diffusion.algorithms.many_ids import passes_states
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import are_whole_numbers, check_whole_number
+from discrete_diffusion.config.values import Count, are_whole_numbers
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -61,7 +61,6 @@ def contiguous_blocks(
             )
         return blocks
     size = DEFAULT_BLOCK_SIZE if block_size is None else block_size
-    check_whole_number("algo.block_size", size, least=1)
     return torch.arange(length, device=device) // size
 
 
@@ -87,7 +86,7 @@ class BD3LM(TokenAlgorithm):
     ``block_size``, ``block_lengths``: see ``contiguous_blocks``.
     ``time_conditioning``: without it (the default) each block of a sample has a time of its own;
     with it the blocks of one call share one, because a backbone is handed one sigma per sample.
-    ``draw``: how the masks of a training batch are sampled, one of ``MASK_DRAWS``.
+    ``draw``: how the masks of a training batch are sampled, a ``MaskDraw``.
 
     Clamped tokens are honoured exactly where they lie in the block being sampled or before it;
     a clamp in a later block is not seen until its turn comes.
@@ -113,11 +112,11 @@ class BD3LM(TokenAlgorithm):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        block_size: int | None = None,
+        block_size: Count | None = None,
         block_lengths: Sequence[int] | None = None,
         time_conditioning: bool = False,
-        condition_dropout: float = 0.0,
-        draw: str = "forced_mask",
+        condition_dropout: Dropout = 0.0,
+        draw: MaskDraw = "forced_mask",
     ) -> None:
         super().__init__(
             backbone,
@@ -125,7 +124,6 @@ class BD3LM(TokenAlgorithm):
             time_conditioning=time_conditioning,
             condition_dropout=condition_dropout,
         )
-        check_name("algo.draw", draw, MASK_DRAWS)
         if getattr(backbone, "causal", False):
             raise ValueError(
                 "bd3lm needs attention that is block-causal, not causal; "

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.bounds import general_bound
-from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS, sample_weighted_times
+from discrete_diffusion.algorithms.draws import WeightedDraw, sample_weighted_times
 from discrete_diffusion.algorithms.many_ids import head_of
 from discrete_diffusion.algorithms.summed_terms import TermsOf, summed_terms
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
-from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
-PARAMETERIZATIONS = ("leave_one_out", "posterior")
+Parameterization = Literal["leave_one_out", "posterior"]
 
 
 class ContinuousTime(TokenAlgorithm):
@@ -30,7 +29,7 @@ class ContinuousTime(TokenAlgorithm):
     The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0. The loss
     is the mean NELBO of the batch divided by the constant L.
 
-    ``draw``: how the times of a training batch are sampled, one of ``WEIGHTED_DRAWS``.
+    ``draw``: how the times of a training batch are sampled, a ``WeightedDraw``.
     ``parameterization``: what the network's logits stand for. ``leave_one_out``: D, the prediction
     of a token from all others. ``posterior``: P, the prediction from all of xt, turned into
     D proportional to P(x0) / q_t(xt_l | x0); then untrained logits have an infinite bound.
@@ -40,19 +39,18 @@ class ContinuousTime(TokenAlgorithm):
     """
 
     evaluation_draw = "importance"
+    draw: str
 
     def __init__(
         self,
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: str = "importance",
-        parameterization: str = "leave_one_out",
+        draw: WeightedDraw = "importance",
+        parameterization: Parameterization = "leave_one_out",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        check_name("algo.draw", draw, WEIGHTED_DRAWS)
-        check_name("algo.parameterization", parameterization, PARAMETERIZATIONS)
         self.draw, self.parameterization = draw, parameterization
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

@@ -8,11 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import TIME_DRAWS, WEIGHTED_DRAWS, sample_times
+from discrete_diffusion.algorithms.draws import (
+    TIME_DRAWS,
+    WEIGHTED_DRAWS,
+    WeightedDraw,
+    sample_times,
+)
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
-from discrete_diffusion.config.naming import check_name, unknown_name
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.values import Count
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 
@@ -47,13 +52,11 @@ class D3PM(TokenAlgorithm):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        num_steps: int = 1000,
-        draw: str = "importance",
+        num_steps: Count = 1000,
+        draw: WeightedDraw = "importance",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        check_whole_number("algo.num_steps", num_steps, least=1)
-        check_name("algo.draw", draw, WEIGHTED_DRAWS)
         self.num_steps, self.draw = num_steps, draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

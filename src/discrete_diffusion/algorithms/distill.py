@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Unpack
+from typing import Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,12 @@ from discrete_diffusion.algorithms.plan import even_plan, plan_calls
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, sent
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config.values import Count
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
 
-DRAWS = ("one_call", "exact")
+Draw = Literal["one_call", "exact"]
 
 
 class Distill(TokenAlgorithm):
@@ -66,15 +66,12 @@ class Distill(TokenAlgorithm):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        calls: int = 4,
-        components: int = 64,
-        draw: str = "one_call",
+        calls: Count = 4,
+        components: Count = 64,
+        draw: Draw = "one_call",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        check_whole_number("algo.calls", calls, least=1)
-        check_whole_number("algo.components", components, least=1)
-        check_name("algo.draw", draw, DRAWS)
         length = self.layout.length
         if calls > length:
             raise ValueError(
@@ -96,7 +93,7 @@ class Distill(TokenAlgorithm):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         how, num = draw or self.draw, self.calls
-        check_name("draw", how, DRAWS)
+        check_name("draw", how, get_args(Draw))
         if how == "exact":
             terms = [self.call_nll(batch, torch.full_like(batch.x0[:, 0], k)) for k in range(num)]
             return self.output(torch.stack(terms).sum(dim=0), batch)

@@ -9,6 +9,7 @@ absorbing bound logarithmically, its weight growing like 1 / t. ``importance`` m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 from weakref import WeakKeyDictionary
 
 import torch
@@ -22,9 +23,10 @@ from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 
-TIME_DRAWS = ("uniform", "antithetic", "low_discrepancy")
-WEIGHTED_DRAWS = (*TIME_DRAWS, "importance")
-MASK_DRAWS = (*TIME_DRAWS, "forced_mask")
+TimeDraw = Literal["uniform", "antithetic", "low_discrepancy"]
+WeightedDraw = Literal["uniform", "antithetic", "low_discrepancy", "importance"]
+MaskDraw = Literal["uniform", "antithetic", "low_discrepancy", "forced_mask"]
+TIME_DRAWS, WEIGHTED_DRAWS, MASK_DRAWS = map(get_args, (TimeDraw, WeightedDraw, MaskDraw))
 _SMALLEST_SHARE = 1e-60
 """Where v^k is cut: no sample ever comes near, and no weight overflows."""
 

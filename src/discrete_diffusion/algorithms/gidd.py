@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.continuous_time import ContinuousTime
+from discrete_diffusion.algorithms.continuous_time import ContinuousTime, Parameterization
+from discrete_diffusion.algorithms.draws import WeightedDraw
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.hybrid import Hybrid
-
-WEIGHTINGS = ("dynamic", "elbo")
 
 
 class GIDD(ContinuousTime):
@@ -46,13 +44,12 @@ class GIDD(ContinuousTime):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: str = "low_discrepancy",
-        parameterization: str = "leave_one_out",
-        weighting: str = "dynamic",
+        draw: WeightedDraw = "low_discrepancy",
+        parameterization: Parameterization = "leave_one_out",
+        weighting: Literal["dynamic", "elbo"] = "dynamic",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, draw=draw, parameterization=parameterization, **options)
-        check_name("algo.weighting", weighting, WEIGHTINGS)
         self.weighting = weighting
 
     def training_weight(self, xt: Tensor, x0: Tensor, t: Tensor) -> Tensor | float:

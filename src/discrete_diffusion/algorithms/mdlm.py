@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
+from discrete_diffusion.algorithms.draws import MaskDraw, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -30,7 +29,7 @@ class MDLM(TokenAlgorithm):
     Args:
         backbone: the network, x_t Int[B, L] to logits Float[B, L, V].
         process: an absorbing process.
-        draw: how the masks of a training batch are sampled, one of ``MASK_DRAWS``.
+        draw: how the masks of a training batch are sampled, a ``MaskDraw``.
         **options: ``time_conditioning`` and ``condition_dropout`` of ``Algorithm``.
 
     Raises:
@@ -47,11 +46,10 @@ class MDLM(TokenAlgorithm):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: str = "forced_mask",
+        draw: MaskDraw = "forced_mask",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        check_name("algo.draw", draw, MASK_DRAWS)
         self.draw = draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -60,7 +58,7 @@ class MDLM(TokenAlgorithm):
         Args:
             batch: clean data.
             generator: source of the noise.
-            draw: one of ``MASK_DRAWS``; None: the one the algorithm was built with.
+            draw: a ``MaskDraw``; None: the one the algorithm was built with.
 
         Returns:
             The loss, and the NELBO of each sample in nats.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Literal, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,10 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.draws import Corruption, sample_times
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.noise_schedules.powers import Learned
-
-GRADIENTS = ("unbiased", "straight_through")
 
 
 class MELD(MDLM):
@@ -57,10 +54,9 @@ class MELD(MDLM):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        gradient: str = "unbiased",
+        gradient: Literal["unbiased", "straight_through"] = "unbiased",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
-        check_name("algo.gradient", gradient, GRADIENTS)
         super().__init__(backbone, process, **options)
         if not isinstance(process.schedule, Learned):
             raise ValueError(

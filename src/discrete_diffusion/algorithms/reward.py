@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Self, Unpack
+from typing import Annotated, Self, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.draws import MaskDraw
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.categorical import (
     log_prob_at,
@@ -19,7 +20,7 @@ from discrete_diffusion.categorical import (
     sample_categorical,
     uniform_draws,
 )
-from discrete_diffusion.config.values import check_whole_number, is_number
+from discrete_diffusion.config.values import Bounds, Count, Positive
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 
@@ -90,17 +91,13 @@ class RewardTuning(MDLM):
         process: ForwardProcess,
         *,
         reward: str | None = None,
-        beta: float = 0.1,
-        group_size: int = 8,
-        path_calls: int = 8,
-        draw: str = "forced_mask",
+        beta: Positive = 0.1,
+        group_size: Annotated[int, Bounds(least=2)] = 8,
+        path_calls: Count = 8,
+        draw: MaskDraw = "forced_mask",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, draw=draw, **options)
-        if not (is_number(beta) and beta > 0):
-            raise ValueError(f"algo.beta={beta}: expected a number above 0")
-        check_whole_number("algo.group_size", group_size, least=2)
-        check_whole_number("algo.path_calls", path_calls, least=1)
         self.reward, self.beta = reward, beta
         self.group_size, self.path_calls = group_size, path_calls
         self.teacher = deepcopy(backbone).requires_grad_(False)
@@ -140,7 +137,7 @@ class RewardTuning(MDLM):
         Args:
             batch: clean data, of which sizes and conditions are taken, and with ``draw`` all.
             generator: source of the noise.
-            draw: one of ``MASK_DRAWS``; None: the loss that training minimises.
+            draw: a ``MaskDraw``; None: the loss that training minimises.
 
         Returns:
             A loss whose gradient is an unbiased estimate of that of -J / L, and -log p of the

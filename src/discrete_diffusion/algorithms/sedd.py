@@ -9,7 +9,13 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.continuous_time import ContinuousTime
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS, sample_masks
+from discrete_diffusion.algorithms.draws import (
+    MASK_DRAWS,
+    WEIGHTED_DRAWS,
+    MaskDraw,
+    WeightedDraw,
+    sample_masks,
+)
 from discrete_diffusion.categorical import log_prob_at, log_softmax_on, mask_logits
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
@@ -65,7 +71,7 @@ class SEDD(ContinuousTime):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: str | None = None,
+        draw: WeightedDraw | MaskDraw | None = None,
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)

@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from discrete_diffusion.api.sampler_settings import ALIKE, given_settings, sampling_of
+from discrete_diffusion.api.sampler_settings import given_settings, sampling_of
 from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
 from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_note
 from discrete_diffusion.config.files import sampler_settings
@@ -42,13 +42,6 @@ def open_trained_model(
     """
     if compiled:
         check_compiler(torch.device(device))
-    given = given_settings(request.sampling)
-    # a bad value is refused before the checkpoint is read
-    if "name" in given:
-        build_sampler(given)
-    else:
-        alike = {key: value for key, value in given.items() if key in ALIKE}
-        build_sampler({"name": "ancestral", **alike})
     found = read_checkpoint(checkpoint, ema=ema, device=device)
     if compiled:
         logger.info("compiling the network at its first calls, which takes a minute or more")

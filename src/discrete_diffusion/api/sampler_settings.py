@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import signature
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
+from discrete_diffusion.config.constructors import check_options, signature_of
 from discrete_diffusion.config.files import RENAMED, plain, sampler_settings
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.options import check_kinds
-from discrete_diffusion.config.plugins import LazyEntry
-from discrete_diffusion.config.values import is_number
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.signatures import check_value
 from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 
 _SHARED = ("temperature", "top_p", "guidance")
-ALIKE = ("top_p", "guidance")
-"""Shared settings with the same bounds in every sampler; some take a temperature of 0."""
 
 
 def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]:
@@ -43,9 +39,7 @@ def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]
             f"sampling.{unknown[0]}: the model was trained with sampling={name}, which has "
             f"{', '.join(key for key in own if key != 'name')}{remedy}"
         )
-    merged = {**own, **given}
-    check_kinds(*(OmegaConf.create({"sampling": part}) for part in (merged, own)))
-    return merged
+    return {**own, **given}
 
 
 def given_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,28 +49,28 @@ def given_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sampling(asked: Mapping[str, Any]) -> None:
-    """``ValueError`` for a setting that no sampler has, and for one of the shared ones that is no
-    number, or out of every sampler's bounds. Imports no torch for what samplers of ours have."""
-    for key in _SHARED:
-        value = asked.get(key)
-        if value is not None and not is_number(value):
-            raise ValueError(f"sampling.{key}={value}: expected a number")
-    temperature, top_p = asked.get("temperature"), asked.get("top_p")
-    if temperature is not None and temperature < 0:
-        raise ValueError(f"sampling.temperature={temperature}: expected a positive number")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"sampling.top_p={top_p}: expected a number in (0, 1]")
+    """``ValueError`` for a setting that the named sampler, or none without a name, has,
+    and for a value that none with the setting takes. Imports no torch for samplers of ours."""
     given = given_settings(asked)
-    if "name" not in given:
-        _check_names(given)
-
-
-def _check_names(given: dict[str, Any]) -> None:
-    known = {key for settings in sampler_settings().values() for key in settings}
-    for name in SAMPLERS.names():
-        if not isinstance(build := SAMPLERS.entry(name), LazyEntry):
-            known |= {*signature(build).parameters}
-    for key in sorted(given.keys() - known):
-        if key in RENAMED:
+    if "name" in given:
+        name = given.pop("name")
+        check_options("sampling", name, SAMPLERS.entry(name), given)
+        return
+    signatures = [signature_of(SAMPLERS.entry(name)) for name in SAMPLERS.names()]
+    known = {key for signature in signatures for key in signature}
+    for key, value in sorted(given.items()):
+        if key not in known and key in RENAMED:
             raise ValueError(f"sampling.{key} is called sampling.{RENAMED[key]}, or steps= here")
-        raise ValueError(unknown_name("setting of a sampler", key, known))
+        check_name("setting of a sampler", key, known)
+        having = [signature[key].annotation for signature in signatures if key in signature]
+        errors = [error for each in having if (error := _refusal(f"sampling.{key}", value, each))]
+        if len(errors) == len(having):
+            raise errors[0]
+
+
+def _refusal(key: str, value: Any, annotation: Any) -> ValueError | None:
+    try:
+        check_value(key, value, annotation)
+    except ValueError as error:
+        return error
+    return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state, algorithms_on
-from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.constructors import check_options
 from discrete_diffusion.domains.registry import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process.registry import build_forward_process
 from discrete_diffusion.models.registry import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.algorithms.base import Algorithm
 
-_BACKBONE_KEYS = ("backbone", "causal_attention")
+BACKBONE_KEYS = ("backbone", "causal_attention")
 """Keys of ``config.algo`` that the backbone's builder reads; the rest are constructor arguments."""
 
 
@@ -47,7 +47,7 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 
 
 def _built(config: DictConfig) -> Algorithm:
-    options = {key: value for key, value in config.algo.items() if key not in _BACKBONE_KEYS}
+    options = {key: value for key, value in config.algo.items() if key not in BACKBONE_KEYS}
     name = options.pop("name")
 
     build = ALGORITHMS.find(name)
@@ -57,18 +57,26 @@ def _built(config: DictConfig) -> Algorithm:
     spec = backbone_spec(config.algo.backbone)
     if spec.conditions is None:
         _check_needs(config, replace(spec, conditions=_conditions_of(backbone, state)))
-    if state in ("field", "latent"):
-        keys = ("channels",) if state == "field" else ("eos_id", "pad_id", "source_pad_id")
-        options |= {key: config.data[key] for key in keys}
-        check_options("algo", name, build, options, given=1)
+    num, keys = given_to(state)
+    check_options("algo", name, build, options, given=num, also=keys)
+    options |= {key: size if key == "num_features" else config.data[key] for key in keys}
+    if num == 1:
         return build(backbone, **options)
-    if state == "features":
-        options["num_features"] = size
-    check_options("algo", name, build, options, given=2)
     layout = build_layout(config.data)
     schedule = build_schedule(config.noise, layout)
     process = build_forward_process(config.forward_process, layout, schedule)
     return build(backbone, process, **options)
+
+
+def given_to(state: str) -> tuple[int, tuple[str, ...]]:
+    """Arguments of an algorithm that no config gives: how many first ones, which are the backbone
+    and, unless samples are images or latents, the process; and those that the data decide."""
+    keys = {
+        "field": ("channels",),
+        "latent": ("eos_id", "pad_id", "source_pad_id"),
+        "features": ("num_features",),
+    }
+    return (1 if state in ("field", "latent") else 2), keys.get(state, ())
 
 
 def _conditions_of(backbone: nn.Module, state: str) -> tuple[str, ...]:

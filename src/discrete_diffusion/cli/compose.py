@@ -16,6 +16,7 @@ from discrete_diffusion.cli.own_files import check_interpolations, check_own_fil
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
     all_choices,
+    check_parts,
     experiment_values,
     import_named,
     offer_part,
@@ -28,7 +29,6 @@ from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.models.registry import available_backbones, default_models
 
 if TYPE_CHECKING:
@@ -130,9 +130,12 @@ def _completed(
     added = [] if preset is None else [f"model={preset}"]
     config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
     check_interpolations(check_own_files(config_name, overrides, user_config_dir), config)
+    has_parts = "algo" in config and "algos" not in config  # the cells of compare have others
     if len(chosen) < len(overrides):
         defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
-        check_kinds(config, defaults)
+        check_kinds(config, defaults, described=has_parts)
+    if has_parts:
+        check_parts(config)
     if was is not None:
         config = with_config_of_run(config, was, typed)
     plain = [o for o in chosen if not o.startswith(("experiment=", "debug="))]
@@ -314,15 +317,3 @@ def _teacher_words(
         if key in was["algo"]:
             words.append(f"algo.{key}={written(was['algo'][key])}")
     return [word for word in words if word.partition("=")[0] not in typed]
-
-
-def check_counts(config: DictConfig, **smallest: int) -> None:
-    """``ValueError`` naming a key (``eval__bound_draws`` for eval.bound_draws) unless its value is
-    null or a whole number of at least ``smallest``."""
-    from omegaconf import OmegaConf
-
-    for name, least in smallest.items():
-        key = name.replace("__", ".")
-        value = OmegaConf.select(config, key)
-        if value is not None:
-            check_whole_number(key, value, least=least)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.building.backbones import check_sizes
-from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_strategy, check_trainer_precision
+from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.files import check_exists, plain
 from discrete_diffusion.config.plugins import LazyEntry, import_plugins, imported_object
-from discrete_diffusion.config.values import check_compile, check_divides, is_number
+from discrete_diffusion.config.values import (
+    Bounds,
+    Count,
+    CountOrZero,
+    NotNegative,
+    check_compile,
+    check_divides,
+)
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
@@ -40,6 +47,27 @@ _OF_LOGGERS = {
 }
 """Loggers -> the package that they need, and the command that brings it."""
 
+_Endless = Annotated[int, Bounds(least=-1)]
+
+_OF_TRAINING = {
+    **dict.fromkeys(
+        ("trainer.max_steps", "trainer.max_epochs", "trainer.num_sanity_val_steps"), _Endless
+    ),
+    "trainer.check_val_every_n_epoch": Count,
+    "trainer.log_every_n_steps": CountOrZero,
+    "trainer.gradient_clip_val": NotNegative,
+    "optim.weight_decay": NotNegative,
+    "optim.max_skipped_steps": Count,
+    "callbacks.ema_decay": Annotated[float, Bounds(least=0, below=1)] | None,
+}
+_OF_RUNS = {
+    **dict.fromkeys(("trainer.num_nodes", "trainer.accumulate_grad_batches", "threads"), Count),
+    **dict.fromkeys(("data.batch_size", "data.length"), Count),
+    **dict.fromkeys(("eval.bound_samples", "eval.bound_draws"), Count),
+    **dict.fromkeys(("seed", "callbacks.num_samples", "eval.num_samples"), CountOrZero),
+}
+"""Keys that no constructor has -> what they may be, besides null."""
+
 
 def check_values(config: DictConfig) -> None:
     """``ValueError`` or ``FileNotFoundError`` for what a ``train`` config alone shows to be wrong:
@@ -50,19 +78,7 @@ def check_values(config: DictConfig) -> None:
     check_strategy(config)
     check_trainer_precision(config.trainer)
     check_compile(config.get("compile", False))
-    check_counts(
-        config,
-        trainer__num_nodes=1,
-        trainer__accumulate_grad_batches=1,
-        seed=0,
-        threads=1,
-        data__batch_size=1,
-        data__length=1,
-        callbacks__num_samples=0,
-        eval__num_samples=0,
-        eval__bound_samples=1,
-        eval__bound_draws=1,
-    )
+    check_keys(config, _OF_RUNS)
     check_training_values(config)
     for name, option in domain_of(config.data).options("train").items():
         option.check(OmegaConf.select(config, f"eval.{name}"), f"eval.{name}")
@@ -73,25 +89,13 @@ def check_values(config: DictConfig) -> None:
 
 def check_training_values(config: DictConfig) -> None:
     """The same of what training itself reads: its length, optimiser and files."""
-    check_counts(
-        config,
-        trainer__max_steps=-1,
-        trainer__max_epochs=-1,
-        trainer__check_val_every_n_epoch=1,
-        trainer__log_every_n_steps=0,
-        trainer__num_sanity_val_steps=-1,
-    )
+    check_keys(config, _OF_TRAINING)
     _check_interval(config.trainer.get("val_check_interval"))
-    _check_at_least("trainer.gradient_clip_val", config.trainer.get("gradient_clip_val"), 0)
     _check_optim(plain(config.optim))
-    check_counts(config, optim__max_skipped_steps=1)
     _check_loggers(config.logger)
     for name, extra in (plain(config.callbacks).get("extra") or {}).items():
         target = extra.get("_target_") if isinstance(extra, dict) else extra
         imported_object(f"callbacks.extra.{name}._target_", target)
-    decay = config.callbacks.ema_decay
-    if decay is not None and not (is_number(decay) and 0 <= decay < 1):
-        raise ValueError(f"callbacks.ema_decay={decay}: expected a number in [0, 1), or null")
     if config.resume is None:
         check_model("init.checkpoint", OmegaConf.select(config, "init.checkpoint"))
     check_exists("resume", config.resume, "checkpoint")
@@ -121,7 +125,6 @@ def _check_optim(options: dict[str, Any]) -> None:
     """Check the section ``optim``; torch is imported where its optimiser is not plain AdamW."""
     along = ("lr_schedule", "warmup_steps", "decay_steps")
     check_learning_rate(lr=options["lr"], **{key: options.get(key) for key in along})
-    _check_at_least("optim.weight_decay", options.get("weight_decay"), 0)
     of_optimizer = {
         key: value for key, value in options.items() if key not in (*along, "max_skipped_steps")
     }
@@ -147,8 +150,3 @@ def _check_interval(value: Any) -> None:
             f"trainer.val_check_interval={value}: expected a whole number of batches, or a share "
             "of an epoch above 0 and at most 1.0"
         )
-
-
-def _check_at_least(key: str, value: Any, least: float) -> None:
-    if value is not None and not (is_number(value) and value >= least):
-        raise ValueError(f"{key}={value}: expected a number, at least {least}")

@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compose import check_counts
+from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_compile
+from discrete_diffusion.config.values import Count, check_compile
 from discrete_diffusion.runtime.precision import (
     PRECISIONS,
     check_precision,
@@ -192,14 +192,12 @@ def check_trainer_units(options: Mapping[str, Any]) -> None:
 
 
 def check_computing(config: DictConfig) -> None:
-    """``ValueError`` for an unknown ``precision``, ``compile``, ``accelerator``, ``devices`` or
-    ``num_nodes``; imports nothing slow."""
+    """``ValueError`` for an unknown ``compile``, ``accelerator``, ``devices``, ``num_nodes`` or
+    ``threads``; imports nothing slow."""
     check_compile(config.compile)
-    check_precision("precision", str(config.precision), PRECISIONS)
     check_name("accelerator", config.accelerator, ACCELERATORS)
-    if config.devices != "auto":
-        check_counts(config, devices=1)
-    check_counts(config, num_nodes=1)
+    keys = ("threads", "num_nodes", *(("devices",) if config.devices != "auto" else ()))
+    check_keys(config, dict.fromkeys(keys, Count))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.api.sampler_settings import check_sampling
-from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.output_folder import reserve_outputs
 from discrete_diffusion.cli.process_setup import end_stopped
@@ -68,7 +67,6 @@ def check_values(config: DictConfig) -> EvaluateRequest:
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
             f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
         )
-    check_counts(config, threads=1)
     request = evaluate_request(config)
     check_request(config, "evaluate")
     check_computing(config)

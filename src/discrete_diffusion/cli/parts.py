@@ -5,11 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.algorithms.registry import algorithm_state
+from discrete_diffusion.building.algorithm import BACKBONE_KEYS, given_to
 from discrete_diffusion.cli.search_path import choices, config_repository
-from discrete_diffusion.config.options import constructor_defaults, leaves
+from discrete_diffusion.config.constructors import check_options, defaults_of, signature_of
+from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.options import leaves
 from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 _FILES = ("experiment", "debug")
 """Groups whose YAMLs may set keys of the whole config."""
@@ -81,6 +88,25 @@ def experiment_values(
     return found
 
 
+def check_parts(config: DictConfig) -> None:
+    """``ValueError`` for a setting that the constructor of an algorithm, process, schedule or
+    sampler does not have, or whose value it does not take. Imports no torch for ours."""
+    for group in PART_GROUPS:
+        options = plain(config[group])
+        name = config[group].name
+        del options["name"]
+        build = registry_of(group).entry(name)
+        num, also = 0, tuple[str, ...]()
+        if group == "algo":
+            num, also = given_to(algorithm_state(name))
+            options = {key: value for key, value in options.items() if key not in BACKBONE_KEYS}
+        elif group == "forward_process":
+            num = 2
+        elif group == "noise":
+            num = int("layout" in signature_of(build))
+        check_options(group, name, build, options, given=num, also=also)
+
+
 def offer_part(config: str | None) -> bool:
     """Let Hydra know the part whose ``config`` it does not find, such as ``noise/mine``: its name,
     and the defaults of its constructor. False if there is no such part, or Hydra knows it."""
@@ -92,7 +118,7 @@ def offer_part(config: str | None) -> bool:
     if name not in registry_of(group).names():
         return False
     part = registry_of(group).find(name)
-    known = {"name": name, **constructor_defaults(part)}
+    known = {"name": name, **defaults_of(part)}
     if group == "algo":
         known = {**_chosen_with(part), "backbone": _backbone_of(part), **known}
     ConfigStore.instance().store(name, known, group=group)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from discrete_diffusion.api.sampler_settings import check_sampling
-from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.devices import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.output_folder import reserve_outputs
 from discrete_diffusion.cli.process_setup import end_stopped
@@ -52,7 +51,6 @@ def run(config: DictConfig) -> None:
 def check_values(config: DictConfig) -> SampleRequest:
     """The request of a config. ``ValueError`` or ``FileNotFoundError`` for what the config alone
     shows to be wrong."""
-    check_counts(config, threads=1)
     request = sample_request(config)
     check_request(config, "sample")
     check_computing(config)

@@ -2,9 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
+
+KINDS: dict[Any, tuple[type, str]] = {
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "true or false"),
+}
+"""Kinds of values, and words for them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Bounds of a finite number, which ``above`` and ``below`` leave out; in an annotation,
+    ``Annotated[float, Bounds(above=0, most=1)]``."""
+
+    least: float = -math.inf
+    above: float = -math.inf
+    most: float = math.inf
+    below: float = math.inf
+
+    def admit(self, value: float) -> bool:
+        """True for a number within."""
+        return self.least <= value <= self.most and self.above < value < self.below
+
+    @property
+    def text(self) -> str:
+        """The end of a sentence: ``, at least 1``, `` above 0``, `` in (0, 1]``."""
+        low, high = max(self.least, self.above), min(self.most, self.below)
+        if self == Bounds():
+            return ""
+        if high == math.inf:
+            return f" above {low}" if self.above == low else f", at least {low}"
+        left, right = "[" if self.least == low else "(", "]" if self.most == high else ")"
+        return f" in {left}{low}, {high}{right}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Texts that may be: the ``words``, or keys of a table; in an annotation,
+    ``Annotated[str, OneOf(SCORES)]``."""
+
+    words: Collection[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", tuple(self.words))
+
+
+Count = Annotated[int, Bounds(least=1)]
+"""Whole number from 1."""
+CountOrZero = Annotated[int, Bounds(least=0)]
+"""Whole number from 0."""
+Positive = Annotated[float, Bounds(above=0)]
+"""Number above 0, and finite."""
+NotNegative = Annotated[float, Bounds(least=0)]
+"""Number from 0, and finite."""
+Share = Annotated[float, Bounds(above=0, most=1)]
+"""Share above 0, up to all."""
 
 
 def check_whole_number(key: str, value: Any, *, least: int, most: int | None = None) -> None:

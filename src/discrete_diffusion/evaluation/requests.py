@@ -8,12 +8,13 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config.signatures import Checked
+from discrete_diffusion.config.values import Count, CountOrZero
 from discrete_diffusion.runtime.precision import PRECISIONS, check_precision
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Checked):
     """Fields that requests for samples and for measurements share.
 
     ``num_samples``, ``steps``, ``batch_size``: None for the default of the kind of data, the
@@ -25,26 +26,20 @@ class Request:
     Raises ``ValueError`` naming the field for a number out of its range or an unknown precision.
     """
 
-    num_samples: int | None = None
-    seed: int = 0
-    steps: int | None = None
+    num_samples: Count | None = None
+    seed: CountOrZero = 0
+    steps: Count | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    batch_size: int | None = None
+    batch_size: Count | None = None
     precision: str = "32-true"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("num_samples", "seed", "steps", "batch_size"):
-            self._check_count(name, least=0 if name == "seed" else 1)
         check_precision("precision", self.precision, PRECISIONS)
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _plain(value))
         values = {name: _plain(value) for name, value in self.options.items()}
         object.__setattr__(self, "options", values)
-
-    def _check_count(self, name: str, *, least: int) -> None:
-        value = getattr(self, name)
-        if value is not None or name == "seed":
-            check_whole_number(name, value, least=least)
-            object.__setattr__(self, name, int(value))
 
     def __getattr__(self, name: str) -> Any:
         """An option; ``AttributeError`` for one that the kind of data does not have."""
@@ -87,16 +82,11 @@ class EvaluateRequest(Request):
 
     samples: tuple[str, ...] = ()
     split: str | None = None
-    num_held_out: int | None = None
-    bound_draws: int | None = None
+    num_held_out: Count | None = None
+    bound_draws: CountOrZero | None = None
     quick: bool = False
     ema: bool = True
     out: Path | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_count("num_held_out", least=1)
-        self._check_count("bound_draws", least=0)
 
 
 def _plain(value: Any) -> Any:

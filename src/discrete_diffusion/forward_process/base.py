@@ -16,6 +16,7 @@ from discrete_diffusion.categorical import (
     pick,
     uniform_draws,
 )
+from discrete_diffusion.config.signatures import Checked
 from discrete_diffusion.forward_process.mixtures import log_columns, log_mixture, log_rows
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
@@ -28,7 +29,7 @@ EVERYWHERE = slice(None)
 """All positions."""
 
 
-class ForwardProcess(nn.Module, ABC):
+class ForwardProcess(Checked, nn.Module, ABC):
     """A Markov chain in continuous time on the ids of each position, independent between positions.
 
     No two positions need have the same chain. For real numbers see ``gaussian``.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import is_number
+from discrete_diffusion.config.values import Positive
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.exponential import Exponential
 from discrete_diffusion.forward_process.generators import checked, on_legal_ids, slowest_rate
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
-KINDS = ("neighbours", "gaussian")
 MOST_IDS = 256
 """Ids of a vocabulary: a matrix has their square."""
 FORGOTTEN = 750.0
@@ -61,15 +61,10 @@ class Matrix(ForwardProcess):
         layout: TokenLayout,
         schedule: Schedule,
         *,
-        kind: str = "neighbours",
-        width: float = 1.0,
+        kind: Literal["neighbours", "gaussian"] = "neighbours",
+        width: Positive = 1.0,
         generator: Tensor | None = None,
     ) -> None:
-        check_name("forward_process.kind", kind, KINDS)
-        if not (is_number(width) and 0 < width < float("inf")):
-            raise ValueError(
-                f"forward_process.width={width}: expected a positive number of ids, such as 1"
-            )
         if layout.vocab_size > MOST_IDS:
             raise ValueError(
                 f"forward_process=matrix is for at most {MOST_IDS} ids, and the data has "

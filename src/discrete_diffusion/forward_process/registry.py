@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.constructors import build_part
 from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
@@ -47,8 +47,5 @@ def build_forward_process(
     Raises ``ValueError`` for an unknown process, an option that it does not have, one that it needs
     and does not get or gets of another kind, and as the process itself does.
     """
-    options = dict(config)
-    name = options.pop("name")
-    build = PROCESSES.find(name)
-    check_options("forward_process", name, build, options, given=2)
-    return build(layout, schedule, **options)
+    process: ForwardProcess = build_part("forward_process", PROCESSES, config, layout, schedule)
+    return process

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from discrete_diffusion.config.values import Positive
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule
@@ -48,12 +49,10 @@ class Marginal(InterpolatingProcess):
     name = "marginal"
     pi: Tensor
 
-    def __init__(self, layout: TokenLayout, schedule: Schedule, *, smoothing: float = 1.0) -> None:
+    def __init__(
+        self, layout: TokenLayout, schedule: Schedule, *, smoothing: Positive = 1.0
+    ) -> None:
         super().__init__(layout, schedule)
-        if not 0 < smoothing < float("inf"):
-            raise ValueError(
-                f"forward_process.smoothing={smoothing}: expected a positive number, such as 1"
-            )
         self.smoothing = float(smoothing)
         self.register_buffer("pi", layout.uniform_log_probs().exp())
 

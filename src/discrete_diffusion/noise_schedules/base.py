@@ -8,6 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from discrete_diffusion.config.signatures import Checked
+
 SMALLEST_TIME = 2.0**-53
 """Smallest time sampled: above 0, where every weight is finite."""
 
@@ -39,7 +41,7 @@ def precise_complement(corrupted: Tensor, kept: Tensor) -> Tensor:
     return torch.where(corrupted < 0.5, 1 - corrupted, kept)
 
 
-class Schedule(nn.Module, ABC):
+class Schedule(Checked, nn.Module, ABC):
     """The keep probability alpha(t): strictly decreasing, alpha(0) = 1 and alpha(1) = 0 exactly.
 
     With those end points the prior and reconstruction terms of every bound are exactly 0. A
@@ -50,6 +52,7 @@ class Schedule(nn.Module, ABC):
     near t = 0 and alpha near t = 1. The ratios that can blow up live here and nowhere else.
     """
 
+    section = "noise"
     learned: ClassVar[bool] = False
     """True if it has parameters, whose gradient only some algorithms know."""
 

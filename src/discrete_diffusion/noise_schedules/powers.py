@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import is_number
+from discrete_diffusion.config.values import Bounds, Positive, is_number
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
-
-SHARED_BY = ("group", "token")
 
 
 class Powers(Schedule):
@@ -61,10 +59,8 @@ class Polynomial(Powers):
     Raises ``ValueError`` unless ``exponent`` is positive and finite.
     """
 
-    def __init__(self, *, exponent: float = 2.0) -> None:
+    def __init__(self, *, exponent: Positive = 2.0) -> None:
         super().__init__()
-        if not 0 < exponent < float("inf"):
-            raise ValueError(f"noise.exponent={exponent}: expected a positive number")
         self.exponent = float(exponent)
 
     def _powers(self, t: Tensor) -> tuple[Tensor, Tensor | float]:
@@ -141,14 +137,15 @@ class Learned(PowersPerToken):
     index: Tensor
 
     def __init__(
-        self, layout: TokenLayout, *, per: str | None = None, largest_ratio: float = 16.0
+        self,
+        layout: TokenLayout,
+        *,
+        per: Literal["group", "token"] | None = None,
+        largest_ratio: Annotated[float, Bounds(above=1)] = 16.0,
     ) -> None:
         super().__init__()
         num_groups = len(layout.group_names)
         per = per or ("group" if num_groups > 1 else "token")
-        check_name("noise.per", per, SHARED_BY)
-        if not 1 < largest_ratio < float("inf"):
-            raise ValueError(f"noise.largest_ratio={largest_ratio}: expected a number above 1")
         if per == "group" and num_groups < 2:
             raise ValueError(
                 "noise.per=group learns one exponent per group, but this layout has one group "

@@ -8,11 +8,10 @@ Two ways to add one from outside (``docs/add_a_part.md``):
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.constructors import build_part, signature_of
 from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
@@ -71,11 +70,7 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     """
     from discrete_diffusion.noise_schedules.checking import check_schedule
 
-    options = dict(config)
-    name = options.pop("name")
-    build = SCHEDULES.find(name)
-    given = (layout,) if "layout" in inspect.signature(build).parameters else ()
-    check_options("noise", name, build, options, given=len(given))
-    schedule = build(*given, **options)
+    takes_layout = "layout" in signature_of(SCHEDULES.find(config["name"]))
+    schedule: Schedule = build_part("noise", SCHEDULES, config, *[layout] * takes_layout)
     check_schedule(schedule, layout)
     return schedule

@@ -5,20 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import Shaping, TokenAlgorithm
 from discrete_diffusion.categorical import pick, sample_categorical, uniform_draws
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config.values import Count, CountOrZero
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.fixed_draw import FixedDraw
 from discrete_diffusion.sampling.tokens import TokenSampler
-
-GRIDS = ("auto", "uniform", "squared")
 
 
 @dataclass(kw_only=True)
@@ -35,18 +33,13 @@ class GridSampler(TokenSampler):
     the whole grid to itself.
     """
 
-    steps: int = 100
-    grid: str = "auto"
+    steps: Count = 100
+    grid: Literal["auto", "uniform", "squared"] = "auto"
 
     @property
     def calls_per_step(self) -> int:
         """Network calls of a step, at most."""
         return 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("sampling.steps", self.steps, least=1)
-        check_name("sampling.grid", self.grid, GRIDS)
 
     def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
         """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``algorithm.num_steps``."""
@@ -172,16 +165,12 @@ class PredictorCorrector(Ancestral):
     name = "predictor-corrector"
     law = Law.APPROXIMATE
 
-    corrections: int = 1
-    steps: int = 50
+    corrections: CountOrZero = 1
+    steps: Count = 50
 
     @property
     def calls_per_step(self) -> int:
         return 1 + self.corrections
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("sampling.corrections", self.corrections, least=0)
 
     def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
         super().step(draft, block, t, s)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.config.signatures import Checked
 from discrete_diffusion.contracts import Conditions, SampleOutput
 
 A = TypeVar("A", bound=Algorithm)
@@ -26,12 +27,13 @@ class Law(Enum):
     MODEL = "the model's own: of absorbing noise one token a call, at the times of the process"
 
 
-class Sampler(ABC, Generic[A]):
+class Sampler(Checked, ABC, Generic[A]):
     """Samples x0 from the model that an algorithm of type ``A`` trains.
 
     Those of tokens are a ``TokenSampler``.
     """
 
+    section = "sampling"
     name: ClassVar[str]
     """The name that ``sampling=`` takes."""
     state: ClassVar[str]

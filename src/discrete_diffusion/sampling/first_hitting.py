@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config.values import Count
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (
@@ -53,11 +53,7 @@ class FirstHitting(TokenSampler):
     absorbing_only = True
     continuous_time_only = True
 
-    tokens_per_call: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
+    tokens_per_call: Count = 1
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
         """Check that this sampler samples the model that an algorithm trains.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.constructors import build_part
 from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
@@ -75,11 +75,8 @@ def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
     Raises:
         ValueError: the name is unknown, or the sampler does not have an option.
     """
-    options = dict(config.get("sampling", config))
-    name = options.pop("name")
-    build = SAMPLERS.find(name)
-    check_options("sampling", name, build, options)
-    return build(**options)
+    sampler: Sampler[Any] = build_part("sampling", SAMPLERS, config.get("sampling", config))
+    return sampler
 
 
 def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None = None) -> None:

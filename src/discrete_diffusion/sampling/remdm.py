@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import Share
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import time_of_masked_share
 from discrete_diffusion.sampling.draft import Block, Draft
-
-STRATEGIES = ("cap", "rescale", "confidence", "loop")
 
 
 @dataclass(kw_only=True)
@@ -51,18 +50,14 @@ class ReMDM(GridSampler):
     law = Law.APPROXIMATE
     absorbing_only = True
 
-    strategy: str = "cap"
-    eta: float = 0.1
+    strategy: Literal["cap", "rescale", "confidence", "loop"] = "cap"
+    eta: Share = 0.1
     loop_from: float = 0.55
     loop_until: float = 0.05
-    loop_alpha: float = 0.9
+    loop_alpha: Share = 0.9
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_name("sampling.strategy", self.strategy, STRATEGIES)
-        for key, value in (("eta", self.eta), ("loop_alpha", self.loop_alpha)):
-            if not 0 < value <= 1:
-                raise ValueError(f"sampling.{key}={value}: expected a number in (0, 1]")
         if not 0 <= self.loop_until < self.loop_from <= 1:
             raise ValueError(
                 f"sampling.loop_from={self.loop_from}, sampling.loop_until={self.loop_until}: "

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import pick, uniform_draws
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config.values import Count
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import order_of_unmasking, time_of_masked_share
@@ -81,12 +81,7 @@ class Speculative(TokenSampler):
     law = Law.MASKED_SHARE
     absorbing_only = True
 
-    tokens_per_round: int | None = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tokens_per_round is not None:
-            check_whole_number("sampling.tokens_per_round", self.tokens_per_round, least=1)
+    tokens_per_round: Count | None = 8
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
         if steps is not None:

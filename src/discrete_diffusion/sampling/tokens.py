@@ -21,6 +21,7 @@ from discrete_diffusion.categorical import (
     temper,
     uniform_draws,
 )
+from discrete_diffusion.config.values import NotNegative, Positive, Share
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Sampler
@@ -56,15 +57,11 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     continuous_time_only: ClassVar[bool] = False
     """True if it calls the network at any time, which a model of discrete steps does not know."""
 
-    temperature: float = 1.0
-    top_p: float = 1.0
-    guidance: float = 1.0
+    temperature: Positive = 1.0
+    top_p: Share = 1.0
+    guidance: NotNegative = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"sampling.temperature={self.temperature}: expected a positive number")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"sampling.top_p={self.top_p}: expected a number in (0, 1]")
         self._guidance = Guidance(self.guidance)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import sample_categorical, uniform_draws
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_whole_number
+from discrete_diffusion.config.values import Count, NotNegative, OneOf
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.calls import (
     are_sampled_together,
@@ -221,11 +221,7 @@ class EvenUnmasking(Unmasking):
     which the tokens are spread evenly (per block, and per group in turn).
     """
 
-    tokens_per_call: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("sampling.tokens_per_call", self.tokens_per_call, least=1)
+    tokens_per_call: Count = 1
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
         return are_sampled_together(self.tokens_per_call, steps, num)
@@ -300,18 +296,12 @@ class EntropyBounded(Unmasking):
 
     name = "entropy-bounded"
 
-    budget: float = 1.2
-    order: str | Sequence[int] = "random"
+    budget: NotNegative = 1.2
+    order: Annotated[str, OneOf(SCORES)] | Sequence[int] = "random"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.budget < float("inf"):
-            raise ValueError(
-                f"sampling.budget={self.budget}: expected nats per call, a finite number >= 0"
-            )
-        if isinstance(self.order, str):
-            check_name("sampling.order", self.order, SCORES)
-        else:
+        if not isinstance(self.order, str):
             self.order = [*self.order]
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:

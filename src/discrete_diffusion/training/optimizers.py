@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.constructors import check_options
 from discrete_diffusion.config.plugins import imported_object
 
 logger = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose, config_dir, main
 from discrete_diffusion.cli.devices import Computing, check_computing, where_to_compute
 from discrete_diffusion.domains import complete_data
+from discrete_diffusion.evaluation.requests import SampleRequest
 from discrete_diffusion.runtime import precision
 from discrete_diffusion.runtime.processes import Started, is_first, silence_nonzero_ranks, started
 from made_checkpoints import training_state
@@ -67,8 +68,6 @@ def config_with(**values):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("precision", "bf16", "precision=bf16: choose one of 32-true, bf16-mixed"),
-        ("precision", 16, "precision=16: choose one of 32-true, bf16-mixed"),
         ("accelerator", "gpus", "unknown accelerator 'gpus'"),
         ("devices", 0, "devices=0: "),
         ("devices", "two", "devices=two: "),
@@ -78,6 +77,12 @@ def config_with(**values):
 def test_values_are_refused(key, value, message):
     with pytest.raises(ValueError, match=message):
         check_computing(config_with(**{key: value}))
+
+
+@pytest.mark.parametrize("precision", ["bf16", 16])
+def test_a_request_refuses_a_precision(precision):
+    with pytest.raises(ValueError, match=f"precision={precision}: choose one of 32-true, bf16-mix"):
+        SampleRequest(precision=precision)
 
 
 def test_commands_refuse_before_anything_is_read(failure):

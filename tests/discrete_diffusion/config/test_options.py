@@ -8,7 +8,7 @@ import pytest
 
 from composed import composed
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.config.options import check_options
+from discrete_diffusion.config.constructors import check_options
 from discrete_diffusion.config.values import are_whole_numbers, check_whole_number
 from discrete_diffusion.sampling import build_sampler
 

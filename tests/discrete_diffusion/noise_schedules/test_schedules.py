@@ -180,7 +180,7 @@ def test_learned_exponents_survive_a_state_dict():
         (lambda: Learned(toy_layout(), per="tokens"), "did you mean 'token'"),
         (lambda: Learned(toy_layout(), largest_ratio=1.0), "a number above 1"),
         (lambda: Learned(TEXT, per="group"), "set noise.per=token"),
-        (lambda: Polynomial(exponent=0), "expected a positive number"),
+        (lambda: Polynomial(exponent=0), "expected a number above 0"),
         (lambda: Linear(sigma_min=3, sigma_max=2), "sigma_min < sigma_max"),
         (lambda: Geometric(sigma_min=0.0, sigma_max=2), "noise=geometric needs more"),
         (lambda: PerGroup(toy_layout(), exponents={"node": 1.0}), "give each of them"),

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import check_counts
 from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.parts import all_choices
+from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.naming import check_name, unknown_name
-from discrete_diffusion.config.values import is_number
+from discrete_diffusion.config.values import Bounds, Count, CountOrZero, is_number
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.atomic_files import check_folder
 from discrete_diffusion.runtime.processes import started
@@ -118,7 +119,9 @@ def check_request(
     for seed in config.seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")
-    check_counts(config, bound_samples=2, bound_draws=1, eval__num_samples=0)
+    several = Annotated[int, Bounds(least=2)]
+    keys = {"bound_samples": several, "bound_draws": Count, "eval.num_samples": CountOrZero}
+    check_keys(config, keys)
     tolerance = config.size_tolerance
     if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance < 1):
         raise ValueError(

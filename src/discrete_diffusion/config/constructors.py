@@ -1,0 +1,229 @@
+"""Constructors of parts, held against a config: what their signatures say of its keys.
+
+Those of our own classes are read off the source, so that torch is not imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, get_origin
+
+from discrete_diffusion.config.plugins import LazyEntry, Registry, own_packages
+from discrete_diffusion.config.signatures import (
+    Names,
+    Signature,
+    check_value,
+    imported_signature,
+    takes_any,
+)
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def signature_of(build: Callable[..., Any]) -> Signature:
+    """Arguments of a class, function or ``LazyEntry``; in the place of ``**options: Unpack[D]`` the
+    keys of the ``TypedDict`` D, unless its name is known to type checkers alone."""
+    if isinstance(build, LazyEntry):
+        read = _read_callable(build.__module__, build.__qualname__)
+        return imported_signature(build.load()) if read is None else read
+    return imported_signature(build)
+
+
+def defaults_of(build: Callable[..., Any]) -> dict[str, Any]:
+    """Defaults of the named arguments of ``build`` that a config can hold: numbers, text, null,
+    lists and keys; of a class also of what it hands on to its bases."""
+    known = signature_of(build)
+    hands_on = takes_any(known)
+    bases = inspect.getmro(build) if inspect.isclass(build) else ()
+    found: dict[str, Any] = {}
+    for function in [*(base.__init__ for base in reversed(bases)), build]:  # type: ignore[misc]
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name in known or hands_on:
+                found[name] = parameter.default
+    return {name: value for name, value in found.items() if isinstance(value, _PLAIN)}
+
+
+_PLAIN = (bool, int, float, str, list, tuple, dict, type(None))
+"""Types of values that a config holds."""
+
+
+def check_options(
+    section: str,
+    name: str,
+    build: Callable[..., Any],
+    options: Mapping[str, Any],
+    *,
+    given: int = 0,
+    also: tuple[str, ...] = (),
+) -> None:
+    """Raise ``ValueError`` for an option that ``build`` does not take, lacks, or declares to be of
+    another kind or in other bounds: ``mdlm has no setting 'block_size'; it has draw, ...``.
+
+    ``section``: where the config holds the options, ``algo`` for ``algo.draw``. ``given``: how many
+    leading parameters of ``build`` are no options; ``also``: names of more of them.
+    """
+    known = dict(list(signature_of(build).items())[given:])
+    if takes_any(known):
+        return
+    known = {key: parameter for key, parameter in known.items() if key not in also}
+    for key, value in options.items():
+        if key not in known:
+            settings = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"{name} has no setting '{key}'; it has {settings}")
+        check_value(f"{section}.{key}", value, known[key].annotation)
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in options:
+            raise ValueError(f"{name} needs {section}.{key}=...")
+
+
+def check_keys(config: DictConfig, annotations: Mapping[str, Any]) -> None:
+    """``check_value`` of keys of a config that are there and not null."""
+    from omegaconf import OmegaConf
+
+    for key, annotation in annotations.items():
+        if (value := OmegaConf.select(config, key)) is not None:
+            check_value(key, value, annotation)
+
+
+def build_part(
+    section: str, registry: Registry[Any], config: Mapping[str, Any], *given: Any
+) -> Any:
+    """The part ``config["name"]`` of a registry, its other keys passed as arguments after those
+    that are ``given``. Raises ``ValueError`` for an unknown name, and as ``check_options``."""
+    options = dict(config)
+    name = options.pop("name")
+    build = registry.find(name)
+    check_options(section, name, build, options, given=len(given))
+    return build(*given, **options)
+
+
+# --- read off the source, without an import ---
+
+
+@cache
+def _statements(module: str) -> dict[str, ast.stmt]:
+    """Statements at the top of a module by the name that each defines or imports."""
+    package, *parts = module.split(".")
+    spec = find_spec(package)  # of a module in it, its packages would be imported
+    place = Path((spec and spec.origin) or "").parent.joinpath(*parts)
+    names = (place.with_suffix(".py"), place / "__init__.pyi", place / "__init__.py")
+    file = next((each for each in names if each.is_file()), None)
+    if file is None:
+        return {}
+    found: dict[str, ast.stmt] = {}
+    todo: list[ast.stmt] = ast.parse(file.read_text(encoding="utf-8")).body
+    for node in todo:
+        if isinstance(node, ast.If):  # of TYPE_CHECKING
+            todo += node.body
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:  # of a package, whose stub says where its names are
+                node.module = f"{module}.{node.module}"
+            found |= {alias.asname or alias.name: node for alias in node.names}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _defined(module: str, name: str) -> tuple[str, ast.stmt | None]:
+    """The module of ours that defines a name which ``module`` has, and the statement."""
+    node = _statements(module).get(name)
+    while isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in own_packages():
+        (alias,) = (each for each in node.names if name in (each.asname, each.name))
+        module, name = str(node.module), alias.name
+        node = _statements(module).get(name)
+    return module, node
+
+
+class _NamesOfSource(Names):
+    """Names of a module that is not imported: of its constants, and of modules of ``config``."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__()
+        self.module = module
+
+    def __missing__(self, name: str) -> Any:
+        module, node = _defined(self.module, name)
+        if module.startswith("discrete_diffusion.config."):
+            return getattr(import_module(module), name)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            return {ast.literal_eval(key): None for key in node.value.keys if key is not None}
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            return _NamesOfSource(module).read(node.value)
+        raise NameError(name)
+
+    def read(self, node: ast.expr | None) -> Any:
+        return Parameter.empty if node is None else self.evaluated(ast.unparse(node))
+
+
+def _read_callable(module: str, name: str) -> Signature | None:
+    """Arguments of a class or function of ours; None if its source does not say all of them."""
+    module, node = _defined(module, name)
+    if isinstance(node, ast.FunctionDef):
+        return _read_function(module, node.args, skip=0)
+    if not isinstance(node, ast.ClassDef):
+        return None
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+            return _read_function(module, each.args, skip=1)
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    named = [base.id for base in bases if isinstance(base, ast.Name)]
+    found = next((read for base in named if (read := _read_callable(module, base))), {})
+    decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    if any(isinstance(each, ast.Name) and each.id == "dataclass" for each in decorators):
+        return {**found, **dict(_read_fields(module, node))}
+    return found
+
+
+def _read_fields(module: str, node: ast.ClassDef) -> Iterator[tuple[str, Parameter]]:
+    """Fields of a dataclass, or keys of a ``TypedDict``, but for class attributes."""
+    names = _NamesOfSource(module)
+    for each in node.body:
+        if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
+            continue
+        annotation = names.read(each.annotation)
+        init = "init=False" not in ast.unparse(each)
+        if init and get_origin(annotation) is not ClassVar and annotation is not ClassVar:
+            name, default = each.target.id, names.read(each.value)
+            yield (
+                name,
+                Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation),
+            )
+
+
+def _read_function(module: str, args: ast.arguments, *, skip: int) -> Signature | None:
+    """Arguments of a function, without the first ``skip``."""
+    names = _NamesOfSource(module)
+    positional = [*args.posonlyargs, *args.args]
+    missing = [None] * (len(positional) - len(args.defaults))
+    found: Signature = {}
+    for each, default in [
+        *list(zip(positional, [*missing, *args.defaults], strict=True))[skip:],
+        *zip(args.kwonlyargs, args.kw_defaults, strict=True),
+    ]:
+        found[each.arg] = Parameter(
+            each.arg,
+            Parameter.KEYWORD_ONLY,
+            default=names.read(default),
+            annotation=names.read(each.annotation),
+        )
+    if args.kwarg is None:
+        return found
+    text = "" if args.kwarg.annotation is None else ast.unparse(args.kwarg.annotation)
+    keys = text.removeprefix("Unpack[").removesuffix("]")
+    owner, node = _defined(module, keys)
+    if not text.startswith("Unpack[") or not isinstance(node, ast.ClassDef):
+        return None
+    for key, parameter in _read_fields(owner, node):
+        found[key] = parameter.replace(default=None)
+    return found

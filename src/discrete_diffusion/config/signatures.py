@@ -1,0 +1,174 @@
+"""Signatures of constructors: names, kinds, bounds and defaults of what may be set.
+
+A constructor says all of it once, in its annotations:
+
+    steps: Count = 100
+    grid: Literal["auto", "uniform", "squared"] = "auto"
+    eta: Annotated[float, Bounds(above=0, most=1)] = 0.1
+
+``Checked`` reads it where an object is made, ``constructors`` where a config is composed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from inspect import Parameter
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+
+from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import KINDS, Bounds, OneOf, is_a
+
+_TYPING = {
+    **{name: getattr(typing, name) for name in typing.__all__},
+    **{each.__name__: each for each in (bool, int, float, str, tuple, list, dict)},
+    **{"field": lambda **keys: keys.get("default", ...), "tuple": tuple},
+}
+"""Names in annotations and defaults that no module of ours defines."""
+
+Signature = dict[str, Parameter]
+"""Arguments by name, annotations evaluated; those that cannot be are ``Any``. ``**`` stays if there
+are arguments that nobody knows."""
+
+
+class _SignatureOfInit:
+    """Signature that ``inspect`` finds of a class in spite of ``Checked.__new__``."""
+
+    def __get__(self, made: Any, cls: type) -> inspect.Signature:
+        if made is not None:
+            raise AttributeError("__signature__")
+        if cls.__init__ is object.__init__:  # type: ignore[misc]
+            return inspect.Signature()
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+class Checked:
+    """Class that refuses what its constructor's annotations rule out, before it is made.
+
+    ``section``: of a config, for the key in the message."""
+
+    section: ClassVar[str] = ""
+    __signature__ = _SignatureOfInit()
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Raise ``ValueError`` naming the argument for a value of another kind or out of bounds."""
+        known = _of_class(cls)
+        for key, value in [*zip(known, args, strict=False), *options.items()]:
+            if key in known:
+                name = f"{cls.section}.{key}" if cls.section else key
+                check_value(name, value, known[key].annotation)
+        return super().__new__(cls)
+
+
+_of_class: Callable[[Any], Signature] = cache(lambda cls: imported_signature(cls))
+
+
+def check_value(key: str, value: Any, annotation: Any) -> None:
+    """Raise ``ValueError`` unless an annotation of int, float, bool or words, with or without
+    bounds and null, admits a value; all others admit any."""
+    limit = Limit.of(annotation)
+    if limit is None or (limit.optional and value is None):
+        return
+    if limit.words:
+        if isinstance(value, str) or not limit.others:
+            check_name(key, value, limit.words)
+    elif not is_a(KINDS[limit.kind][0], value) or not limit.bounds.admit(value):
+        shown = "null" if value is None else value
+        raise ValueError(f"{key}={shown}: expected {limit.text}")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Values that an annotation admits: a ``kind`` of number in its ``bounds``, or ``words``, or
+    ``others`` that nobody checks; and null where it is ``optional``."""
+
+    kind: Any
+    bounds: Bounds
+    words: tuple[str, ...]
+    others: bool
+    optional: bool
+
+    @classmethod
+    def of(cls, annotation: Any) -> Limit | None:
+        """None for an annotation that admits anything."""
+        union = get_origin(annotation) in (typing.Union, types.UnionType)
+        members = get_args(annotation) if union else (annotation,)
+        some = [member for member in members if member is not type(None)]
+        kind, bounds, words, others = None, Bounds(), list[str](), False
+        for member in some:
+            kind, *more = get_args(member) if get_origin(member) is Annotated else [member]
+            bounds = next((each for each in more if isinstance(each, Bounds)), Bounds())
+            named = [word for each in more if isinstance(each, OneOf) for word in each.words]
+            named += get_args(kind) if get_origin(kind) is Literal else ()
+            words += [word for word in named if word not in words]
+            others |= not named
+        number = len(some) == 1 and kind in (int, float, bool)
+        optional = len(members) > len(some)
+        if not words and not number:
+            return None
+        return cls(kind if number else None, bounds, tuple(words), others, optional)
+
+    @property
+    def text(self) -> str:
+        """``a whole number, at least 1``."""
+        said = " | ".join(self.words) or KINDS[self.kind][1] + self.bounds.text
+        return said + " or null" * self.optional
+
+
+def takes_any(signature: Signature) -> bool:
+    """True if it has arguments that nobody knows."""
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values())
+
+
+def imported_signature(build: Callable[..., Any]) -> Signature:
+    """Arguments of something imported; annotations that are texts are evaluated where its class, or
+    a base of it, was written."""
+    bases = inspect.getmro(build) if isinstance(build, type) else (build,)
+    modules = [sys.modules.get(getattr(each, "__module__", None) or "") for each in bases]
+    names = Names(*(vars(module) for module in modules if module is not None))
+    names.update(getattr(inspect.unwrap(build), "__globals__", {}))
+    found: Signature = {}
+    for name, parameter in inspect.signature(build).parameters.items():
+        annotation = names.evaluated(parameter.annotation)
+        if (keys := _keys_of(annotation, names)) is not None and takes_any({name: parameter}):
+            found |= keys
+        else:
+            found[name] = parameter.replace(annotation=annotation)
+    return found
+
+
+def _keys_of(annotation: Any, names: Names) -> Signature | None:
+    """Keys of ``Unpack[D]`` as keyword arguments; None for another annotation."""
+    if get_origin(annotation) is not typing.Unpack:
+        return None
+    (keys,) = get_args(annotation)
+    own = Names(vars(sys.modules[keys.__module__]))
+    return {
+        key: Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=own.evaluated(hint))
+        for key, hint in keys.__annotations__.items()
+    }
+
+
+class Names(dict[str, Any]):
+    """Names that annotations may have, those of ``typing`` among them."""
+
+    def __init__(self, *known: Mapping[str, Any]) -> None:
+        super().__init__()
+        for names in (_TYPING, *reversed(known)):
+            self.update(names)
+
+    def evaluated(self, text: Any) -> Any:
+        """An annotation or default; ``Any`` where it has names that are not known here."""
+        text = text.__forward_arg__ if isinstance(text, typing.ForwardRef) else text
+        if not isinstance(text, str):
+            return text
+        try:
+            return eval(text, {"__builtins__": {}}, self)
+        except (NameError, TypeError, AttributeError, SyntaxError):
+            return Any
