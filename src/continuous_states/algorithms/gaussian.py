@@ -14,13 +14,13 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import sent, uniform_draws
-from discrete_diffusion.config import Bounds
+from discrete_diffusion.config import Bounds, Checked
 
 Steps = Annotated[int, Bounds(least=2)]
 """Steps of a process of discrete times."""
 
 
-class LinearGaussian(nn.Module):
+class LinearGaussian(Checked, nn.Module):
     """The noise of DDPM with linear beta (Ho et al., arXiv 2006.11239, eq. 4 and 7).
 
         beta_k = beta_start + k / (T - 1) (beta_end - beta_start)       k = 0 .. T - 1

@@ -6,6 +6,7 @@ from .naming import unknown_name as unknown_name
 from .options import set_derived as set_derived
 from .plugins import Later as Later
 from .plugins import LazyEntry as LazyEntry
+from .signatures import Checked as Checked
 from .values import Bounds as Bounds
 from .values import Count as Count
 from .values import CountOrZero as CountOrZero

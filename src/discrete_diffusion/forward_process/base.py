@@ -64,6 +64,7 @@ class ForwardProcess(Checked, nn.Module, ABC):
             b_t(y) / alpha(t) ever fell, rates would be negative.
     """
 
+    section = "forward_process"
     name: ClassVar[str]
     """The name that ``forward_process=`` takes, and that algorithms list in ``processes``."""
 

@@ -200,7 +200,7 @@ def test_nothing_is_dropped_out_and_the_mode_is_left_as_it_was():
         ({"temperature": -1}, "sampling.temperature=-1: expected a number, at least 0"),
         ({"top_k": 0}, "sampling.top_k=0"),
         ({"top_p": 0.0}, "sampling.top_p=0.0"),
-        ({"stop_cosine": 2}, "sampling.stop_cosine=2: expected a cosine"),
+        ({"stop_cosine": 2}, "sampling.stop_cosine=2: expected a number"),
     ],
 )
 def test_settings_that_there_are_not(options, says):

@@ -235,7 +235,7 @@ def test_blocks_that_cannot_be_are_refused():
         contiguous_blocks(layout, block_lengths=[3, 0])
     for size in (0, 1.5, "abc", True):
         with pytest.raises(ValueError, match=rf"algo\.block_size={size}: expected a whole number"):
-            contiguous_blocks(layout, block_size=size)
+            BD3LM(None, None, block_size=size)
     for lengths in (3, "abc", [1.5, 1.5], [True, 2], []):
         with pytest.raises(ValueError, match=r"algo\.block_lengths=.*: expected a list"):
             contiguous_blocks(layout, block_lengths=lengths)

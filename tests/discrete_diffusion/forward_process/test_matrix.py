@@ -202,7 +202,7 @@ def among(*pairs: tuple[int, int], rate: float = 1.0) -> torch.Tensor:
     ("options", "names"),
     [
         ({"kind": "gausian"}, ["forward_process.kind", "gaussian"]),
-        ({"width": 0.0}, ["forward_process.width=0.0", "positive"]),
+        ({"width": 0.0}, ["forward_process.width=0.0", "above 0"]),
         ({"width": float("nan")}, ["forward_process.width=nan"]),
         ({"generator": ROWS[:4]}, ["(4, 6)", "(6, 6)", "(3, 6, 6)"]),
         ({"generator": among((0, 1), rate=-1.0)}, ["id 0 to id 1", "-1", "at least 0"]),
