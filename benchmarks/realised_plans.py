@@ -36,8 +36,7 @@ from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.envelope import filled
 from floor_plans.rules.finding import rooms_of
 from floor_plans.rules.judging import ALL, judge, shares
-from floor_plans.rules.registry import RULES
-from floor_plans.rules.rule_file import RuleSet, read_rules
+from floor_plans.rules.rule_set import RULES, RuleSet, read_rules
 from floor_plans.solver.realising import Job, Realised, realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.room_model import Demands

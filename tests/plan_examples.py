@@ -9,7 +9,7 @@ from floor_plans import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan, Point
-from floor_plans.rules.rule_file import RuleSet, read_rules
+from floor_plans.rules.rule_set import RuleSet, read_rules
 
 Box = tuple[float, float, float, float]
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.runtime import Shard
     from discrete_diffusion.sampling import Model
     from floor_plans.briefs.brief import Brief
-    from floor_plans.rules.rule_file import RuleSet
+    from floor_plans.rules.rule_set import RuleSet
 
 logger = logging.getLogger(__name__)
 

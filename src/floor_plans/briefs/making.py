@@ -13,7 +13,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.ranking import Scores, place_of, ranked
 from floor_plans.solver.realising import Job, Realised, realise_all
 from floor_plans.solver.requests import PlanRequest

@@ -35,7 +35,7 @@ from floor_plans.briefs.words import (
 )
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, node_of, read_node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
-from floor_plans.plans.outline import not_on_boundary
+from floor_plans.plans.outline import front_door_problem
 
 
 def read_brief(path: str | os.PathLike[str]) -> Brief:
@@ -176,7 +176,7 @@ class _Reading:
         if self.plan_facts.outline is None:
             raise node.error("a front door has its place in an outline; give outline: too")
         door = point_of(node)
-        if why := not_on_boundary(door, self.plan_facts.outline):
+        if why := front_door_problem(door, self.plan_facts.outline):
             raise node.error(f"{list(door)}: {why}")
         self.plan_facts = replace(self.plan_facts, front_door=door)
 

@@ -22,9 +22,9 @@ from floor_plans.drawings.realise_file import run_realise
 from floor_plans.drawings.rule_report import judge_report, without_wrong_plans
 from floor_plans.plans.box_model import cp_sat, is_installed
 from floor_plans.plans.floor_plan import plans_with_boxes
-from floor_plans.plans.impossible_plans import NUM_DECIDED, impossible_plans, without_floor_plan
+from floor_plans.plans.impossible_plans import NUM_DECIDED, impossible_plans, infeasible_plans
 from floor_plans.rules.extents import check_extents, check_rooms
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
@@ -119,7 +119,7 @@ def _print_problems(report: ReadReport, num: int) -> None:
         print(report.counts() + ("" if report.problems else "; all can be read"))
     for warning in impossible_plans(report):
         print(f"warning: {warning}")
-    for warning in without_floor_plan(report, num) if num else ():
+    for warning in infeasible_plans(report, num) if num else ():
         print(f"warning: {warning}")
     looked_for = all(each.vocabulary.has_directions for each in report.diagrams[:num])
     if 0 < num < len(report.diagrams) and looked_for:

@@ -28,9 +28,9 @@ from floor_plans.drawings.embedded_json import (
     type_of,
     where_they_were,
 )
-from floor_plans.plans.door import FRONT_DOOR, Box, Door, Point, ordered, rooms_beside
+from floor_plans.plans.door import FRONT_DOOR, Box, Door, Point, adjacent_rooms, ordered
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.floors import TurnBack, angle_of, drawn_floors
+from floor_plans.plans.floors import Unrotate, angle_of, drawn_floors
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -95,7 +95,7 @@ class Drawing:
         same = {} if written is None else where_they_were(self.rooms, written)
         floors = [room.floor for room in self.rooms]
         if not same and (angle := angle_of(floors)):
-            straight = self._moved(TurnBack(floors, angle))
+            straight = self._moved(Unrotate(floors, angle))
             note = Note(TURNED, f"by {abs(angle):.1f} degrees")
             straight = replace(straight, notes=(note, *self.notes))
             return straight._plan(written, {}, gap)
@@ -202,10 +202,10 @@ class Drawing:
         if len(set(stated) & numbers.keys()) == 2:
             rooms = ordered(*(numbers[room] for room in stated))
         else:
-            rooms = rooms_beside(door.box, plan.rooms, is_front=door.is_front)
-        read = Door.of_box(rooms, checked_box(door.box, "doors"))
+            rooms = adjacent_rooms(door.box, plan.rooms, is_front=door.is_front)
+        read = Door.from_box(rooms, checked_box(door.box, "doors"))
         for other in () if written is None else written.doors:
-            if are_close(read.ends, Door.of_box(rooms, other.box(0)).ends):
+            if are_close(read.ends, Door.from_box(rooms, other.box(0)).ends):
                 return replace(other, rooms=rooms)
         return read
 

@@ -16,7 +16,7 @@ from floor_plans.drawings.drawn_plan import TURNED, left_of_boxes, note_of_fill
 from floor_plans.drawings.houseganpp import read_frame
 from floor_plans.plans.door import Box
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.floors import TOLERANCE, TurnBack, angle_of, drawn_floors, rings_of
+from floor_plans.plans.floors import TOLERANCE, Unrotate, angle_of, drawn_floors, rings_of
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -115,7 +115,7 @@ def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
     floors = [shape for k in rooms if (shape := found.shapes[k]) is not None]
     if not rooms or len(floors) < len(rooms) or not (angle := angle_of(floors)):
         return found
-    turn = TurnBack(floors, angle)
+    turn = Unrotate(floors, angle)
     shapes = [
         turn(_rectangle(box) if shape is None else shape)
         for shape, box in zip(found.shapes, found.boxes, strict=True)

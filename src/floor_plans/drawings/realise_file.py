@@ -21,7 +21,7 @@ from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
 from floor_plans.plans.box_model import cp_sat
 from floor_plans.plans.floor_plan import FloorPlan, plans_with_boxes
 from floor_plans.plans.outline import Outline
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.changing import changed_jobs
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.room_sizes import RoomAreas

@@ -14,9 +14,8 @@ from floor_plans.diagrams.files.records import Problem, ReadReport
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.rules.finding import added_rooms
-from floor_plans.rules.judging import ALL, Judgement, Share, judge, shares
-from floor_plans.rules.registry import RULES
-from floor_plans.rules.rule_file import RuleSet
+from floor_plans.rules.judging import ALL, Judgement, KeptShare, judge, shares
+from floor_plans.rules.rule_set import RULES, RuleSet
 
 _CELLS = {True: "yes", False: "NO", None: "-"}
 
@@ -40,7 +39,7 @@ class RuleReport:
         return all(judgement.keeps_all for judgement in self.judgements)
 
     @property
-    def shares(self) -> dict[str, Share]:
+    def shares(self) -> dict[str, KeptShare]:
         return shares(self.judgements, self.rules)
 
     def to_json(self) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.realised_files import PlanFiles, summary
 from floor_plans.plans.box_model import cp_sat
-from floor_plans.plans.threads import map_shared
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.plans.verdict import map_in_threads
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.habitable import Habitable
 from floor_plans.solver.realising import realise_all
 from floor_plans.solver.requests import PlanRequest
@@ -85,6 +85,8 @@ def realise_samples(
         planned = realise_all(jobs, threads=threads)
     else:
         jobs = PlanRequest(rules=habitable.rules).jobs(diagrams)
-        planned = map_shared(habitable.plan_of, diagrams, threads=threads, doing="finding plans")
+        planned = map_in_threads(
+            habitable.plan_of, diagrams, threads=threads, doing="finding plans"
+        )
     numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
     return numbers, summary(numbers, files)

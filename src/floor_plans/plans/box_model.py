@@ -21,66 +21,71 @@ Boxes = tuple[tuple[int, int, int, int], ...]
 _SECTORS = {code: sectors_of(code) for code in range(len(RELATIONS) - 1) if code != SURROUNDING}
 
 AXES = (0, 1)
+"""Horizontal and vertical axis."""
 
 CONTAIN = (INSIDE, SURROUNDING)
-"""Relations of a room and one inside it."""
+"""Relations of a room to a room inside it, in both directions."""
 
 
 def is_installed() -> bool:
-    """True if there is a solver."""
+    """Return True if OR-Tools is installed."""
     return find_spec("ortools") is not None
 
 
 def cp_sat() -> Any:
-    """The module of the solver. Raises ``ValueError`` naming the extra that has it."""
+    """Import the solver. Raises ``ValueError`` naming the extra that installs it."""
     try:
         from ortools.sat.python import cp_model
     except ImportError as error:
         raise ValueError(
-            f"whether a plan exists takes OR-Tools: {install_command('plans')}"
+            f"the search for floor plans needs OR-Tools: {install_command('plans')}"
         ) from error
     return cp_model
 
 
-_LOOK = 0.1
-"""Seconds between two looks whether a search is to be given up."""
+_POLL_INTERVAL = 0.1
+"""Seconds between two checks for a signal that ends the search."""
 
 
 def search(solver: Any, model: Any) -> Any:
-    """Status of ``solver.solve(model)``. An exception in this thread ends the search, and a signal
-    that ends the command does, with what was found by then: it runs in a thread of its own, as
-    Python handles no signal while the solver is at work."""
+    """Solve a model and return its status. An exception in this thread or a signal ends the search
+    with the incumbent.
+
+    Python handles no signal while the solver runs, so it runs in a thread of its own.
+    """
     pool = ThreadPoolExecutor(1)
     work = pool.submit(solver.solve, model)
     try:
-        while not wait([work], _LOOK).done:
+        # wait in short steps, so that signals are seen
+        while not wait([work], _POLL_INTERVAL).done:
             if is_stopping():
                 solver.stop_search()
     finally:
+        # an exception arrived: stop the solver before the pool is shut down
         while not work.done():
             solver.stop_search()
-            wait([work], _LOOK)
+            wait([work], _POLL_INTERVAL)
         pool.shutdown()
     return work.result()
 
 
 class BoxModel:
-    """All boxes that honour the relations of a diagram, as constraints on integers.
+    """Boxes that satisfy all relations of a diagram, as constraints on integers.
 
-    ``buildable``: moreover two rooms share no area, unless a relation says that one is inside the
-    other: then it lies within the other. A room with others inside keeps a strip along one of its
-    sides free of them, at least ``rule.min_side`` wide.
+    ``buildable``: two rooms may share area only if a relation says that one is inside the other; it
+    then lies within the other. A room that contains others keeps a strip along one of its sides
+    free of them, at least ``rule.min_side`` wide.
 
-    Room i is the box [low[0][i], high[0][i]] x [low[1][i], high[1][i]]. A pair of rooms i < j with
-    relation r is read in either direction: the rule of ``relations_from_boxes`` says r of (i, j),
-    or 9 - r of (j, i). A diagram whose rooms were renumbered does not say which of the two its
-    relation was measured in, and the rule is not symmetric, so both count. A pair without a
-    relation lies further apart than the threshold, which is the same in both directions.
+    Room i is the box [low[0][i], high[0][i]] x [low[1][i], high[1][i]]. The relation r of a pair i
+    < j holds if ``relations_from_boxes`` yields r for (i, j), or 9 - r for (j, i). Both count,
+    because that function is not symmetric and a renumbered diagram does not record the direction it
+    was measured in. Rooms without a relation are further apart than the threshold, which is
+    symmetric.
 
-    ``unknown``: pairs i < j that may have any relation, or none; boxes of this model then honour
-    some diagram that agrees with this one about all other pairs.
+    ``unknown``: pairs i < j that may have any relation, or none. The boxes then satisfy some
+    diagram that agrees with this one on all other pairs.
 
-    Centres are doubled, so that they are integers too.
+    Centres are doubled to keep them integers.
 
     ``off_line``: 1 if no centre may lie on the line of another room's side, 0 if it may.
     """
@@ -102,13 +107,16 @@ class BoxModel:
         self.value: Any = None
         self._free: dict[int, list[Any]] = {}
         new = self.model.new_int_var
+        # corners of the boxes
         self.low = [[new(0, rule.grid, "") for _ in rooms] for _ in AXES]
         self.high = [[new(0, rule.grid, "") for _ in rooms] for _ in AXES]
+        # least side and largest aspect ratio of each room
         for i in rooms:
             width, height = self._sides(i)
             for side, other in ((width, height), (height, width)):
                 self.model.add(side >= rule.min_side)
                 self.model.add(side <= rule.max_aspect * other)
+        # one relation, or none, for each pair
         codes = {(i, j): code for i, j, code in relations}
         is_unknown = frozenset(unknown)
         for i, j in combinations(rooms, 2):
@@ -118,12 +126,16 @@ class BoxModel:
                     self._add_apart_or_within(i, j)
                 continue
             if code == NO_EDGE:
-                self._add_far(i, j)
+                # further apart than the threshold in some direction
+                far = rule.threshold + 1
+                self.model.add_bool_or([self._if(gap >= far) for gap in self._gaps(i, j)])
                 continue
             if buildable and code in CONTAIN:
                 self._add_within(*((i, j) if code == INSIDE else (j, i)))
                 continue
-            self._add_near(i, j)
+            for gap in self._gaps(i, j):
+                self.model.add(gap <= rule.threshold)
+            # the relation is read in one of its two directions
             self.model.add_bool_or([*self._read(i, j, code), *self._read(j, i, 9 - code)])
             if buildable:
                 self._add_apart(i, j)
@@ -141,28 +153,34 @@ class BoxModel:
         step: int = 1,
         around: int | None = None,
     ) -> tuple[bool | None, Boxes | None]:
-        """True and boxes if there are such boxes; None if the ``effort`` does not do.
-        Another ``seed`` finds others; those of a ``hint`` are tried first. ``assumed``: literals
-        that are true; where there are no such boxes, ``conflict`` has those that exclude each
-        other. ``fixed``: the same, sooner and without a conflict. ``taking_turns``: several
-        searches do, which finds boxes sooner where few are left. ``light``: without linear bounds
-        and probing, which finds and betters boxes sooner. ``step``: of boxes whose sides are
-        multiples of it; that there are none says nothing of others, so that the answer is None
-        then. ``around``: of boxes whose sides lie so near to the hint's. ``spent``: the effort it
-        took; ``cost``: what the boxes cost, if that is minimised.
+        """Search for boxes. Returns True and the boxes, False if there are none, None if undecided
+        within ``effort``.
 
-        ``effort``: in the solver's deterministic units, of a few CPU-seconds: the outcome does not
-        depend on how busy the machine is. Once a signal ends the command, no answer takes any.
+        ``effort`` counts the solver's deterministic units of a few CPU-seconds, so the outcome does
+        not depend on the load of the machine. After a signal that ends the command every call
+        returns None at once.
+
+        ``seed``: another one finds other boxes. ``hint``: boxes that are tried first. ``assumed``:
+        literals assumed true; if they are infeasible, ``conflict`` holds an infeasible subset.
+        ``fixed``: literals fixed to true, which is faster but yields no conflict. ``taking_turns``:
+        interleave several searches, which is faster where few solutions exist. ``light``: skip
+        linear relaxation and probing, which finds and improves incumbents sooner. ``step``:
+        restrict sides to multiples of it; ``around``: restrict sides to this distance from the
+        hint. With such a restriction infeasibility proves nothing, so the answer is None.
+
+        ``spent``: the effort used. ``cost``: the objective of the boxes, if there is one.
         """
         if is_stopping():
             self.spent = effort
             return None, None
         progress.step("search")
+        # hints: the boxes that are tried first
         sides = (*self.low, *self.high)
         if hint is not None:
             for variables, values in zip(sides, zip(*hint, strict=True), strict=True):
                 for variable, value in zip(variables, values, strict=True):
                     self.model.add_hint(variable, value)
+        # one worker and a deterministic limit make the outcome reproducible
         solver = self._solver.CpSolver()
         solver.parameters.max_deterministic_time = effort
         solver.parameters.num_workers = 1
@@ -172,6 +190,7 @@ class BoxModel:
         if light:
             solver.parameters.linearization_level = 0
             solver.parameters.cp_model_probing_level = 0
+        # solve, restricted to the fixed literals
         self.model.clear_assumptions()
         self.model.add_assumptions(assumed)
         is_part = step > 1 or around is not None
@@ -179,12 +198,14 @@ class BoxModel:
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent = solver.response_proto.deterministic_time
+        # infeasible: the assumptions that conflict
         if status == self._solver.INFEASIBLE and not is_part:
             core = set(solver.sufficient_assumptions_for_infeasibility())
             self.conflict = [literal for literal in assumed if literal.index in core]
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
             return None, None
+        # feasible: the boxes of the solution
         self.cost, self.value = solver.objective_value, solver.value
         return True, tuple(
             (solver.value(x0), solver.value(y0), solver.value(x1), solver.value(y1))
@@ -194,9 +215,9 @@ class BoxModel:
     def _with_fixed(
         self, literals: Sequence[Any], step: int, near: Boxes, around: int | None
     ) -> Any:
-        """The model, or a copy of it in which these literals are true, sides are multiples of
-        ``step``, and lie so near to those of boxes: unlike assumptions that makes it smaller before
-        the search."""
+        """Return the model, or a restricted copy: these literals are true, sides are multiples of
+        ``step`` and at most ``around`` from those of boxes. Unlike assumptions this shrinks the
+        model before the search."""
         if not literals and step == 1 and around is None:
             return self.model
         copy, sides = self.model.clone(), (*self.low, *self.high)
@@ -211,82 +232,81 @@ class BoxModel:
         return copy
 
     def _if(self, *conditions: Any) -> Any:
-        """A literal that implies the conditions."""
+        """Return a new literal that implies the conditions."""
         literal = self.model.new_bool_var("")
         for condition in conditions:
             self.model.add(condition).only_enforce_if(literal)
         return literal
 
     def _sides(self, i: int) -> tuple[Any, Any]:
-        """Width and height."""
+        """Width and height of a room."""
         width, height = (self.high[a][i] - self.low[a][i] for a in AXES)
         return width, height
 
     def _margins(self, u: int, v: int) -> list[Any]:
-        """Lengths of v before u, along each axis, and behind it; [a::2] are those of an axis."""
+        """Margins of u within v: below u along each axis, then above it. A slice [a::2] has those
+        of one axis."""
         before = [self.low[a][u] - self.low[a][v] for a in AXES]
         return before + [self.high[a][v] - self.high[a][u] for a in AXES]
 
     def _gaps(self, i: int, j: int) -> Iterable[Any]:
-        """Distances by which one lies behind the other, along each axis in each direction."""
+        """Distance by which one room lies behind the other, for each axis and direction."""
         for a in AXES:
             yield self.low[a][i] - self.high[a][j]
             yield self.low[a][j] - self.high[a][i]
-
-    def _add_far(self, i: int, j: int) -> None:
-        far = self.rule.threshold + 1
-        self.model.add_bool_or([self._if(gap >= far) for gap in self._gaps(i, j)])
-
-    def _add_near(self, i: int, j: int) -> None:
-        for gap in self._gaps(i, j):
-            self.model.add(gap <= self.rule.threshold)
 
     def _add_apart(self, i: int, j: int) -> None:
         """Add that two rooms share no area."""
         self.model.add_bool_or(self._apart(i, j))
 
     def _apart(self, i: int, j: int) -> list[Any]:
-        """Literals of which one holds if they share no area."""
+        """Literals of which one holds if two rooms share no area."""
         return [self._if(gap >= 0) for gap in self._gaps(i, j)]
 
     def _add_apart_or_within(self, i: int, j: int) -> None:
+        """Add that two rooms share no area, or else are nested."""
         ways = [self.model.new_bool_var("") for _ in range(2)]
         self.model.add_bool_or([*self._apart(i, j), *ways])
         for way, (u, v) in zip(ways, ((i, j), (j, i)), strict=True):
             self._add_within(u, v, way)
 
     def _add_within(self, u: int, v: int, *way: Any) -> None:
-        """u lies within v, so the rule says "inside" of (u, v), and off the strip v keeps free;
-        only if the literal ``way`` holds, where there is one."""
+        """Add that u lies within v and clear of its free strip. With a literal ``way``: only if it
+        holds."""
         for margin, is_free in zip(self._margins(u, v), self._free_sides(v), strict=True):
             self.model.add(margin >= 0).only_enforce_if(*way)
             self.model.add(margin >= self.rule.min_side).only_enforce_if(*way, is_free)
 
     def _free_sides(self, v: int) -> list[Any]:
-        """Literals: which sides of the room keep a strip free; one does."""
+        """Four literals for the sides of a room that may keep a strip free. At least one holds."""
         if v not in self._free:
             self._free[v] = [self.model.new_bool_var("") for _ in range(4)]
             self.model.add_bool_or(self._free[v])
         return self._free[v]
 
     def _read(self, u: int, v: int, code: int) -> list[Any]:
-        """Literals of which one holds if the rule says ``code`` of (u, v)."""
+        """Literals of which one holds if the relation of (u, v) is ``code``."""
+        # u reaches beyond v on all four sides
         if code == SURROUNDING:
             around = [self.low[a][u] <= self.low[a][v] - 1 for a in AXES]
             around += [self.high[a][u] >= self.high[a][v] + 1 for a in AXES]
             return [self._if(*around)]
+        # otherwise u does not surround v, and its centre lies in a sector of the code
         not_around = [self._if(self.low[a][u] >= self.low[a][v]) for a in AXES]
         not_around += [self._if(self.high[a][u] <= self.high[a][v]) for a in AXES]
         ways = []
         for sector in _SECTORS[code]:
-            sides = [side for a in AXES for side in self._between(a, u, v, *sector[a])]
+            sides = [side for a in AXES for side in self._centre_in_sector(a, u, v, *sector[a])]
             ways.append(way := self._if(*sides))
             self.model.add_bool_or([*not_around, way.negated()])
         return ways
 
-    def _between(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
-        """The centre of u lies in the columns ``first`` to ``last`` of ``SECTORS`` against v: 0
-        before its box, 1 on its lower side, 2 between, 3 on its upper side, 4 behind it."""
+    def _centre_in_sector(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
+        """Conditions that the centre of u lies in the columns ``first`` to ``last`` of ``SECTORS``
+        relative to v.
+
+        Columns: 0 before its box, 1 on its lower side, 2 between, 3 on its upper side, 4 behind it.
+        """
         centre, off = self.low[axis][u] + self.high[axis][u], self.off_line
         low, high = 2 * self.low[axis][v], 2 * self.high[axis][v]
         least = {1: low + off, 2: low + 1, 3: high + off, 4: high + 1}
@@ -304,6 +324,6 @@ def boxes_of(
     unknown: Iterable[tuple[int, int]] = (),
     hint: Boxes | None = None,
 ) -> tuple[bool | None, Boxes | None]:
-    """``BoxModel.solve`` of (number of rooms, relations); to be called in any thread."""
+    """Solve the ``BoxModel`` of (number of rooms, relations). Safe to call in any thread."""
     model = BoxModel(*graph, rule, buildable=buildable, unknown=unknown)
     return model.solve(effort, hint=hint)

@@ -1,5 +1,4 @@
-"""Rule of the boxes that a floor plan may have, and of when two of them stand in a relation, as
-inequalities."""
+"""``BoxRule``: sizes that boxes may have, and the sectors of each relation as inequalities."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ Sector = tuple[tuple[int, int], tuple[int, int]]
 class BoxRule:
     """Boxes with corners on a grid of ``grid`` x ``grid`` unit squares.
 
-    ``threshold``: the gap up to which two boxes are related, as in ``relations_from_boxes``.
-    ``min_side``: the shortest side of a room; ``max_aspect``: the longest side / the shortest.
-    The defaults are those of RPLAN, 256 pixels for 18 m: a side is at least 0.56 m.
+    ``threshold``: largest gap between two related boxes, as in ``relations_from_boxes``.
+    ``min_side``: shortest side of a room; ``max_aspect``: its longest side / its shortest. The
+    defaults are those of RPLAN, 256 pixels for 18 m: a side is at least 0.56 m.
 
-    Raises ``ValueError`` for what no box satisfies.
+    Raises ``ValueError`` for values that no box satisfies.
     """
 
     grid: int = 256
@@ -39,11 +38,12 @@ class BoxRule:
 
 
 def sectors_of(code: int) -> tuple[Sector, ...]:
-    """The rectangles of ``SECTORS`` that together hold a code other than "surrounding": where the
-    centre of room i lies against the box of room j."""
+    """Rectangles of ``SECTORS`` that together cover a code other than "surrounding". A sector is a
+    place of room i's centre relative to the box of room j."""
     if code == SURROUNDING:
-        raise ValueError("'surrounding' is a matter of all four sides, not of a centre")
+        raise ValueError("'surrounding' depends on all four sides, not on a centre; take another")
     cells = {tuple(cell) for cell in np.argwhere(np.equal(SECTORS, code)).tolist()}
+    # greedy cover: the rectangle with most cells that are not covered yet
     found: list[Sector] = []
     left = set(cells)
     while left:
@@ -62,5 +62,6 @@ def sectors_of(code: int) -> tuple[Sector, ...]:
 
 
 def _cells(sector: Sector) -> set[tuple[int, int]]:
+    """Cells (row, column) of a sector."""
     (left, right), (top, bottom) = sector
     return {(row, column) for row in range(top, bottom + 1) for column in range(left, right + 1)}

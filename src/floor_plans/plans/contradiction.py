@@ -1,4 +1,4 @@
-"""Why a diagram has no floor plan: few relations that no boxes have together."""
+"""``contradiction``: a small set of relations because of which a diagram has no floor plan."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from floor_plans.plans.box_rule import BoxRule
 from floor_plans.plans.verdict import EFFORT, check_level, have_plans
 
 Member = tuple[int, int, int]
-"""(i, j, code), "no-edge" for rooms without a relation. Any i and j: code is read from i."""
+"""(i, j, code): the relation of room i to room j, "no-edge" if they are unrelated."""
 
 _FORWARD = frozenset(map(RELATIONS.index, ("left-above", "left-of", "above", "inside")))
-"""Relations that are stated rather than their inverse."""
+"""Relations preferred in sentences over their inverses."""
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Relations of a diagram that no floor plan has together, whatever its other relations are.
+    """Relations of a diagram that no floor plan satisfies together.
 
-    ``members``: in an order in which each begins, if it can, with the room that the one before ends
-    with. ``names``: of all rooms of the diagram. ``level``: at which there is no plan.
-    ``is_irreducible``: without any one of the members there is a plan of the rooms that are left;
-    False: for some member that was not decided. Three members are the fewest there can be with the
-    default rule, more need not be.
-    ``is_realisable``: whether the whole diagram has boxes that may overlap; None: not decided.
+    ``members``: each begins, if possible, with the last room of the one before. ``names``: of all
+    rooms. ``level``: the level without a plan. ``is_irreducible``: dropping any member
+    leaves a satisfiable set; False if that is undecided for some member. ``is_realisable``: boxes
+    that may overlap exist for the whole diagram; None: undecided.
+
+    A contradiction has at least three members under the default rule.
     """
 
     members: tuple[Member, ...]
@@ -43,10 +43,10 @@ class Contradiction:
 
     def __str__(self) -> str:
         """``kitchen left-of bathroom 1, bathroom 1 left-of balcony, ...``."""
-        return ", ".join(text_of(member, self.names) for member in self.members)
+        return ", ".join(member_text(member, self.names) for member in self.members)
 
     def sentence(self) -> str:
-        """The members and what follows from them."""
+        """Return a sentence of the members and what follows from them."""
         what = "contradict each other"
         if self.level == "buildable":
             what += {
@@ -65,23 +65,25 @@ def contradiction(
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> Contradiction | None:
-    """A set of relations because of which a diagram has no floor plan (see ``find_boxes``), none of
-    which can be left out; None if it has a plan, or that was not decided. Of a partial diagram:
-    because of which no completion has one.
+    """Find an irreducible set of relations that no floor plan satisfies (see ``find_boxes``). None
+    if the diagram has a plan, or that is undecided. For a partial diagram: relations that no
+    completion satisfies.
 
-    A pair without a relation, which lies further apart than the threshold, may be a member too. A
-    pair left out may have any relation or none, and so may rooms of which no pair is left.
+    A pair without a relation, whose rooms are further apart than the threshold, may be a member
+    too. Pairs outside the set may have any relation or none.
 
-    Of circles on an axis and sets within three rooms, the smallest is found. Otherwise pairs are
-    left out one after the other, all pairs of a room at once first, as long as there is no plan.
+    Among cycles on an axis and sets of three rooms the smallest is found. Otherwise pairs are
+    dropped one by one while the rest stays infeasible, first all pairs of a room at once.
 
-    Raises as ``find_boxes`` does. ``effort``: of each use of the solver.
+    ``effort``: for each call of the solver. Raises as ``find_boxes`` does.
     """
     check_level(level)
+    # an infeasible set, then its reduction
     search = _Search(diagram, level == "buildable", rule or BoxRule(), effort)
     if (found := search.smallest()) is None:
         return None
     members, is_irreducible = search.reduced(found)
+    # would the diagram have boxes if rooms could overlap?
     is_realisable: bool | None = False
     if level == "buildable":
         if isinstance(diagram, BubbleDiagram):
@@ -92,14 +94,15 @@ def contradiction(
     return Contradiction(_chained(members), names, level, is_irreducible, is_realisable)
 
 
-def why_not(
+def contradiction_sentence(
     diagram: BubbleDiagram,
     level: str = "buildable",
     *,
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> str:
-    """``contradiction`` as a sentence; says so, too, if there is none to be found."""
+    """Return ``contradiction`` as a sentence. If there is none, or none was found, the sentence
+    says so."""
     found = contradiction(diagram, level, rule=rule, effort=effort)
     if found is not None:
         return found.sentence()
@@ -108,8 +111,8 @@ def why_not(
 
 
 def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
-    """``living room``, ``kitchen``; ``bathroom 1``, ``bathroom 2`` of several, in their order;
-    ``room`` of one whose type is not known."""
+    """Names of rooms: ``living room``, ``kitchen``. Rooms of one type are numbered, ``bathroom 1``,
+    ``bathroom 2``; a room of unknown type is a ``room``."""
     types = ["Room" if room is None else ROOM_TYPES[room] for room in diagram.rooms]
     words = [re.sub("(?<=[a-z])(?=[A-Z])", " ", each).lower() for each in types]
     return tuple(
@@ -119,7 +122,8 @@ def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
 
 
 class _Search:
-    """Sets of pairs of a diagram that no boxes have; of a partial one, of those it knows."""
+    """Search for sets of pairs that no boxes satisfy. Only the known pairs of a partial diagram
+    take part."""
 
     def __init__(
         self,
@@ -140,11 +144,13 @@ class _Search:
         self._settings = (rule, buildable, effort)
 
     def smallest(self) -> list[Member] | None:
-        """Pairs that no boxes have: the shortest circle on an axis, three rooms, or all pairs."""
+        """Find an infeasible set: the shortest cycle on an axis, three rooms, or all pairs."""
+        # three rooms in a cycle: nothing is smaller
         circles = filter(None, (self._circle(signs) for _, signs in ORDERS[:2]))
         circle = min(circles, key=len, default=())
         if len(circle) == 3:
             return list(circle)
+        # any three rooms
         for rooms in combinations(self._rooms, 3):
             pairs = [pair for pair in combinations(rooms, 2) if pair in self._codes]
             codes = tuple(self._codes[pair] for pair in pairs)
@@ -152,23 +158,28 @@ class _Search:
                 return [(*pair, code) for pair, code in zip(pairs, codes, strict=True)]
         if circle:
             return list(circle)
+        # all pairs
         everything = [(*pair, code) for pair, code in self._codes.items()]
         return everything if self.is_possible() is False else None
 
     def is_possible(self) -> bool | None:
-        """True if there are boxes that have all of them; centres follow no circle on an axis."""
+        """Return True if boxes satisfy all pairs. A cycle on an axis rules them out, as centres
+        would have to follow it."""
         if any(self._circle(signs) for _, signs in ORDERS[:2]):
             return False
         return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
 
     def reduced(self, members: Sequence[Member]) -> tuple[list[Member], bool]:
-        """Members of which none can be left out, and whether that was decided of each."""
+        """Drop members while the rest stays infeasible. Returns the rest, and True if every member
+        was decided."""
         kept = list(members)
+        # all members of a room at once
         if len(kept) > 3:
             for room in self._rooms:
                 fewer = [member for member in kept if room not in member[:2]]
                 if len(fewer) < len(kept) and self._is_possible(fewer) is False:
                     kept = fewer
+        # then one by one, pairs without a relation first
         unrelated_first = sorted(kept, key=lambda member: member[2] != NO_EDGE)
         undecided = []
         for member in unrelated_first:
@@ -177,7 +188,8 @@ class _Search:
                 kept.remove(member)
             elif answer is None:
                 undecided.append(member)
-        for member in undecided:  # fewer are left, so that this may be decided now
+        # with fewer members the undecided ones may be decided now
+        for member in undecided:
             answer = self._is_possible([other for other in kept if other != member])
             if answer is False:
                 kept.remove(member)
@@ -186,7 +198,8 @@ class _Search:
         return kept, True
 
     def _is_possible(self, members: Sequence[Member]) -> bool | None:
-        """True if the rooms of ``members`` have boxes with these relations, whatever the others."""
+        """Return True if the rooms of ``members`` have boxes with these relations; other pairs are
+        free."""
         rooms = sorted({room for member in members for room in member[:2]})
         place = {room: k for k, room in enumerate(rooms)}
         known = {(place[i], place[j]): code for i, j, code in members}
@@ -195,15 +208,17 @@ class _Search:
         return self._solve((len(rooms), relations), unknown=unknown)[0]
 
     def _circle(self, signs: Sequence[int]) -> tuple[Member, ...]:
-        """The shortest circle on one axis."""
+        """Shortest cycle of rooms on one axis."""
         import networkx
 
+        # arcs from a room to one behind it
         arcs = [
             pair if signs[code] < 0 else pair[::-1]
             for pair, code in self._codes.items()
             if signs[code]
         ]
         graph = networkx.DiGraph(arcs)
+        # one shortest cycle through each arc
         circles = [
             networkx.shortest_path(graph, second, first)
             for first, second in arcs
@@ -215,9 +230,9 @@ class _Search:
 
 
 def _first_numbering(codes: tuple[int, ...]) -> tuple[int, ...]:
-    """Codes of (0, 1), (0, 2), (1, 2), the rooms numbered so that they are the smallest."""
+    """Smallest codes of (0, 1), (0, 2), (1, 2) over all numberings of three rooms."""
     known = dict(zip(combinations(range(3), 2), codes, strict=True))
-    known |= {(j, i): _seen_from_the_other(code) for (i, j), code in [*known.items()]}
+    known |= {(j, i): _inverse(code) for (i, j), code in [*known.items()]}
     numbered = [
         tuple(known[rooms[i], rooms[j]] for i, j in combinations(range(3), 2))
         for rooms in permutations(range(3))
@@ -229,31 +244,33 @@ def _first_numbering(codes: tuple[int, ...]) -> tuple[int, ...]:
 def _is_possible(
     codes: tuple[int, ...], rule: BoxRule, buildable: bool, effort: float
 ) -> bool | None:
-    """True if three rooms can have these relations: cached, as there are 231 different ones."""
+    """Return True if three rooms can have these relations. Cached, as only 231 cases differ."""
     pairs = combinations(range(3), 2)
     relations = [(*pair, code) for pair, code in zip(pairs, codes, strict=True) if code != NO_EDGE]
     return boxes_of((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
 
 
-def _seen_from_the_other(code: int) -> int:
+def _inverse(code: int) -> int:
+    """Code of a relation read from its second room."""
     return NO_EDGE if code == NO_EDGE else 9 - code
 
 
 def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
-    """Each member begins where the one before ended, if one can; most are stated in the usual
-    direction."""
+    """Order members so that each begins where the one before ended, if possible, and most read in
+    the usual direction."""
     members = sorted(members)
-    turned = [(j, i, _seen_from_the_other(code)) for i, j, code in members]
+    turned = [(j, i, _inverse(code)) for i, j, code in members]
     chains = [_chain_from(start, members) for start in (*members, *turned)]
     return max(chains, key=lambda chain: (_joints(chain), sum(m[2] in _FORWARD for m in chain)))
 
 
 def _joints(chain: Sequence[Member]) -> int:
-    """Number of members that begin where the one before, or for the first the last, ended."""
+    """Count members that begin where their predecessor ended. The last precedes the first."""
     return sum(one[1] == other[0] for one, other in zip(chain, [*chain[1:], chain[0]], strict=True))
 
 
 def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
+    """Order members into a chain that begins with ``start``."""
     left = {frozenset(member[:2]): member for member in members}
     chain = [start]
     del left[frozenset(start[:2])]
@@ -261,12 +278,12 @@ def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
         end = chain[-1][1]
         following = [m for m in left.values() if end in m[:2]] or [*left.values()]
         i, j, code = following[0]
-        chain.append((i, j, code) if j != end else (j, i, _seen_from_the_other(code)))
+        chain.append((i, j, code) if j != end else (j, i, _inverse(code)))
         del left[frozenset((i, j))]
     return tuple(chain)
 
 
-def text_of(member: Member, names: Sequence[str]) -> str:
-    """``kitchen left-of bathroom``; ``names`` of all rooms."""
+def member_text(member: Member, names: Sequence[str]) -> str:
+    """Return ``kitchen left-of bathroom``. ``names``: of all rooms."""
     i, j, code = member
     return f"{names[i]} {'not related to' if code == NO_EDGE else RELATIONS[code]} {names[j]}"

@@ -24,21 +24,21 @@ Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 
 FRONT_DOOR = -1
-"""In the place of a room: the outside."""
+"""Number that stands for the outside among the rooms of a door."""
 
 _OUTSIDE = "outside"
-"""``FRONT_DOOR`` in JSON."""
+"""Name of ``FRONT_DOOR`` in JSON."""
 
-_BESIDE = 0.1
-"""Metres around a door, in which a room beside it has more area than one at its corner."""
+_AROUND = 0.1
+"""Metres around a door within which the areas of rooms are compared to find the rooms it joins."""
 
 
 @dataclass(frozen=True)
 class Door:
-    """An opening in the wall between two rooms, or a front door, from ``start`` to ``end``.
+    """Opening in the wall between two rooms, or a front door, from ``start`` to ``end``.
 
-    ``rooms``: the numbers of the rooms, the smaller first; (room, ``FRONT_DOOR``) leads outside.
-    ``thickness``: of the wall that it goes through; 0 if rooms end in the middle of walls.
+    ``rooms``: numbers of the rooms, the smaller first; (room, ``FRONT_DOOR``) leads outside.
+    ``thickness``: of its wall; 0 if boxes of rooms end in the middle of walls.
     """
 
     rooms: tuple[int, int]
@@ -55,7 +55,7 @@ class Door:
         return (*self.start, *self.end)
 
     def box(self, thickness: float) -> Box:
-        """(x0, y0, x1, y1) of the opening; ``thickness``: of its wall if it has none."""
+        """Box (x0, y0, x1, y1) of the opening. ``thickness``: of its wall, if it states none."""
         (x0, x1), (y0, y1) = (sorted(pair) for pair in zip(self.start, self.end, strict=True))
         half = (self.thickness or thickness) / 2
         if x1 - x0 >= y1 - y0:
@@ -63,8 +63,8 @@ class Door:
         return x0 - half, y0, x1 + half, y1
 
     @classmethod
-    def of_box(cls, rooms: tuple[int, int], box: Box) -> Door:
-        """The inverse of ``box``: the door is as wide as the longer side."""
+    def from_box(cls, rooms: tuple[int, int], box: Box) -> Door:
+        """Inverse of ``box``: the door is as wide as the longer side."""
         x0, y0, x1, y1 = box
         x, y = (x0 + x1) / 2, (y0 + y1) / 2
         if x1 - x0 >= y1 - y0:
@@ -81,7 +81,7 @@ class Door:
 
     @classmethod
     def from_json(cls, data: Any, num_rooms: int) -> Door:
-        """Raises ``DiagramError`` naming what is wrong."""
+        """Read a door. Raises ``DiagramError`` naming what is wrong."""
         ends: list[Any] = []
         if isinstance(data, Mapping):
             ends = [data.get(key) for key in ("from", "to")]
@@ -97,26 +97,31 @@ class Door:
 
 
 def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
-    """A door of a plan with these floors: as ``Door.to_json`` writes it, in metres; or
-    {"type": "front-door" or "interior-door", "box": [x0, y0, x1, y1], "rooms": [i, j]} in ``unit``,
-    where without "rooms" it leads to the nearest."""
+    """Read a door of a plan with these floors.
+
+    Accepts what ``Door.to_json`` writes, in metres, and {"type": "front-door" or "interior-door",
+    "box": [x0, y0, x1, y1], "rooms": [i, j]} in ``unit``. Without "rooms" the door joins the
+    nearest rooms.
+    """
     if not isinstance(data, Mapping) or "box" not in data:
         return Door.from_json(data, len(floors))
     (box,) = in_metres([checked_box(data["box"], "doors")], unit)
     if "rooms" in data:
-        return Door.of_box(rooms_from_json(data["rooms"], len(floors)), box)
-    return Door.of_box(rooms_beside(box, floors, is_front=data.get("type") == "front-door"), box)
+        return Door.from_box(rooms_from_json(data["rooms"], len(floors)), box)
+    return Door.from_box(
+        adjacent_rooms(box, floors, is_front=data.get("type") == "front-door"), box
+    )
 
 
-def rooms_beside(
+def adjacent_rooms(
     box: Box, floors: Sequence[BaseGeometry], *, is_front: bool = False
 ) -> tuple[int, int]:
-    """The rooms nearest to a door: two, or one and the outside; of rooms that are equally near (to
-    a centimetre), those with most area around it."""
+    """Rooms that a door joins: the two nearest, or the nearest and the outside. Among rooms at the
+    same distance, to a centimetre, those with most area around the door."""
     import shapely
 
     opening = shapely.box(*box)
-    around = opening.buffer(_BESIDE)
+    around = opening.buffer(_AROUND)
 
     def nearness(room: int) -> tuple[float, float]:
         return round(opening.distance(floors[room]), 2), -around.intersection(floors[room]).area
@@ -128,18 +133,19 @@ def rooms_beside(
 
 
 def ordered(first: int, second: int) -> tuple[int, int]:
-    """The smaller first, ``FRONT_DOOR`` last."""
+    """Order the rooms of a door: the smaller first, ``FRONT_DOOR`` last."""
     in_order = second == FRONT_DOOR or FRONT_DOOR < first < second
     return (first, second) if in_order else (second, first)
 
 
 def rooms_to_json(rooms: tuple[int, int]) -> list[int | str]:
-    """[i, j], or [i, "outside"]."""
+    """Return [i, j], or [i, "outside"]."""
     return [rooms[0], _OUTSIDE if rooms[1] == FRONT_DOOR else rooms[1]]
 
 
 def rooms_from_json(value: object, num_rooms: float) -> tuple[int, int]:
-    """The inverse of ``rooms_to_json``, in any order; ``DiagramError`` for anything else."""
+    """Inverse of ``rooms_to_json``, for rooms in any order. Raises ``DiagramError`` for anything
+    else."""
     given = list(value) if isinstance(value, list | tuple) and len(value) == 2 else []
     numbers = [
         FRONT_DOOR if room == _OUTSIDE else checked_integer(room, "doors", "a room number")

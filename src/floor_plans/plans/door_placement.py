@@ -1,4 +1,4 @@
-"""Doors: where a floor plan can have them, so that every room is reached."""
+"""Placement of doors, so that every room is reached from the front door."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point
 from floor_plans.plans.walls import Wall, longest, outer_walls, shared_walls
 
 DOOR, FRONT = 0.8, 1.0
-"""Width of a door between rooms, and of a front door, metres."""
+"""Widths of an interior door and of a front door, metres."""
 LEAST_WALL = 0.9
-"""Shortest straight wall that has a door; a front door takes ``FRONT - DOOR`` more."""
+"""Metres of straight wall that a door needs; a front door needs ``FRONT - DOOR`` more."""
 FROM_CORNER = 0.15
-"""From a door to the end of its wall, half an inner wall included; where there is less than twice
-that, the door is in the middle."""
+"""Metres between a door and the end of its wall, half an inner wall included. In a shorter wall the
+door is in the middle."""
 APART = 0.2
-"""Least distance of two doors."""
+"""Least distance of two doors, metres."""
 
 _STEP = 0.1
 
 _PUBLIC = ("Entrance", "LivingRoom", "DiningRoom", "Kitchen")
-"""Rooms with a front door: the first of them that has a place for one."""
+"""Rooms that may have the front door, the preferred first."""
 _PASSAGE = {"Entrance": 0, "LivingRoom": 0, "DiningRoom": 1, "Kitchen": 10} | dict.fromkeys(
     ("Bathroom", "Balcony", "Storage", "Wall-in"), 1000
 )
-"""Cost of walking through a room; through a bedroom or a study: ``_PRIVATE``."""
+"""Cost of walking through a room; other rooms cost ``_PRIVATE``."""
 _PRIVATE, _NOT_ITS_MASTER = 100, 100_000
 
 Pair = tuple[int, int]
@@ -36,21 +36,21 @@ Walls = dict[Pair, list[Wall]]
 
 
 def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
-    """The plan with doors in the place of those it has: a front door, and one door to every room.
+    """Return the plan with new doors: a front door, and one door for every room.
 
-    A door joins two related rooms whose floors share a straight piece of wall of 0.9 m. Rooms are
-    reached from the Entrance, or else from the LivingRoom, over living and dining rooms; over a
-    kitchen rather than a bedroom or study, and over those rather than a bathroom, balcony, storage
-    or wall-in. A bathroom inside or beside a master room opens to it alone, if another one can open
-    to an entrance, living or dining room.
+    A door joins two related rooms whose floors share 0.9 m of straight wall. The walk begins in the
+    Entrance, or else in the LivingRoom. It prefers living and dining rooms, then a kitchen, then a
+    bedroom or study, and last a bathroom, balcony, storage or wall-in. A bathroom inside or next to
+    a master room opens to it alone, if another bathroom can open to an entrance, living or dining
+    room.
 
-    The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has a wall
-    to the outside: through the first of ``outer_walls`` that takes it; with ``front``, of all their
-    walls the place nearest to that point, of a kitchen's only where no other takes it.
+    The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has an
+    outer wall, through the first of ``outer_walls`` that takes it. With ``front`` it is at the
+    place nearest to that point, in a kitchen only if no other room takes it.
 
-    A door stands near a corner, the one closer to the door that one comes from; elsewhere where
-    the door of another pair would have no place beside it. What has no place has no door: see
-    ``unreached``. The same plan always gets the same doors.
+    A door is near a corner, the one closer to the door by which the room is entered. It moves
+    elsewhere if the door of another pair would have no place otherwise. A door that fits nowhere is
+    left out: see ``unreached``. The same plan always gets the same doors.
     """
     walls = {
         (i, j): fitting
@@ -58,36 +58,40 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
         if code != NO_EDGE
         and (fitting := [w for w in shared_walls(plan, i, j) if w.length >= LEAST_WALL - 1e-6])
     }
-    kept, reserved = None, dict[Pair, Spot]()
+    best, reserved = None, dict[Pair, Spot]()
     while True:
-        found = _placed(plan, walls, reserved, front)
-        kept = found if kept is None else min(kept, found, key=lambda each: each.cost)
-        wanted = [pair for pair in found.full if pair not in reserved]
+        placement = _place_doors(plan, walls, reserved, front)
+        best = placement if best is None else min(best, placement, key=lambda each: each.cost)
+        # reserve a place for the first pair whose wall others have filled, and place all again
+        wanted = [pair for pair in placement.full if pair not in reserved]
         spot = wanted and _reserve(plan, walls, wanted[0], reserved)
         if not spot:
-            return replace(plan, doors=kept.doors)
+            return replace(plan, doors=best.doors)
         reserved[wanted[0]] = spot
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """``full``: pairs whose walls have room for a door, but for the others; ``cost``: of entering
-    all rooms, those that are not reached first."""
+class _Placement:
+    """Doors, and the pairs ``full`` whose walls would take a door if no other were there. ``cost``:
+    rooms that are not reached, then the cost of entering all rooms."""
 
     doors: tuple[Door, ...]
     full: tuple[Pair, ...]
     cost: tuple[int, int]
 
 
-def _placed(
+def _place_doors(
     plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot], near: Point | None
-) -> _Placed:
-    """Doors of a plan, each where it costs least; those of ``reserved`` pairs have their places."""
+) -> _Placement:
+    """Place the doors of a plan one by one where they cost least; ``reserved`` pairs have their
+    places."""
+    # the walk begins at the front door
     left, root = dict(reserved), _root(plan)
     front = _front_door(plan, left.values(), near)
     doors, suites = ([front] if front else []), _suites(plan, walls)
     entered = {root: _middle(front) if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
+    # enter the next room by the cheapest door, as in Dijkstra's algorithm
     while True:
         ways = [
             (costs[a] + _cost(plan, a, b, suites), -longest(walls[pair]), b, a, pair)
@@ -97,7 +101,7 @@ def _placed(
         ]
         if not ways:
             missing = plan.diagram.num_rooms - len(costs) + (front is None)
-            return _Placed(tuple(doors), tuple(full), (missing, sum(costs.values())))
+            return _Placement(tuple(doors), tuple(full), (missing, sum(costs.values())))
         cost, _, room, before, pair = min(ways)
         taken = [*((door.start, door.end) for door in doors), *left.values()]
         spot = left.pop(pair, None) or _place(walls[pair], DOOR, entered[before], taken)
@@ -109,14 +113,14 @@ def _placed(
 
 
 def _reserve(plan: FloorPlan, walls: Walls, pair: Pair, reserved: dict[Pair, Spot]) -> Spot | None:
-    """A place for the door of a pair, before others take it."""
+    """Find a place for the door of a pair before others take it."""
     near = plan.boxes[pair[0]].centroid.coords[0]
     return _place(walls[pair], DOOR, near, reserved.values())
 
 
 def unreached(plan: FloorPlan) -> tuple[int, ...]:
-    """The rooms that no doors lead to from the front door; if there is none, from the Entrance, or
-    else the LivingRoom."""
+    """Rooms that no doors lead to. The walk begins at the front door, or else in the Entrance or
+    LivingRoom."""
     reached = {door.rooms[0] for door in plan.doors if door.is_front} or {_root(plan)}
     inner = [door.rooms for door in plan.doors if not door.is_front]
     while more := {room for pair in inner if reached & {*pair} for room in pair} - reached:
@@ -124,8 +128,8 @@ def unreached(plan: FloorPlan) -> tuple[int, ...]:
     return tuple(room for room in range(plan.diagram.num_rooms) if room not in reached)
 
 
-def _of_type(plan: FloorPlan, *names: str) -> list[int]:
-    """Rooms of these types, in the order of the types, then of their numbers."""
+def _rooms_of_types(plan: FloorPlan, *names: str) -> list[int]:
+    """Rooms of these types, ordered by type, then by number."""
     types = plan.diagram.room_names
     return [room for name in names for room, other in enumerate(types) if other == name]
 
@@ -133,24 +137,26 @@ def _of_type(plan: FloorPlan, *names: str) -> list[int]:
 def _root(plan: FloorPlan) -> int:
     """Room in which a walk begins."""
     others = sorted(ROOM_TYPES, key=lambda name: _PASSAGE.get(name, _PRIVATE))
-    return _of_type(plan, *_PUBLIC, *others)[0]
+    return _rooms_of_types(plan, *_PUBLIC, *others)[0]
 
 
 def _cost(plan: FloorPlan, before: int, room: int, suites: dict[int, int]) -> int:
-    """Cost of entering a room from another: that of walking through the other, and 1 for the
-    door."""
+    """Cost of entering a room from another: of walking through the other, and 1 for the door."""
     if room in suites:
         return 1 if suites[room] == before else _NOT_ITS_MASTER
     return 1 + _PASSAGE.get(plan.diagram.room_names[before], _PRIVATE)
 
 
 def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
-    """The bathrooms that open to a master room alone, one for each, and that room."""
-    baths = _of_type(plan, "Bathroom")
-    common = set(_of_type(plan, "Entrance", "LivingRoom", "DiningRoom"))
+    """Bathrooms that open to one master room alone, with its number. A master room has at most
+    one."""
+    # a bathroom that common rooms can reach stays for all
+    baths = _rooms_of_types(plan, "Bathroom")
+    common = set(_rooms_of_types(plan, "Entrance", "LivingRoom", "DiningRoom"))
     for_all = {bath for bath in baths if any(bath in pair and common & {*pair} for pair in walls)}
     found: dict[int, int] = {}
-    for master in _of_type(plan, "MasterRoom"):
+    # each master room takes the bathroom inside it, or the one with the longest wall to it
+    for master in _rooms_of_types(plan, "MasterRoom"):
         ways = []
         for bath in baths:
             pair = (min(bath, master), max(bath, master))
@@ -165,10 +171,11 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
 
 
 def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> Door | None:
-    """None if none of the rooms that may have it has a place for one."""
+    """Place the front door. None if no room that may have one has a place for it."""
     least, found = LEAST_WALL + FRONT - DOOR, []
     middle = plan.outline.centroid.coords[0]
-    for room in _of_type(plan, *_PUBLIC):
+    # the first wall that fits, or with ``near`` all walls
+    for room in _rooms_of_types(plan, *_PUBLIC):
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
         for wall in fitting:
             if spot := _place([wall], FRONT, near or middle, others, at_corner=near is None):
@@ -176,7 +183,8 @@ def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> 
                 if near is None:
                     return door
                 found.append(door)
-    kitchens = _of_type(plan, "Kitchen")
+    # with ``near``: the nearest place, kitchens last
+    kitchens = _rooms_of_types(plan, "Kitchen")
     return min(
         found,
         key=lambda door: (
@@ -195,8 +203,8 @@ def _place(
     *,
     at_corner: bool = True,
 ) -> Spot | None:
-    """The ends of a door in one of the walls, clear of places that are taken; ``at_corner`` if
-    possible, and then as close to a point as possible. None if there is no such place."""
+    """Find the ends of a door in one of the walls, clear of ``taken`` places. It is at a corner if
+    possible (``at_corner``), then as close to ``near`` as possible. None if it fits nowhere."""
     from shapely import LineString
 
     others = [LineString(spot) for spot in taken]
@@ -212,9 +220,9 @@ def _place(
 
 
 def _starts(wall: Wall, width: float) -> Iterator[tuple[float, bool]]:
-    """Places along a wall where a door may begin, and if each is at a corner."""
-    beside = min(FROM_CORNER, (wall.length - width) / 2)
-    first, last = wall.low + beside, wall.high - beside - width
+    """Places along a wall where a door may begin, and True for those at a corner."""
+    margin = min(FROM_CORNER, (wall.length - width) / 2)
+    first, last = wall.low + margin, wall.high - margin - width
     yield first, True
     yield last, True
     for k in range(1, math.ceil((last - first) / _STEP)):
@@ -222,6 +230,7 @@ def _starts(wall: Wall, width: float) -> Iterator[tuple[float, bool]]:
 
 
 def _middle(door: Door) -> Point:
+    """Middle of a door."""
     (x0, y0), (x1, y1) = door.start, door.end
     return (x0 + x1) / 2, (y0 + y1) / 2
 

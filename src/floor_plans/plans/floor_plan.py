@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -16,13 +16,43 @@ from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.geometry import UNITS, in_metres, relations_from_boxes, threshold_of
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.diagrams.scales import check_metres
-from floor_plans.plans.computed_once import computed_once
 from floor_plans.plans.door import FRONT_DOOR, Door, Point, read_door
 from floor_plans.plans.floors import read_floors, rings_of
 
 if TYPE_CHECKING:
     from shapely import Polygon
     from shapely.geometry.base import BaseGeometry
+
+T = TypeVar("T")
+
+
+class computed_once(Generic[T]):
+    """Property computed at its first use without a lock, as ``functools.cached_property`` of Python
+    3.12.
+
+    Before 3.12 all objects of a class share a lock. Threads then wait for each other, and for ever
+    if a Ctrl-C arrives just after the main thread took it.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> computed_once[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> computed_once[T] | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
+
 
 __all__ = [
     "FRONT_DOOR",
@@ -35,20 +65,19 @@ __all__ = [
 ]
 
 PLAN_KEYS = ("unit", "boundary", "doors", "areas", "floors")
-"""Keys of a plan's JSON beside those of its diagram."""
+"""Keys of a plan's JSON in addition to those of its diagram."""
 
 
 @dataclass(frozen=True)
 class FloorPlan:
-    """A dimensioned plan.
+    """Floor plan with dimensions.
 
     ``diagram``: its ``boxes`` are in metres, y downwards; a box ends in the middle of a wall.
-    ``boundary``: the corners of the outline, in order; None: the outline is that of the rooms.
-    ``doors``: between rooms, and the front door. ``floors``: of each room that does not fill its
-    box the polygon, or several, that it was drawn as, None of the others; empty if all do.
+    ``boundary``: corners of the outline, in order; None: the outline is that of the rooms.
+    ``doors``: between rooms, and the front door. ``floors``: for each room the polygon, or several,
+    that was drawn; None for a room that fills its box. Empty if all rooms do.
 
-    Needs shapely, of the extra ``plans``. Raises ``ValueError``
-    for a diagram without boxes.
+    Needs shapely, of the extra ``plans``. Raises ``ValueError`` for a diagram without boxes.
     """
 
     diagram: BubbleDiagram
@@ -65,11 +94,13 @@ class FloorPlan:
 
     @classmethod
     def of(cls, diagram: BubbleDiagram, unit: str = "metres") -> FloorPlan:
-        """The plan of a diagram with boxes in that unit (``UNITS``), unless its metadata says
-        another; doors and outline as its metadata says them, see ``to_json`` and ``read_door``.
+        """Return the plan of a diagram. Its metadata hold doors and outline, see ``to_json`` and
+        ``read_door``.
 
-        Raises ``DiagramError`` naming the key that is wrong.
+        ``unit``: of the boxes (``UNITS``), if the metadata state none. Raises ``DiagramError``
+        naming the key that is wrong.
         """
+        # keys of a plan leave the metadata
         metadata = dict(diagram.metadata)
         unit = metadata.pop("unit", unit)
         boundary, doors = metadata.pop("boundary", None), metadata.pop("doors", [])
@@ -81,6 +112,7 @@ class FloorPlan:
             raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {', '.join(UNITS)}")
         if not isinstance(doors, list | tuple):
             raise DiagramError("doors", f"expected a list of doors, got {reprlib.repr(doors)}")
+        # the plan without doors, whose floors the doors are read against
         boxes = None if diagram.boxes is None else in_metres(diagram.boxes, unit)
         bare = cls(BubbleDiagram(diagram.rooms, diagram.relations, boxes, metadata))
         return replace(
@@ -100,12 +132,13 @@ class FloorPlan:
 
     @computed_once
     def rooms(self) -> tuple[BaseGeometry, ...]:
-        """The floor of every room: what it was drawn as, or its box, without smaller rooms, so that
-        a living room with a kitchen in the corner of its box is L-shaped."""
+        """Floor of every room: its polygon or its box, without smaller rooms. A living room with a
+        kitchen in the corner of its box is L-shaped."""
         from shapely import union_all
 
         drawn = self.floors or (None,) * len(self.boxes)
         shapes = [b if f is None else f for b, f in zip(self.boxes, drawn, strict=True)]
+        # each shape, less all smaller ones
         ranked = sorted(range(len(shapes)), key=lambda room: (shapes[room].area, room))
         return tuple(
             shape.difference(union_all([shapes[j] for j in ranked[: ranked.index(i)]]))
@@ -114,13 +147,13 @@ class FloorPlan:
 
     @property
     def north(self) -> float | None:
-        """Degrees clockwise from up, where the metadata of the diagram say them."""
+        """Degrees clockwise from up to north, if the metadata of the diagram state them."""
         north = self.diagram.metadata.get("north")
         return None if north is None else finite_number(north, "north")
 
     @computed_once
     def outline(self) -> Polygon:
-        """Polygon that the plan is built on: that of ``boundary``, or the box around all rooms."""
+        """Polygon that the plan is built on: ``boundary``, or the box around all rooms."""
         from shapely import Polygon, box, union_all
 
         if self.boundary is not None:
@@ -137,8 +170,8 @@ class FloorPlan:
         return max(self.area_errors(targets))
 
     def area_errors(self, targets: Sequence[float]) -> tuple[float, ...]:
-        """Errors of the areas of the rooms' floors, as shares of the targets in square metres.
-        Rooms behind the last target, which were added, have none."""
+        """Deviations of the floor areas from ``targets``, as shares of the targets in square
+        metres. Added rooms, which come last, have none."""
         own = self.areas[: len(targets)]
         return tuple(abs(a - t) / t for a, t in zip(own, targets, strict=True))
 
@@ -151,7 +184,7 @@ class FloorPlan:
 
     @property
     def overlap(self) -> float:
-        """Square metres that two boxes share of which neither lies within the other."""
+        """Square metres shared by two boxes, neither of which lies within the other."""
         return float(
             sum(
                 a.intersection(b).area
@@ -162,18 +195,20 @@ class FloorPlan:
 
     @property
     def honours_diagram(self) -> bool:
-        """True if the rule reads the diagram's relations off the boxes, and no others, each pair in
-        one of its two directions; and every room that is inside another lies within it."""
+        """True if the boxes have exactly the diagram's relations. Each pair is read in one of its
+        two directions, and an inner room must lie within its outer one."""
         return next(self.misread_pairs(), None) is None
 
     def misread_pairs(self) -> Iterator[tuple[int, int]]:
         """Pairs i < j of rooms whose boxes do not have the diagram's relation."""
         boxes, gap = np.array(self.diagram.boxes), threshold_of("metres", None)
+        # codes of (i, j), and of (j, i) by reversing the order of rooms
         forwards = relations_from_boxes(boxes, gap)
         backwards = relations_from_boxes(boxes[::-1], gap)[::-1, ::-1]
         codes = {(i, j): code for i, j, code in self.diagram.relations}
         for i, j in combinations(range(self.diagram.num_rooms), 2):
             code, reverse = codes.get((i, j), NO_EDGE), int(backwards[j, i])
+            # an inner room must lie within its outer one
             inner, outer = (i, j) if code == INSIDE else (j, i)
             within = code not in (INSIDE, SURROUNDING) or self.boxes[outer].covers(
                 self.boxes[inner]
@@ -185,7 +220,7 @@ class FloorPlan:
                 yield i, j
 
     def relabelled(self, order: Sequence[int]) -> FloorPlan:
-        """The same plan with its rooms renumbered, see ``BubbleDiagram.relabelled``."""
+        """Return the plan with its rooms renumbered, see ``BubbleDiagram.relabelled``."""
         new = {FRONT_DOOR: FRONT_DOOR} | {old: k for k, old in enumerate(order)}
 
         def renumbered(door: Door) -> Door:
@@ -201,8 +236,8 @@ class FloorPlan:
         )
 
     def to_diagram(self) -> BubbleDiagram:
-        """The diagram that ``of`` reads as this plan: "unit", "areas" (square metres), "doors",
-        "boundary" and "floors" (see ``rings_of``) are in its metadata."""
+        """Return the diagram that ``of`` reads as this plan. Its metadata have "unit", "areas"
+        (square metres), "doors", "boundary" and "floors" (see ``rings_of``)."""
         metadata = dict(self.diagram.metadata) | {
             "unit": "metres",
             "areas": [round(area, 2) for area in self.areas],
@@ -215,12 +250,12 @@ class FloorPlan:
         return replace(self.diagram, metadata=metadata)
 
     def to_json(self) -> dict[str, Any]:
-        """The object of ``to_diagram``."""
+        """Return the JSON object of ``to_diagram``."""
         return self.to_diagram().to_json()
 
 
 def validate_boundary(corners: Any) -> tuple[Point, ...]:
-    """Return the corners; ``DiagramError`` for fewer than three or sides that cross."""
+    """Return the corners. Raises ``DiagramError`` for fewer than three, or sides that cross."""
     from shapely import Polygon
 
     try:
@@ -239,20 +274,20 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
 
 
 def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list[FloorPlan]:
-    """``FloorPlan.of`` each. Raises ``ValueError`` if their boxes are hardly in that unit, see
-    ``check_metres``."""
+    """Return ``FloorPlan.of`` each diagram. Raises ``ValueError`` for boxes that are hardly in that
+    unit, see ``check_metres``."""
     plans = [FloorPlan.of(diagram, unit) for diagram in diagrams]
     check_units(plans, diagrams, unit)
     return plans
 
 
 def check_units(plans: Sequence[FloorPlan], diagrams: Sequence[BubbleDiagram], unit: str) -> None:
-    """``ValueError`` if boxes of the plans of these diagrams are hardly in their own unit, or in
-    ``unit`` where they name none, see ``check_metres``."""
+    """Raise ``ValueError`` for boxes that are hardly in their own unit, or in ``unit`` if they name
+    none, see ``check_metres``."""
     boxes = [np.array(plan.diagram.boxes) for plan in plans]
     check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
 
 
 def plans_with_boxes(diagrams: Sequence[BubbleDiagram], unit: str) -> list[FloorPlan]:
-    """``floor_plans`` of those that have boxes."""
+    """Return ``floor_plans`` of the diagrams that have boxes."""
     return floor_plans([diagram for diagram in diagrams if diagram.boxes is not None], unit)

@@ -1,4 +1,4 @@
-"""The floors of rooms as polygons: as JSON, compared with boxes, turned."""
+"""Floors of rooms as polygons: written as JSON, compared with boxes, and rotated."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 TOLERANCE = 1e-3
-"""Metres by which what is read may differ from what was written."""
+"""Metres by which a shape that is read may differ from the one that was written."""
 
 _LEAST_GAIN = 0.02
-"""Share of the area of the rooms' boxes that turning a plan back saves at least; of square rooms
-that is half a degree."""
+"""Share of the area of the boxes that rotating a plan must save; for square rooms that is half a
+degree."""
 
 _LEAST_SIDE = 0.2
-"""Metres of a wall that may say how a plan is turned."""
+"""Metres of a wall whose direction may be that of the plan."""
 
 _DIGITS = 6
-"""Decimals of the metres of a plan that was turned back."""
+"""Decimals, in metres, of a plan that was rotated."""
 
 
 def rings_of(floor: BaseGeometry) -> list[list[list[list[float]]]]:
-    """A list of parts, each a list of rings of corners [x, y]: the outer one, then holes."""
+    """Return a list of parts, each a list of rings of corners [x, y]; the first ring is the outer
+    one."""
     import shapely
 
     return [
@@ -38,7 +39,7 @@ def rings_of(floor: BaseGeometry) -> list[list[list[list[float]]]]:
 
 
 def read_floors(floors: Any, boxes: Sequence[BaseGeometry]) -> tuple[BaseGeometry | None, ...]:
-    """The inverse of ``rings_of`` for each room or null, in metres; none is larger than its box.
+    """Read what ``rings_of`` writes for each room, or null, in metres. A floor lies within its box.
 
     Raises ``DiagramError``.
     """
@@ -55,6 +56,7 @@ def read_floors(floors: Any, boxes: Sequence[BaseGeometry]) -> tuple[BaseGeometr
 
 
 def _floor(parts: Any, where: str) -> BaseGeometry:
+    """Read one floor."""
     from shapely import MultiPolygon, Polygon
     from shapely.errors import ShapelyError
 
@@ -74,7 +76,7 @@ def _floor(parts: Any, where: str) -> BaseGeometry:
 
 
 def is_same(floor: BaseGeometry, other: BaseGeometry) -> bool:
-    """True if two shapes differ by a strip of ``TOLERANCE`` along their sides at most."""
+    """Return True if two shapes differ by at most a strip of ``TOLERANCE`` along their sides."""
     return bool(floor.symmetric_difference(other).area <= TOLERANCE * max(floor.length, 1e-9))
 
 
@@ -84,9 +86,11 @@ def drawn_floors(
     left: Sequence[BaseGeometry],
     shared: Collection[int] = (),
 ) -> tuple[BaseGeometry | None, ...]:
-    """``FloorPlan.floors`` of rooms that were drawn as ``floors`` (None: their boxes); ``left``:
-    what smaller boxes leave of each box; ``shared``: rooms that are drawn over others, whose floor
-    is stated though it is their box. Empty if these, or whole boxes, are what was drawn."""
+    """``FloorPlan.floors`` of rooms that were drawn as ``floors`` (None: as their boxes).
+
+    ``left``: each box less the smaller boxes. ``shared``: rooms drawn over others, whose floor is
+    stated even if it equals their box. Empty if the boxes alone yield what was drawn.
+    """
     own = [
         None if floor is None or (k not in shared and is_same(floor, box)) else floor
         for k, (floor, box) in enumerate(zip(floors, boxes, strict=True))
@@ -97,13 +101,15 @@ def drawn_floors(
 
 
 def angle_of(floors: Sequence[BaseGeometry]) -> float:
-    """Degrees, above -45 and at most 45, by which a plan is turned as a whole; 0 if it is not.
+    """Angle in degrees, above -45 and at most 45, by which a plan as a whole is rotated; 0 if it is
+    not.
 
-    Of the directions of all walls and of the least rectangle around all floors it is the one along
-    which the boxes of the rooms have the least area together, unless that hardly saves any.
+    Candidates are the directions of all walls and of the smallest rectangle around all floors. The
+    best one minimises the total area of the boxes of the rooms, unless that hardly saves any.
     """
     import shapely
 
+    # candidates: directions of the smallest rectangle and of long walls
     whole = shapely.union_all(floors)
     around = shapely.minimum_rotated_rectangle(whole)
     found = {_direction(*side) for side in _sides(around)}
@@ -114,24 +120,26 @@ def angle_of(floors: Sequence[BaseGeometry]) -> float:
             for side in pairwise(ring.coords)
             if math.dist(*side) >= _LEAST_SIDE
         }
+    # the candidate with the smallest boxes
     areas = {angle: _area_of_boxes(floors, angle) for angle in {0.0, *found}}
     best = min(areas, key=lambda angle: (round(areas[angle], 6), abs(angle)))
     return best if areas[best] < (1 - _LEAST_GAIN) * areas[0.0] else 0.0
 
 
 def _sides(shape: BaseGeometry) -> list[tuple[Any, Any]]:
+    """Sides of a shape or a ring."""
     ring = getattr(shape, "exterior", shape)
     return [*pairwise(ring.coords)]
 
 
 def _direction(start: Sequence[float], end: Sequence[float]) -> float:
-    """Direction of a line, up to quarter turns, in degrees."""
+    """Direction of a line in degrees, up to quarter turns."""
     angle = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])) % 90
     return round(angle if angle <= 45 else angle - 90, _DIGITS)
 
 
 def _area_of_boxes(floors: Sequence[BaseGeometry], angle: float) -> float:
-    """Area of the boxes of the floors along that direction."""
+    """Total area of the boxes of the floors along that direction."""
     import shapely
 
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
@@ -143,8 +151,9 @@ def _area_of_boxes(floors: Sequence[BaseGeometry], angle: float) -> float:
     return area
 
 
-class TurnBack:
-    """Turns shapes by ``-angle`` degrees and puts the left upper corner of all floors at (0, 0)."""
+class Unrotate:
+    """Rotates shapes by ``-angle`` degrees and moves the upper left corner of the floors to (0,
+    0)."""
 
     def __init__(self, floors: Sequence[BaseGeometry], angle: float) -> None:
         import shapely

@@ -1,4 +1,4 @@
-"""Plans that can be read, but whose relations no arrangement of their rooms has."""
+"""Readable diagrams with relations that no floor plan satisfies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from floor_plans.plans.verdict import have_plans
 _MAX_NAMED = 3
 
 NUM_DECIDED = 100
-"""Plans that a solver looks for, if nothing else is requested: about 5 CPU-seconds."""
+"""Diagrams that the solver decides by default: about 5 CPU-seconds."""
 
 _EFFORT = 0.3
 """Effort of the solver for a diagram, about a CPU-second."""
 
 
 def impossible_plans(report: ReadReport) -> list[str]:
-    """A sentence for each kind of contradiction, with how many plans have it and the first few."""
+    """Return a sentence for each kind of contradiction, with the number of diagrams and the first
+    few."""
     if not report.diagrams:
         return []
     found = {
@@ -38,20 +39,22 @@ def impossible_plans(report: ReadReport) -> list[str]:
     return [_sentence(report, kind, plans) for kind, plans in found.items() if plans]
 
 
-def without_floor_plan(report: ReadReport, num: int) -> list[str]:
-    """Sentences on what a solver finds of the first ``num`` diagrams that have no relations in a
-    circle: one if some have no buildable plan (see ``find_boxes``), with the relations of the first
-    few that contradict each other; one if some were not decided.
+def infeasible_plans(report: ReadReport, num: int) -> list[str]:
+    """Return sentences on the diagrams, of the first ``num``, that the solver finds infeasible or
+    leaves undecided.
 
-    Raises ``ValueError`` without OR-Tools.
+    Diagrams with relations in a circle are skipped. The first few infeasible ones are named with
+    their contradiction (see ``find_boxes``). Raises ``ValueError`` without OR-Tools.
     """
     asked = report.diagrams[:num]
     if not all(diagram.vocabulary.has_directions for diagram in asked):
-        return []  # any relations without direction may have a plan
+        return []  # without directions no relations can be ruled out
+    # decide those without circles
     circles = relations_in_a_circle(asked) if asked else {}
     rows = [k for k in range(len(asked)) if k not in circles]
     answers = have_plans([asked[k] for k in rows], effort=_EFFORT)
     without = [k for k, answer in zip(rows, answers, strict=True) if answer is False]
+    # explain the first few
     found = dict.fromkeys(without, "")
     for k in without[:_MAX_NAMED]:
         why = contradiction(asked[k], effort=_EFFORT)
@@ -67,7 +70,7 @@ def without_floor_plan(report: ReadReport, num: int) -> list[str]:
 def _sentence(
     report: ReadReport, kind: str, plans: Mapping[int, str], num: int | None = None
 ) -> str:
-    """``num``: of so many diagrams, the first ones."""
+    """Return the sentence of one kind. ``num``: only the first ``num`` diagrams were examined."""
     named = [f"{report.places[k]}: {why}" for k, why in [*plans.items()][:_MAX_NAMED]]
     if len(plans) > _MAX_NAMED:
         named.append(f"and {len(plans) - _MAX_NAMED:,} more")
@@ -78,8 +81,8 @@ def _sentence(
 
 
 def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """Problems, by index, of diagrams with rooms that are left of each other in a circle, or above,
-    or inside each other, and one such circle: no arrangement of points has these relations."""
+    """Problems, by index, of diagrams with a cycle of rooms: each left of, above or inside the
+    next. No arrangement of points has such relations."""
     measured = DiagramSet.of(diagrams)
     if not measured.vocabulary.has_directions:
         return {}
@@ -89,6 +92,7 @@ def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]
 
 
 def _circle(diagram: BubbleDiagram) -> str:
+    """Describe one circle of a diagram."""
     try:
         check_contradictions(StatedRelation("", i, j, r) for i, j, r in diagram.relations)
     except DiagramError as error:
@@ -97,23 +101,26 @@ def _circle(diagram: BubbleDiagram) -> str:
 
 
 def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """Problems, by index, of diagrams with a relation that their boxes rule out: the first.
+    """Problems, by index, of diagrams with a relation that their boxes contradict: the first one.
 
-    Whatever the gap and whichever room a relation is read from: the centre of a room left of
-    another is not right of the other's centre, and one of the two centres is in the other room
-    where one is inside the other.
+    The check holds for any gap and either direction of reading. The centre of a room left of
+    another is not right of the other's centre. If a room is inside another, its centre lies in the
+    other's box.
     """
     return {k: why for k, diagram in enumerate(diagrams) if (why := _against_boxes(diagram))}
 
 
 def _against_boxes(diagram: BubbleDiagram) -> str | None:
+    """Describe the first relation that the boxes contradict."""
     boxes = diagram.boxes or ()
     centres = [(x0 / 2 + x1 / 2, y0 / 2 + y1 / 2) for x0, y0, x1, y1 in boxes]
     for i, j, r in diagram.relations if boxes else ():
+        # order of the centres on each axis
         signs = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
         wrong = any(
             sign * (a - b) < 0 for sign, a, b in zip(signs, centres[i], centres[j], strict=True)
         )
+        # the centre of the inner room lies in the outer box
         if r in (INSIDE, SURROUNDING):
             inner, outer = (i, j) if r == INSIDE else (j, i)
             x0, y0, x1, y1 = boxes[outer]

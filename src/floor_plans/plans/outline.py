@@ -1,4 +1,4 @@
-"""``Outline``: what a plan has to lie in, on the grid of the solver."""
+"""``Outline``: the shape that a plan has to fill, on the grid of the solver."""
 
 from __future__ import annotations
 
@@ -8,36 +8,34 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.plans.computed_once import computed_once
 from floor_plans.plans.door_placement import FRONT
-from floor_plans.plans.floor_plan import Point, validate_boundary
+from floor_plans.plans.floor_plan import Point, computed_once, validate_boundary
 
 Rectangle = tuple[int, int, int, int]
 """x0, y0, x1, y1 in decimetres."""
 
 PER_METRE = 10
-"""Units of the grid."""
+"""Units of the grid per metre."""
 
 MOST_RATIO = 10
-"""Largest ratio of the sides of a rectangle that rooms are to fill."""
+"""Largest ratio of the sides of a rectangular outline."""
 
 LONGEST = 200
-"""Metres of a plan each way: what is longer is in another unit."""
+"""Longest side of a plan, metres. A longer one is in another unit."""
 
 MOST_AREA = LONGEST**2
-"""Square metres of a plan."""
+"""Largest area of a plan, square metres."""
 
 _STEP = 5
-"""Decimetres: slanted sides become stairs of this size, inside the outline."""
+"""Decimetres of the steps that replace slanted sides, inside the outline."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """``boundary``: a polygon in metres; or ``ratio``: a rectangle, its width / its height; or
-    neither: a rectangle at most twice as long as wide.
+    """Outline of a plan: a polygon ``boundary`` in metres, or a rectangle with ``ratio`` width /
+    height, or a rectangle at most twice as long as wide.
 
-    Raises ``ValueError`` for both, a ratio that is not between 0.1 and 10, or a boundary that is
-    none.
+    Raises ``ValueError`` for both, a ratio that is not between 0.1 and 10, or an invalid boundary.
     """
 
     boundary: tuple[Point, ...] | None = None
@@ -60,18 +58,18 @@ class Outline:
 
     @property
     def elongation(self) -> float:
-        """Largest ratio of length to width of a rectangle."""
+        """Largest ratio of length to width of a rectangular outline."""
         return 2.0 if self.ratio is None else max(self.ratio, 1 / self.ratio)
 
     @property
     def origin(self) -> Point:
-        """The smallest x and y of the boundary."""
+        """Smallest x and y of the boundary."""
         corners = self.boundary or ((0.0, 0.0),)
         return min(x for x, _ in corners), min(y for _, y in corners)
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the boundary in decimetres, whole ones."""
+        """Width and height of the boundary in decimetres, rounded down."""
         if self.boundary is None:
             raise ValueError("only a boundary has a size")
         (x0, y0), corners = self.origin, self.boundary
@@ -86,9 +84,9 @@ class Outline:
         return float(Polygon(self.boundary or ()).area)
 
     @computed_once
-    def closed(self) -> tuple[Rectangle, ...]:
-        """Rectangles that cover what lies in the boundary's box, but not in the boundary, measured
-        from ``origin``."""
+    def blocked(self) -> tuple[Rectangle, ...]:
+        """Rectangles, measured from ``origin``, that cover the box around the boundary less the
+        boundary."""
         if self.boundary is None:
             return ()
         from shapely import Polygon, box
@@ -99,11 +97,13 @@ class Outline:
             a[0] != b[0] and a[1] != b[1]
             for a, b in zip(corners, corners[1:] + corners[:1], strict=True)
         )
+        # cells between all corners, and stairs where a side is slanted
         xs, ys = (
             _cuts([corner[axis] for corner in corners], end, slanted)
             for axis, end in enumerate((width, height))
         )
         inside = Polygon(corners).buffer(1e-6)
+        # runs of blocked cells in each row
         rows: list[list[tuple[int, int]]] = []
         for top, bottom in pairwise(ys):
             runs: list[tuple[int, int]] = []
@@ -122,16 +122,16 @@ FREE = Outline()
 
 
 def check_length(field: str, width: float, height: float) -> None:
-    """``DiagramError`` for what is longer than a plan may be, infinite or NaN."""
+    """Raise ``DiagramError`` for a size that is longer than a plan may be, infinite or NaN."""
     if not (width <= LONGEST and height <= LONGEST):
         raise DiagramError(
             field, f"expected metres, at most {LONGEST} each way; got {width:g} x {height:g}"
         )
 
 
-def not_on_boundary(place: Point, boundary: Sequence[Point]) -> str:
-    """Reason why a front door cannot be at a place, in words; empty for one on the boundary, or
-    within the width of a front door."""
+def front_door_problem(place: Point, boundary: Sequence[Point]) -> str:
+    """Say why a front door cannot be at a place. Empty for a place on the boundary, or within the
+    width of a front door of it."""
     from shapely import LinearRing, Point
 
     away = LinearRing(boundary).distance(Point(place))
@@ -141,7 +141,7 @@ def not_on_boundary(place: Point, boundary: Sequence[Point]) -> str:
 
 
 def _cuts(values: list[float], end: int, slanted: bool) -> list[int]:
-    """Ends of rows or columns of cells: a corner between two lines cuts at both."""
+    """Ends of rows or columns of cells. A corner between two grid lines cuts at both."""
     cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
     for value in values:
         cuts |= {_down(value), min(end, -_down(-value))}
@@ -149,11 +149,12 @@ def _cuts(values: list[float], end: int, slanted: bool) -> list[int]:
 
 
 def _down(metres: float) -> int:
+    """Decimetres, rounded down."""
     return math.floor(metres * PER_METRE + 1e-6)
 
 
 def _stacked(rows: list[list[tuple[int, int]]], ys: list[int]) -> tuple[Rectangle, ...]:
-    """Runs that are equal in successive rows, as one rectangle."""
+    """Join runs that are equal in successive rows to rectangles."""
     found: list[Rectangle] = []
     growing: dict[tuple[int, int], int] = {}
     for k, runs in enumerate([*rows, []]):

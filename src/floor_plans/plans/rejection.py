@@ -1,4 +1,4 @@
-"""Samples that have what is requested, such as a floor plan: sampled until there are enough."""
+"""Rejection sampling: diagrams are sampled until enough of them fit, as by having a floor plan."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from floor_plans.plans.verdict import have_plans
 logger = logging.getLogger(__name__)
 
 TRIES = 50
-"""Samples that are taken for each requested one, at most, if nothing else is requested."""
+"""Samples taken for each requested one, at most, by default."""
 
 EFFORT = 0.3
-"""Effort of the solver for a diagram, about a CPU-second: as ``evaluate`` counts."""
+"""Effort of the solver for a diagram, about a CPU-second, as in ``evaluate``."""
 
 _MOST_AT_ONCE = 1024
-"""Samples of a round: what is kept of it is written before the next one is sampled."""
+"""Samples of a round. Accepted ones are written before the next round."""
 
 
 @dataclass(frozen=True)
 class DrawnDiagram:
-    """``network_calls`` it took; ``log_weight``: see ``SampleOutput.log_weights``."""
+    """Sampled diagram. ``network_calls``: those it took; ``log_weight``: see
+    ``SampleOutput.log_weights``."""
 
     diagram: BubbleDiagram
     network_calls: int
@@ -42,16 +43,16 @@ class DrawnDiagram:
 
 @dataclass
 class Accepted:
-    """The samples that have what is requested, ``having`` in words, in the order in which they were
-    sampled, and what they took.
+    """Accepted samples, in the order in which they were sampled, and their cost.
 
-    ``num_drawn``: samples in all, of ``network_calls``. ``num_fit``: those that have it, also
-    beyond what was requested. ``num_undecided``: of which the solver could not tell; they are
-    rejected. ``most_calls``: there is no round past so many network calls, and too few samples, or
-    none, are no error then; None for no such limit. ``at_once``: samples that are judged at once,
-    all of a round if None: once there are enough, the rest of a round is not judged and not counted
-    but for its network calls. ``rejected_by``: how many rejected samples break each rule, where the
-    judge says which.
+    ``asked``: number of samples requested. ``having``: the condition, in words. ``most_calls``:
+    limit of network calls. Once it is reached, no round begins, and too few samples raise no error.
+    ``at_once``: samples judged at once, or a whole round if None. Once there are enough, the rest
+    of a round is neither judged nor counted, except for its network calls.
+
+    ``num_drawn``: samples judged; ``num_fit``: those that fit, surplus ones included;
+    ``num_undecided``: those rejected because the solver could not decide. ``rejected_by``: rejected
+    samples by broken rule, if the judge names rules.
     """
 
     asked: int
@@ -67,11 +68,12 @@ class Accepted:
 
     @property
     def acceptance(self) -> float:
-        """Share of all samples that have what is requested."""
+        """Share of samples that fit."""
         return self.num_fit / max(self.num_drawn, 1)
 
     @property
     def missing(self) -> int:
+        """Number of samples still missing."""
         return self.asked - len(self.samples)
 
     @property
@@ -86,7 +88,7 @@ class Accepted:
         return found | ({"rejected_by": dict(self.rejected_by)} if self.rejected_by else {})
 
     def summary(self) -> str:
-        """``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
+        """Return ``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
         drawn = counted(self.num_drawn, "drawn sample")
         undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
         percent = 100 * self.acceptance
@@ -98,7 +100,7 @@ class Accepted:
     def add(
         self, drawn: Sequence[DrawnDiagram], answers: Sequence[bool | None]
     ) -> list[DrawnDiagram]:
-        """The samples that have what is requested, as many as are missing."""
+        """Count a round. Returns the samples accepted of it, at most as many as are missing."""
         fit = [each for each, answer in zip(drawn, answers, strict=True) if answer]
         new = fit[: self.missing]
         self.samples += new
@@ -108,11 +110,13 @@ class Accepted:
         return new
 
     def next_round(self, tries: int) -> int:
-        """Number of diagrams to sample next: as many as should do, 0 at the end."""
+        """Number of diagrams to sample next: an estimate of how many are needed, or 0 when done."""
         if not self.num_drawn or not self.missing:
             return min(self.missing, _MOST_AT_ONCE)
+        # acceptance so far, never zero
         share = (self.num_fit + 1) / (self.num_drawn + 1)
         left = tries * self.asked - self.num_drawn
+        # as many as the remaining network calls allow
         if self.most_calls is not None:
             calls_left = max(self.most_calls - self.network_calls, 0)
             left = min(left, calls_left * self.num_drawn // max(self.network_calls, 1))
@@ -122,13 +126,13 @@ class Accepted:
 T = TypeVar("T")
 
 Draw = Callable[[int, int], Sequence[DrawnDiagram]]
-"""Samples, of (round, number), the rounds being 0, 1, ..."""
+"""Returns samples for (round, number); rounds are numbered 0, 1, ..."""
 
 Judge = Callable[[Sequence[BubbleDiagram]], list[bool | None]]
-"""Answers on diagrams: which have what is requested; None: undecided."""
+"""Returns for each diagram whether it fits; None: undecided."""
 
 OnKept = Callable[[Sequence[DrawnDiagram]], None]
-"""Callback that is given the samples of each round that are kept."""
+"""Callback that receives the accepted samples of each round."""
 
 
 def keep_buildable(
@@ -140,10 +144,11 @@ def keep_buildable(
     shard: Shard | None = None,
     on_kept: OnKept | None = None,
 ) -> Accepted:
-    """``keep`` the samples that have a floor plan, see ``have_plans``.
+    """Accept the samples that have a floor plan, see ``have_plans``.
 
-    What the solver cannot decide with ``effort`` is rejected. Processes of ``shard`` share the
-    verdicts."""
+    Samples that the solver cannot decide with ``effort`` are rejected. The processes of ``shard``
+    share the verdicts.
+    """
     judge = Buildable(effort, shard or Shard())
     remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
     return accept(draw, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
@@ -158,14 +163,14 @@ def accept(
     remedy: str,
     on_kept: OnKept | None = None,
 ) -> Accepted:
-    """The first samples that ``judge`` finds to have what is requested, in ``kept``.
+    """Sample until enough diagrams fit, and add them to ``kept``.
 
-    Whole samples are rejected, their number of rooms too: if ``draw`` samples from p, these are
-    samples from p given what is requested. If it returns fewer than the number, there is no further
-    round. At most ``tries`` samples are taken for each requested one; ``remedy``: what to do if
-    there are too few. A ``Stop`` ends with what is kept.
+    Whole samples are rejected, including their number of rooms. If ``draw`` samples from p, the
+    result is distributed as p given that ``judge`` accepts. No round follows one that returned
+    fewer samples than requested. ``tries``: samples per requested one, at most. ``remedy``: advice
+    if there are too few. A ``Stop`` returns what was accepted so far.
 
-    Raises ``ValueError`` if none fits, unless ``kept`` has ``most_calls``.
+    Raises ``ValueError`` if no sample fits, unless ``kept`` has ``most_calls``.
     """
     ended = False
     with progress.task(f"drawing samples that {kept.having}", kept.asked, "samples") as going:
@@ -175,6 +180,7 @@ def accept(
             try:
                 drawn = draw(turn, asked)
                 kept.network_calls += sum(each.network_calls for each in drawn)
+                # accept part by part, so that progress is seen and written
                 for some, answers in _judged(drawn, judge, kept.at_once):
                     new = kept.add(some, answers)
                     if on_kept is not None:
@@ -187,6 +193,7 @@ def accept(
                     raise
                 ended = True
                 break
+            # a short round is the last one
             ended = len(drawn) < asked
     _log(kept, remedy, ended)
     return kept
@@ -195,7 +202,7 @@ def accept(
 def _judged(
     drawn: Sequence[DrawnDiagram], judge: Judge, at_once: int | None
 ) -> Iterator[tuple[Sequence[DrawnDiagram], list[bool | None]]]:
-    """The samples of a round in parts, with the answers on each."""
+    """Judge the samples of a round in parts of ``at_once``."""
     step = at_once or max(len(drawn), 1)
     for start in range(0, len(drawn), step):
         some = drawn[start : start + step]
@@ -216,9 +223,10 @@ def _log(kept: Accepted, remedy: str, ended: bool) -> None:
 
 
 class DecidedOnce(ABC, Generic[T]):
-    """Answers on diagrams, each decided once, however its rooms are numbered.
+    """Judge that decides each diagram once, regardless of how its rooms are numbered.
 
-    Processes of ``shard`` share the diagrams and know all answers."""
+    The processes of ``shard`` share the work and know all answers.
+    """
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -226,17 +234,19 @@ class DecidedOnce(ABC, Generic[T]):
 
     @abstractmethod
     def _decide(self, diagrams: list[BubbleDiagram]) -> list[T]:
-        """Answers on different diagrams, by this process."""
+        """Decide distinct diagrams in this process."""
 
     def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[T]:
         if not diagrams:
             return []
+        # diagrams that nobody has decided
         keys = DiagramSet.of(diagrams).canonical_keys.tolist()
         new = {
             key: diagram
             for key, diagram in zip(keys, diagrams, strict=True)
             if key not in self._known
         }
+        # each process decides its share
         size = self._shard.world_size
         parts = [list(new.values())[rank::size] for rank in range(size)]
         found = self._shard.map(self._decide, parts)
@@ -246,7 +256,7 @@ class DecidedOnce(ABC, Generic[T]):
 
 
 class Buildable(DecidedOnce[bool | None]):
-    """Predicate: a diagram has a plan; None: not decided with that effort."""
+    """Judge whether diagrams have a floor plan; None: undecided with ``effort``."""
 
     def __init__(self, effort: float, shard: Shard) -> None:
         super().__init__(shard)

@@ -1,4 +1,4 @@
-"""Shares of diagrams that have a floor plan, of samples beside real plans."""
+"""Shares of diagrams that have a floor plan, for samples and for real plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floor_plans.plans.box_model import is_installed
 from floor_plans.plans.verdict import have_plans
 
 NUM_VERDICTS = 200
-"""Samples that are decided, if nothing else is requested."""
+"""Samples that are decided by default."""
 
 _EFFORT = 0.3
 """Effort of the solver for a diagram and a level, about a CPU-second."""
@@ -27,18 +27,19 @@ MEANINGS = {
 
 
 def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> dict[str, float]:
-    """Shares of the first ``num`` diagrams that are "realisable" and "buildable" (see
-    ``find_boxes``), and "undecided": those that took the solver too long, which count as neither.
-    ``num_verdicts``: how many were requested. Empty without a diagram, or without OR-Tools.
+    """Shares of the first ``num`` diagrams that are "realisable", "buildable" (see ``find_boxes``)
+    and "undecided".
 
-    As many threads share the work as torch has.
+    Undecided ones count as neither. ``num_verdicts``: the number decided. Empty without diagrams,
+    or without OR-Tools. Uses as many threads as torch has.
     """
     measured = list(diagrams[:num])
     if not measured or not is_installed():
         return {}
     threads = torch.get_num_threads()
     buildable = have_plans(measured, "buildable", effort=_EFFORT, threads=threads)
-    others = [k for k, answer in enumerate(buildable) if not answer]  # who builds, realises
+    # a buildable diagram is realisable, so only the others are decided again
+    others = [k for k, answer in enumerate(buildable) if not answer]
     realisable = [True] * len(measured)
     found = have_plans([measured[k] for k in others], "realisable", effort=_EFFORT, threads=threads)
     for k, answer in zip(others, found, strict=True):
@@ -54,7 +55,8 @@ def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> d
 
 @dataclass(frozen=True)
 class PlanScores:
-    """``per_seed``: ``plan_shares`` of every set of samples, by name; ``real``: of real plans."""
+    """Shares of plans. ``per_seed``: ``plan_shares`` of every set of samples, by name; ``real``:
+    those of real plans."""
 
     per_seed: dict[str, list[float]]
     real: dict[str, float]
@@ -90,8 +92,8 @@ class PlanScores:
 def score_plans(
     sample_sets: Sequence[Sequence[BubbleDiagram]], real: Sequence[BubbleDiagram], num: int
 ) -> PlanScores | None:
-    """``num`` samples, as many of every set, and ``num`` of the real plans; None for 0, or without
-    OR-Tools."""
+    """Score ``num`` samples, spread over the sets, and ``num`` real plans. None if ``num`` is 0, or
+    without OR-Tools."""
     if num == 0 or not is_installed():
         return None
     of_each = -(-num // len(sample_sets))

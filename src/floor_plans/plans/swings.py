@@ -1,4 +1,4 @@
-"""How the doors of a floor plan turn: which room each swings into, and on which end it hangs."""
+"""Swings of doors: the room that each door opens into, and the side that it hangs on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
-from floor_plans.plans.computed_once import computed_once
-from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, computed_once
 from floor_plans.plans.floor_plan import Point as Corner
 from floor_plans.plans.walls import THICKEST
 
@@ -19,21 +18,21 @@ if TYPE_CHECKING:
 _ARC_POINTS = 17
 _CLOSETS = ("Storage", "Wall-in")
 _SWUNG_INTO_LAST = ("MasterRoom", "Kitchen", "DiningRoom", "Entrance", "LivingRoom", *_CLOSETS)
-"""A door swings into another room rather than into one of these, and into an earlier one of them
-rather than into a later one."""
+"""Rooms that doors avoid to open into, the first ones least."""
 _SPECK = 0.02
-"""Square metres that a door may sweep of a wall, or of what another sweeps, as if of nothing."""
+"""Square metres of wall, or of another swing, that a swing may overlap at no cost."""
 _ACROSS = THICKEST / 2 + 0.3
-"""How far an opening reaches to both sides of a door, metres."""
+"""Metres that an opening reaches to both sides of a door."""
 
 Cost: TypeAlias = tuple[float, int, float]
-"""Square metres swept twice or of walls; ranks of the rooms; metres from hinges to corners."""
+"""Cost of a swing: square metres of walls and other swings it sweeps, rank of its room, metres from
+its hinge to a corner."""
 
 
 @dataclass(frozen=True)
 class Swing:
-    """A ``door`` that turns into ``room``: the ``leaf`` from the hinge to where it stands open, and
-    the ``arc`` from there to where it is shut."""
+    """Door that opens into ``room``. ``leaf``: from the hinge to the end of the open leaf; ``arc``:
+    from there to where the door is shut."""
 
     door: Door
     room: int
@@ -42,48 +41,49 @@ class Swing:
 
     @computed_once
     def sector(self) -> Polygon:
-        """The floor it sweeps."""
+        """Floor that the door sweeps."""
         from shapely import Polygon
 
         return Polygon([self.leaf[0], *self.arc])
 
     def swept_outside(self, plan: FloorPlan) -> float:
-        """Square metres that it sweeps of something other than its room and its own wall."""
+        """Area swept outside its room and its own wall, in square metres."""
         wall = wall_space(self.door.start, self.door.end, THICKEST / 2)
         allowed = plan.rooms[self.room].union(wall)
         return _swept(self.sector.difference(allowed))
 
     def swept_with(self, other: Swing) -> float:
-        """Square metres that both sweep."""
+        """Area that both doors sweep, in square metres."""
         return _swept(self.sector.intersection(other.sector))
 
 
 def door_space(door: Door) -> Polygon:
-    """What a door opens: the wall that it stands in, however thick."""
+    """Opening of a door through the full thickness of its wall."""
     return wall_space(door.start, door.end, max(_ACROSS, door.thickness))
 
 
 def wall_space(start: Corner, end: Corner, across: float = _ACROSS) -> Polygon:
-    """The wall of an opening from ``start`` to ``end``, ``across`` metres to both sides."""
+    """Opening from ``start`` to ``end``, ``across`` metres to both sides."""
     from shapely import LineString
 
     return LineString([start, end]).buffer(across, cap_style="flat")
 
 
-def slides(plan: FloorPlan, door: Door) -> bool:
-    """True for a door to a balcony, which turns into no room."""
+def is_sliding(plan: FloorPlan, door: Door) -> bool:
+    """Return True for a door to a balcony, which opens into no room."""
     names = plan.diagram.room_names
     return any(room != FRONT_DOOR and names[room] == "Balcony" for room in door.rooms)
 
 
-def hang(plan: FloorPlan) -> list[Swing]:
-    """One way to turn for each door of a plan that turns, in their order.
+def hang_doors(plan: FloorPlan) -> list[Swing]:
+    """Choose a swing for each door that does not slide, in their order.
 
-    Of all ways together the least: in square metres swept of walls and by two doors, then in doors
-    that turn into public rooms rather than private ones, then in distance from hinges to corners.
-    So if two swings collide, no other way to hang these doors is without a collision.
+    The choice has the least total cost: first the area swept of walls and by two doors, then the
+    number of doors that open into public rooms rather than private ones, then the distance of
+    hinges from corners. So if two swings collide, no choice is free of collisions.
     """
-    doors = [door for door in plan.doors if door.start != door.end and not slides(plan, door)]
+    # doors of different groups cannot meet, so each group is solved alone
+    doors = [door for door in plan.doors if door.start != door.end and not is_sliding(plan, door)]
     ways = [list(_ways(plan, door)) for door in doors]
     found: dict[int, Swing] = {}
     for group in _groups(ways):
@@ -95,17 +95,19 @@ Way: TypeAlias = tuple[Cost, Swing]
 
 
 def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
-    """Into each of its rooms and on each end, with what it costs by itself."""
+    """Swings of a door into each of its rooms and on each side, with their own costs."""
     from shapely import Point, get_parts
 
     for room, swap in product(door.rooms, (False, True)):
         if room == FRONT_DOOR:
             continue
+        # the leaf opens to the side that has more of the room
         floor = plan.rooms[room]
         swing = max(
             (_swing(door, room, swap, side) for side in (1, -1)),
             key=lambda swing: floor.intersection(swing.sector).area,
         )
+        # a hinge belongs in a corner
         parts = [part for part in get_parts(floor) if not part.is_empty]
         corners = [Point(corner) for part in parts for corner in part.exterior.coords]
         hinge = Point(swing.leaf[0])
@@ -116,7 +118,7 @@ def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
 
 
 def _groups(ways: Sequence[Sequence[Way]]) -> list[list[int]]:
-    """Numbers of the doors in groups that cannot meet."""
+    """Partition the doors, by number, into groups whose swings cannot meet."""
     from shapely import union_all
 
     reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]
@@ -129,8 +131,7 @@ def _groups(ways: Sequence[Sequence[Way]]) -> list[list[int]]:
 
 
 def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
-    """One way of each door, of the least cost together: every combination that can still be better
-    than the best so far is tried."""
+    """Choose a swing for each door of least total cost, by branch and bound."""
     best: tuple[Cost, list[Swing]] = ((math.inf, 0, 0.0), [])
 
     def extend(cost: Cost, chosen: list[Swing]) -> None:
@@ -150,13 +151,16 @@ def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
 
 
 def _swept(area: Geometry) -> float:
+    """Area of a shape; 0 if it is a speck."""
     return float(area.area) if area.area > _SPECK else 0.0
 
 
 def _swing(door: Door, room: int, swap: bool, side: int) -> Swing:
+    """Swing of a door. ``swap``: hinge at its end; ``side``: 1 or -1, the side it opens to."""
     (x0, y0), (x1, y1) = (door.end, door.start) if swap else (door.start, door.end)
     dx, dy = x1 - x0, y1 - y0
-    ux, uy = -dy * side, dx * side  # where the leaf points when it stands open
+    # direction of the open leaf, then a quarter circle to the closed one
+    ux, uy = -dy * side, dx * side
     arc = []
     for k in range(_ARC_POINTS):
         angle = math.pi / 2 * k / (_ARC_POINTS - 1)

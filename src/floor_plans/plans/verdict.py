@@ -1,26 +1,46 @@
-"""Decide which diagrams have a floor plan: exact answers, or none within the effort given."""
+"""``have_plans``: exact verdicts of the solver on which diagrams have a floor plan, and their
+cache.
+
+The cache is a SQLite database. Several processes may write to it, and reading a few verdicts does
+not read the whole file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import hashlib
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+from discrete_diffusion.data import CACHE_VARIABLE, cache_dir
+from discrete_diffusion.runtime import is_stopping, progress
+from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.plans import box_model, box_rule
 from floor_plans.plans.box_model import Boxes, boxes_of, cp_sat
 from floor_plans.plans.box_rule import BoxRule
-from floor_plans.plans.threads import map_shared
-from floor_plans.plans.verdict_cache import keep_verdicts, kept_verdicts
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 LEVELS = ("realisable", "buildable")
-"""Boxes whose relations are those of the diagram; such boxes that overlap only where a relation
-says that one room is inside the other."""
+"""Levels of a verdict. "realisable": boxes with the diagram's relations exist. "buildable": such
+boxes exist that overlap only if one room is inside the other."""
 
 
 EFFORT = 2.0
-"""Effort of the solver for a diagram, if nothing else is requested; see ``BoxModel.solve``."""
+"""Effort of the solver for a diagram, by default; see ``BoxModel.solve``."""
 
 
 def find_boxes(
@@ -30,17 +50,16 @@ def find_boxes(
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> tuple[bool | None, Boxes | None]:
-    """True if a diagram has a floor plan, and the boxes of one.
+    """Decide whether a diagram has a floor plan. Returns True and the boxes of one, False, or None
+    if undecided.
 
-    "realisable": there are boxes whose relations, by the rule of ``relations_from_boxes``, are
-    exactly those of the diagram, each read in one of its two directions (see ``BoxModel``).
-    "buildable": there are such boxes of which no two share area, unless a relation says that one is
-    inside the other: then it lies within it, and leaves it a strip as wide as a room.
+    "realisable": boxes exist whose relations, by ``relations_from_boxes``, are exactly those of the
+    diagram, each read in one of its two directions (see ``BoxModel``). "buildable": such boxes
+    exist of which no two share area, unless a relation says that one is inside the other. The inner
+    box then lies within the outer one and leaves it a strip as wide as a room.
 
-    True and False are exact for boxes as ``rule`` allows them; None: not decided with the
-    ``effort``, see ``BoxModel.solve``.
-
-    Raises ``ValueError`` without OR-Tools, and for another level.
+    True and False are exact for the boxes that ``rule`` allows; None: undecided with ``effort``,
+    see ``BoxModel.solve``. Raises ``ValueError`` without OR-Tools, and for another level.
     """
     (found,) = _solved([diagram], level, rule, effort, threads=1)
     return found
@@ -54,28 +73,30 @@ def have_plans(
     effort: float = EFFORT,
     threads: int = 1,
 ) -> list[bool | None]:
-    """Answers of ``find_boxes``: True for each diagram that has a floor plan.
+    """Decide for each diagram whether it has a floor plan, see ``find_boxes``.
 
-    Of diagrams that are equal up to the numbering of their rooms, one is solved, and none of which
-    the answer was kept by an earlier call (see ``verdict_cache``). The work is shared by
-    ``threads``: the solver does most of it outside Python's lock.
+    Diagrams that are equal up to the numbering of their rooms are solved once. Verdicts of earlier
+    calls are read from the cache. The ``threads`` share the work, as the solver runs outside
+    Python's lock.
     """
     check_level(level)
     cp_sat()
     rule = rule or BoxRule()
+    # one diagram of each kind
     keys = DiagramSet.of(diagrams).canonical_keys.tolist() if len(diagrams) else []
     distinct = dict(zip(keys, diagrams, strict=True))
     asked = f"{level}, {rule}, effort={effort!r}"
-    answers = kept_verdicts(asked, list(distinct))
+    # cached verdicts, then the solver for the others
+    answers = cached_verdicts(asked, list(distinct))
     new = {key: diagram for key, diagram in distinct.items() if key not in answers}
     solved = _solved(list(new.values()), level, rule, effort, threads)
     found = dict(zip(new, (answer for answer, _ in solved), strict=True))
-    keep_verdicts(asked, found)
+    cache_verdicts(asked, found)
     return [(answers | found)[key] for key in keys]
 
 
 def check_level(level: str) -> None:
-    """``ValueError`` unless it is one of ``LEVELS``."""
+    """Raise ``ValueError`` unless it is one of ``LEVELS``."""
     if level not in LEVELS:
         raise ValueError(f"level={level!r}: expected {' or '.join(map(repr, LEVELS))}")
 
@@ -87,18 +108,125 @@ def _solved(
     effort: float,
     threads: int,
 ) -> list[tuple[bool | None, Boxes | None]]:
+    """Solve diagrams in threads."""
     check_level(level)
     cp_sat()
     if not diagrams:
         return []
     measured = DiagramSet.of(diagrams)
-    # Centres follow relations: on an axis in a circle, no boxes do.
+    # centres follow relations, so a circle on an axis rules boxes out
     possible = measured.horizontally_transitive & measured.vertically_transitive
     rows = np.flatnonzero(possible).tolist()
     graphs = [(diagrams[row].num_rooms, diagrams[row].relations) for row in rows]
     solve = partial(boxes_of, rule=rule or BoxRule(), buildable=level == "buildable", effort=effort)
     found: list[tuple[bool | None, Boxes | None]] = [(False, None)] * len(diagrams)
-    solved = map_shared(solve, graphs, threads=threads, doing="looking for plans")
+    solved = map_in_threads(solve, graphs, threads=threads, doing="looking for plans")
     for row, each in zip(rows, solved, strict=True):
         found[row] = each
     return found
+
+
+def map_in_threads(
+    function: Callable[[T], R], diagrams: Sequence[T], *, threads: int, doing: str
+) -> Iterator[R]:
+    """Return ``map(function, diagrams)`` as a task called ``doing``. A caller that stops early
+    waits for the diagrams that ``threads`` have begun; others are not begun."""
+    with ExitStack() as stack:
+        going = stack.enter_context(progress.task(doing, len(diagrams), "diagrams"))
+        found: Iterator[R] = map(function, diagrams)
+        if threads > 1 and len(diagrams) > 1:
+            pool = ThreadPoolExecutor(threads)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            found = pool.map(function, diagrams)
+        for each in found:
+            going.advance()
+            yield each
+
+
+_PATIENCE = 5.0
+"""Seconds to wait for another process that writes."""
+
+_AT_ONCE = 500
+"""Keys per query; SQLite allows at least 999."""
+
+_TABLE = """create table if not exists verdicts
+    (asked blob, diagram blob, answer integer, primary key (asked, diagram)) without rowid"""
+
+
+def cache_file() -> Path:
+    """File in which verdicts are cached."""
+    return cache_dir() / "verdicts-v1.sqlite3"
+
+
+def cached_verdicts(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, bool | None]:
+    """Read the cached verdicts by canonical key; None: undecided with that effort.
+
+    ``asked``: level, rule and effort. Verdicts of another version of OR-Tools or ``BoxModel`` do
+    not count.
+    """
+    kept = cached_answers(asked, diagrams)
+    return {key: None if answer is None else bool(answer) for key, answer in kept.items()}
+
+
+def cached_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
+    """Read cached answers of any kind: numbers, strings, None."""
+
+    def read(database: sqlite3.Connection) -> dict[bytes, Any]:
+        found: dict[bytes, Any] = {}
+        for start in range(0, len(diagrams), _AT_ONCE):
+            some = diagrams[start : start + _AT_ONCE]
+            rows = database.execute(
+                "select diagram, answer from verdicts where asked = ? and diagram in "
+                f"({', '.join('?' * len(some))})",
+                [_key(asked), *some],
+            )
+            found |= dict(rows)
+        return found
+
+    return _with_database(read, logging.INFO) or {}
+
+
+def cache_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> None:
+    """Add answers to the cache, unless a signal may have cut them short."""
+    rows = [(_key(asked), diagram, answer) for diagram, answer in answers.items()]
+
+    def write(database: sqlite3.Connection) -> None:
+        with database:
+            database.executemany("insert or replace into verdicts values (?, ?, ?)", rows)
+
+    if rows and not is_stopping():
+        _with_database(write, logging.WARNING)
+
+
+def _with_database(use: Callable[[sqlite3.Connection], T], level: int) -> T | None:
+    """Return what ``use`` returns. If the file cannot be used, write a log line of that ``level``
+    and return None. A file that is not a database is removed with a warning."""
+    path = cache_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=_PATIENCE)) as database:
+            database.execute(_TABLE)
+            return use(database)
+    except (OSError, sqlite3.OperationalError) as error:
+        logger.log(
+            level,
+            "verdicts are not kept in %s (%s); set %s to a folder that can be written to",
+            *(path, error, CACHE_VARIABLE),
+        )
+    except sqlite3.DatabaseError as error:
+        logger.warning("%s is not a readable cache file (%s); it is begun anew", path, error)
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _key(asked: str) -> bytes:
+    return hashlib.blake2b(f"{asked}, {_solver_version()}".encode(), digest_size=8).digest()
+
+
+@cache
+def _solver_version() -> str:
+    """Version of OR-Tools and hash of the sources that the model is built by."""
+    sources = b"".join(
+        Path(str(module.__file__)).read_bytes() for module in (box_model, box_rule, geometry)
+    )
+    return f"{version('ortools')}, {hashlib.blake2b(sources).hexdigest()}"

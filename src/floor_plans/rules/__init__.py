@@ -1,1 +1,1 @@
-"""Rules of floor plans that people can live in: what each demands, and which plans keep them."""
+"""Rules of habitable floor plans: the parameters of each, and the plans that satisfy them."""

@@ -1,4 +1,4 @@
-"""Rules of doors: the front door, what is reached from it, how wide doors are and how they turn."""
+"""Rules of circulation: the front door, access to rooms, clear widths and swings of doors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.swings import hang
+from floor_plans.plans.swings import hang_doors
 from floor_plans.rules.finding import (
     TOLERANCE,
     Finding,
@@ -22,7 +22,7 @@ from floor_plans.rules.finding import (
 )
 
 OUTSIDE = "outside"
-"""What lies behind a front door, beside the kinds of rooms."""
+"""Kind of space behind a front door, in addition to the kinds of rooms."""
 
 
 def front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
@@ -38,7 +38,7 @@ def front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def access(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every room of the kinds ``reached`` is reached from a front door through rooms of the kinds
+    """Every room of the kinds ``reached`` is reached from a front door through the kinds
     ``through`` alone."""
     wanted = rooms_of(plan, parameters["reached"])
     if not wanted:
@@ -52,8 +52,8 @@ def access(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Some room of the kinds ``rooms`` is reached from a front door through rooms of the kinds
-    ``through`` alone; others may be behind a bedroom."""
+    """A room of the kinds ``rooms`` is reached from a front door through the kinds ``through``
+    alone. Further ones may be behind a bedroom."""
     baths = rooms_of(plan, parameters["rooms"])
     if not baths:
         return None
@@ -64,7 +64,8 @@ def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every door is as wide as ``least`` says of what is on its two sides, the smaller of both."""
+    """Every door has the clear width of the kinds on its two sides, in ``least``; the smaller one
+    counts."""
     if not plan.doors:
         return None
     kinds, least, found = kinds_of(plan), parameters["least"], []
@@ -80,20 +81,22 @@ def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Doors can be hung so that none sweeps more than ``overlap`` square metres of a wall, or of
-    the floor that another sweeps. Doors to balconies slide.
+    """Doors can be hung so that none sweeps more than ``overlap`` square metres of a wall or
+    another swing. Doors to balconies slide.
 
-    The way to hang them is the best of all, see ``hang``.
+    The choice of swings is optimal, see ``hang_doors``.
     """
-    hung = hang(plan)
+    hung = hang_doors(plan)
     if not hung:
         return None
     most, found = parameters["overlap"], []
     for k, swing in enumerate(hung):
         rooms, name = rooms_of_door(swing.door), name_of_door(plan, swing.door)
+        # swept area outside the room
         if (blocked := swing.swept_outside(plan)) > most:
             what = f"{name} has no way to turn: {blocked:.2f} m2 of wall are in the way at best"
             found.append(Finding(rooms, what, "move it along its wall, or make it slide"))
+        # collisions with doors before it
         for other in hung[:k]:
             if (shared := swing.swept_with(other)) > most:
                 what = f"{name} and {name_of_door(plan, other.door)} collide on {shared:.2f} m2"
@@ -108,27 +111,30 @@ def _entered(plan: FloorPlan) -> set[int]:
 
 
 def _reached(plan: FloorPlan, through: Collection[str]) -> set[int]:
-    """Rooms that one gets to from a front door, walking through those of some kinds only; none
-    if no front door leads into one of these."""
-    common, beside = set(rooms_of(plan, through)), defaultdict(set)
+    """Rooms reached from a front door through rooms of the kinds ``through`` alone. Empty if no
+    front door leads into such a room."""
+    # graph of interior doors
+    common, joined = set(rooms_of(plan, through)), defaultdict(set)
     for door in plan.doors:
         if not door.is_front:
             first, second = door.rooms
-            beside[first].add(second)
-            beside[second].add(first)
+            joined[first].add(second)
+            joined[second].add(first)
     reached = _entered(plan)
     if not reached & common:
         return set()
+    # search that passes through common rooms only
     todo = [*reached]
     while todo:
         room = todo.pop()
-        new = beside[room] - reached if room in common else set()
+        new = joined[room] - reached if room in common else set()
         reached |= new
         todo += new
     return reached
 
 
 def _unreached(plan: FloorPlan, room: int, reached: set[int], through: Collection[str]) -> Finding:
+    """Finding for a room that is not reached, with the nearest common room to open it to."""
     found = f"{name_of(plan, room)} is not reached from the front door through common rooms"
     common = [other for other in rooms_of(plan, through) if other in reached]
     if not common:

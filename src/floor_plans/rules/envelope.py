@@ -1,4 +1,4 @@
-"""Rules of the outside: the facade of every room, windows, and the outline."""
+"""Rules of the envelope: the facade of each room, windows, and the outline."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 _STRAIGHT = 0.05
-"""Metres by which corners of the outline may be off a straight line and count as none."""
+"""Metres that a corner of the outline may be off a straight line without counting."""
 
 _APART = 0.6
-"""Metres between rooms that are in different pieces; related ones lie nearer."""
+"""Metres between rooms of different pieces; related rooms are closer."""
 
 _OUTSIDE = 0.1
-"""Square metres of a room that may lie outside of a given outline."""
+"""Square metres of a room that may lie outside a given outline."""
 
 
 def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every room of the kinds ``rooms`` has ``length`` metres of wall on the outside."""
+    """Every room of the kinds ``rooms`` has ``length`` metres of facade."""
     least, lengths = parameters["length"], _facades(plan, parameters)
     if lengths is None:
         return None
@@ -39,10 +39,10 @@ def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def window(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every room of the kinds ``rooms`` has outer wall for a window as large as the ``share`` of
-    its floor, if the window is ``height`` metres high.
+    """Every room of the kinds ``rooms`` has facade for a window as large as a ``share`` of its
+    floor. The window is ``height`` metres high.
 
-    A necessary condition: plans here have no windows, and one may be lower than that.
+    The condition is necessary, not sufficient: plans have no windows, and a window may be lower.
     """
     lengths = _facades(plan, parameters)
     if lengths is None:
@@ -61,25 +61,28 @@ def window(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Without a given outline the rooms lie in one piece, whose outline has at most so many
-    ``corners`` and is at most ``perimeter`` times as long as that of a square of its area.
+    """Rooms without a given outline lie in one piece with a short outline of few corners.
 
-    Rooms that lie as near to each other as related ones are one piece; slits and steps up to twice
-    ``sliver`` metres wide are filled before the outline is looked at.
+    It has at most ``corners`` corners, and ``perimeter`` times the length of the outline of a
+    square of the same area. Rooms as close to each other as related ones form one piece. Slits and
+    steps up to twice ``sliver`` metres wide are filled_share first.
     """
     if plan.boundary is not None:
         return None
     sliver, built = parameters["sliver"], _built(plan, parameters["wall"])
-    shape = max(_parts(_closed(built, sliver)), key=lambda part: part.area)
+    shape = max(_parts(_fill_gaps(built, sliver)), key=lambda part: part.area)
     found = []
-    near = max(_APART - parameters["wall"], 0) / 2  # there is half a wall around each already
-    if (pieces := len(_parts(_closed(built, near)))) > 1:
+    # pieces, where each room already has half a wall around it
+    near = max(_APART - parameters["wall"], 0) / 2
+    if (pieces := len(_parts(_fill_gaps(built, near)))) > 1:
         what = f"the rooms lie in {pieces} pieces"
         found.append(Finding((), what, "move them together"))
+    # corners of the largest piece
     corners = _corners(shape)
     if corners > parameters["corners"]:
         what = f"the outline has {corners} corners, at most {parameters['corners']:g}"
         found.append(Finding((), what, "bring outer walls into line"))
+    # length of its outline
     longer = shape.exterior.length / (4 * math.sqrt(shape.area))
     if longer > parameters["perimeter"]:
         what = (
@@ -91,17 +94,19 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Rooms lie in a given outline and, with their walls, fill the ``share`` of it. What lies
-    outside by half a wall is none, nor is less than a tenth of a square metre of a room."""
+    """Rooms lie in a given outline and, with their walls, fill the ``share`` of it. Half a wall
+    outside counts as inside, and less than 0.1 m2 of a room is ignored."""
     if plan.boundary is None:
         return None
+    # rooms that reach out of the outline
     plot, found = plan.outline, []
     around = plot.buffer(parameters["wall"] / 2, join_style="mitre")
     outside = {k: float(floor.difference(around).area) for k, floor in enumerate(plan.rooms)}
     if off := tuple(k for k, area in outside.items() if area > _OUTSIDE):
         named = ", ".join(f"{outside[k]:.1f} m2 of {name_of(plan, k)}" for k in off)
         found.append(Finding(off, f"{named} lie outside of the outline", "move them into it"))
-    share, least = filled(plan, parameters["wall"]), parameters["share"]
+    # share of it that is built on
+    share, least = filled_share(plan, parameters["wall"]), parameters["share"]
     if share < least:
         what = f"rooms fill {share:.1%} of the outline, at least {least:.0%}"
         remedy = f"make rooms {(least - share) * plot.area:.1f} m2 larger together"
@@ -109,17 +114,18 @@ def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(found)
 
 
-def filled(plan: FloorPlan, wall: float) -> float:
+def filled_share(plan: FloorPlan, wall: float) -> float:
     """Share of the outline that is built on: floors with half a wall around each."""
     return float(_built(plan, wall).intersection(plan.outline).area / plan.outline.area)
 
 
-def _closed(shape: Any, by: float) -> Any:
-    """With gaps up to twice ``by`` metres wide filled."""
+def _fill_gaps(shape: Any, by: float) -> Any:
+    """Fill gaps up to twice ``by`` metres wide."""
     return shape.buffer(by, join_style="mitre").buffer(-by, join_style="mitre")
 
 
 def _parts(shape: Any) -> list[Any]:
+    """Parts of a shape."""
     return list(getattr(shape, "geoms", [shape]))
 
 
@@ -131,14 +137,14 @@ def _built(plan: FloorPlan, wall: float) -> Any:
 
 
 def _facades(plan: FloorPlan, parameters: Parameters) -> dict[int, float] | None:
-    """Metres of outer wall of the rooms of the kinds ``rooms``; None if there are none."""
+    """Metres of facade of the rooms of the kinds ``rooms``; None without such rooms."""
     rooms = rooms_of(plan, parameters["rooms"])
     return outer_walls(plan, rooms, parameters["wall"]) if rooms else None
 
 
 def outer_walls(plan: FloorPlan, rooms: Iterable[int], wall: float) -> dict[int, float]:
-    """Metres of outer wall of these rooms, where walls are up to ``wall`` metres thick. A gap that
-    is closed on all sides is not outside."""
+    """Metres of facade of these rooms, for walls up to ``wall`` metres thick. A gap enclosed by
+    rooms is not outside."""
     from shapely import union_all
 
     built = _built(plan, wall)
@@ -148,7 +154,8 @@ def outer_walls(plan: FloorPlan, rooms: Iterable[int], wall: float) -> dict[int,
 
 
 def _corners(shape: Any) -> int:
-    """Corners of the outer ring, from an outermost corner on, which is none of a straight line."""
+    """Corners of the outer ring. Normalising starts the ring at a true corner, so that no corner of
+    a straight side is counted."""
     from shapely import Polygon
 
     ring = Polygon(shape.exterior).normalize().simplify(_STRAIGHT).exterior

@@ -1,4 +1,4 @@
-"""Check that a plan from outside is within limits, and that its rooms and doors have an extent."""
+"""Limits of plans from untrusted sources, and checks that rooms and doors have a size."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from floor_plans.plans.outline import check_length
 from floor_plans.rules.finding import name_of, name_of_door
 
 _LEAST = 1e-6
-"""Metres of a side."""
+"""Least length of a side, metres."""
 
 MOST_ROOMS, MOST_CORNERS = 64, 64
-"""Rooms of a plan, and corners of its boundary."""
+"""Most rooms of a plan, and most corners of its boundary."""
 
 FARTHEST = 1e7
-"""Units from 0, 0 to a place; the earth is smaller in metres."""
+"""Largest coordinate, in any unit; in metres it exceeds the size of the earth."""
 
 _MOST_NUMBERS = 2 * MOST_ROOMS * MOST_CORNERS
-"""Numbers under one key."""
+"""Most numbers under one key."""
 
 _MOST_ENTRIES = {
     "rooms": MOST_ROOMS,
@@ -34,14 +34,16 @@ _MOST_ENTRIES = {
 
 
 def plan_within_limits(data: Mapping[str, Any]) -> FloorPlan:
-    """Read a plan that a stranger sends.
+    """Read a plan from an untrusted source.
 
-    Raises ``DiagramError`` naming the key of more entries, larger numbers or lengths than a plan
-    has, before anything is computed with them, and of all that ``FloorPlan.of`` refuses.
+    Raises ``DiagramError`` naming the key, for too many entries, too large numbers or lengths,
+    before anything is computed, and for anything that ``FloorPlan.of`` refuses.
     """
+    # numbers of entries
     for key, most in _MOST_ENTRIES.items():
         if isinstance(data.get(key), list) and len(data[key]) > most:
             raise DiagramError(key, f"{len(data[key])} entries; expected at most {most}")
+    # numbers, at any depth
     for key in ("boxes", "areas", "doors", "boundary", "floors"):
         numbers = [*_numbers(data.get(key))]
         if len(numbers) > _MOST_NUMBERS:
@@ -49,6 +51,7 @@ def plan_within_limits(data: Mapping[str, Any]) -> FloorPlan:
         for number in numbers:
             if not abs(number) <= FARTHEST:  # NaN is not
                 raise DiagramError(key, f"{reprlib.repr(number)} is not within {FARTHEST:g} of 0")
+    # lengths of the plan as a whole
     plan = FloorPlan.of(BubbleDiagram.from_json(data))
     places = corners_of_boxes(plan)
     check_within("boxes", places)
@@ -66,13 +69,13 @@ def corners_of_boxes(plan: FloorPlan) -> list[Point]:
 
 
 def check_within(key: str, places: list[Point]) -> None:
-    """``DiagramError`` for places that are farther from each other than a plan is long."""
+    """Raise ``DiagramError`` for places that are further apart than a plan is long."""
     width, height = (max(axis) - min(axis) for axis in zip(*places, strict=True))
     check_length(key, width, height)
 
 
 def _numbers(value: Any) -> Iterator[float]:
-    """Numbers in lists and objects inside each other."""
+    """Numbers in nested lists and objects."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -83,7 +86,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def check_rooms(plan: FloorPlan) -> None:
-    """``DiagramError`` naming a room whose box is a line or a point."""
+    """Raise ``DiagramError`` naming a room whose box is a line or a point."""
     for k, (x0, y0, x1, y1) in enumerate(plan.diagram.boxes or ()):
         if min(x1 - x0, y1 - y0) < _LEAST:
             sides = f"{x1 - x0:g} x {y1 - y0:g} m"
@@ -92,7 +95,7 @@ def check_rooms(plan: FloorPlan) -> None:
 
 
 def check_extents(plan: FloorPlan) -> None:
-    """``DiagramError`` naming a room without area, or a door without width."""
+    """Raise ``DiagramError`` naming a room without area, or a door without width."""
     check_rooms(plan)
     for k, door in enumerate(plan.doors):
         if math.dist(door.start, door.end) < _LEAST:

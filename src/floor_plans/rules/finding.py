@@ -1,4 +1,4 @@
-"""``Finding``: what a rule finds wrong with a plan; the kinds of rooms that rules speak of."""
+"""``Finding``: a violation of a rule, with the rooms and doors in words."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 ADDED = "added"
-"""Key of a plan: numbers of the rooms that were added."""
+"""Key of a plan: numbers of the rooms that were added to its diagram."""
 
 HALL = "Hall"
-"""The kind of a room that was added to a diagram so that others are reached from it."""
+"""Kind of a room that was added to a diagram to give access to others."""
 
 ROOM_KINDS = (*ROOM_TYPES, HALL)
 
 TOLERANCE = 0.01
-"""Metres, and square metres, by which a plan may miss a number: it is written rounded."""
+"""Metres, and square metres, that a plan may miss a limit by, as its numbers are rounded."""
 
 Parameters = Mapping[str, Any]
-"""Parameters of a rule by name: numbers, names of room kinds, or numbers by room kind."""
+"""Parameters of a rule by name: numbers, kinds of rooms, or numbers by kind."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a rule finds wrong.
+    """Violation of a rule.
 
-    ``rooms``: numbers of the rooms that it is about, empty if it is about the plan as a whole.
-    ``found``: what is there and what is demanded; ``change``: what would mend it.
+    ``rooms``: numbers of the rooms concerned, empty for the plan as a whole. ``found``: the state
+    and the limit; ``change``: the remedy.
     """
 
     rooms: tuple[int, ...]
@@ -52,13 +52,13 @@ class Finding:
 
 
 Findings = tuple[Finding, ...] | None
-"""None: the rule does not apply to the plan; empty: the plan keeps it."""
+"""Violations of a rule; empty: the plan satisfies it; None: the rule does not apply."""
 
 
 def added_rooms(diagram: BubbleDiagram) -> list[int]:
-    """Numbers of the rooms that were added, by the key "added".
+    """Numbers of the rooms that were added to a diagram, by its key "added".
 
-    Raises ``DiagramError`` if that is no list of such numbers.
+    Raises ``DiagramError`` if the key is not a list of numbers of rooms.
     """
     added, num = diagram.metadata.get(ADDED, []), diagram.num_rooms
     known = isinstance(added, list | tuple) and all(room in range(num) for room in added)
@@ -69,7 +69,7 @@ def added_rooms(diagram: BubbleDiagram) -> list[int]:
 
 
 def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
-    """The kind of every room: its type, or ``HALL`` if it was added.
+    """Kind of every room: its type, or ``HALL`` if it was added.
 
     Raises ``DiagramError`` as ``added_rooms`` does.
     """
@@ -79,13 +79,14 @@ def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
 
 
 def rooms_of(plan: FloorPlan, kinds: Iterable[str]) -> list[int]:
-    """Numbers of the rooms that are of one of these kinds."""
+    """Numbers of the rooms of these kinds."""
     wanted = set(kinds)
     return [k for k, kind in enumerate(kinds_of(plan)) if kind in wanted]
 
 
 def name_of(plan: FloorPlan, room: int) -> str:
-    """``bathroom 2``; a room that was added is a ``hall``, with its number if there are several."""
+    """Name of a room, as ``bathroom 2``. An added room is a ``hall``, numbered if there are
+    several."""
     halls = rooms_of(plan, [HALL])
     if room in halls:
         return "hall" if len(halls) == 1 else f"hall {halls.index(room) + 1}"
@@ -93,23 +94,24 @@ def name_of(plan: FloorPlan, room: int) -> str:
 
 
 def names_of(plan: FloorPlan, rooms: Iterable[int]) -> str:
-    """``living room and kitchen``"""
+    """Names of rooms: ``living room and kitchen``."""
     return " and ".join(name_of(plan, room) for room in rooms)
 
 
 def rooms_of_door(door: Door) -> tuple[int, ...]:
-    """Numbers of the rooms on its sides; one of a front door."""
+    """Numbers of the rooms on its sides; one for a front door."""
     return tuple(room for room in door.rooms if room != FRONT_DOOR)
 
 
 def name_of_door(plan: FloorPlan, door: Door) -> str:
-    """``the door between kitchen and bathroom``, ``the front door into entrance``"""
+    """Name of a door: ``the door between kitchen and bathroom``, ``the front door into
+    entrance``."""
     which = "the front door into" if door.is_front else "the door between"
     return f"{which} {names_of(plan, rooms_of_door(door))}"
 
 
 def sides_of(floor: BaseGeometry) -> tuple[float, float]:
-    """Shorter and longer side of the box around a floor, metres; 0 of an empty one."""
+    """Shorter and longer side of the box around a floor, metres; 0 for an empty floor."""
     if floor.is_empty:
         return 0.0, 0.0
     x0, y0, x1, y1 = floor.bounds

@@ -1,4 +1,4 @@
-"""``judge``: what a floor plan breaks of a set of rules; shares of plans that keep each."""
+"""``judge``: the rules that a floor plan breaks, and shares of plans that satisfy each rule."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from discrete_diffusion.evaluation import Interval, share_interval
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.extents import check_rooms
 from floor_plans.rules.finding import Finding, Findings
-from floor_plans.rules.registry import RULES
-from floor_plans.rules.rule_file import RuleSet
+from floor_plans.rules.rule_set import RULES, RuleSet
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What every rule finds wrong with a plan, by its name: nothing, or None if it does not apply
-    to the plan."""
+    """Findings of every rule on a plan, by its name. A rule that does not apply has None."""
 
     findings: Mapping[str, Findings]
 
     @property
     def kept(self) -> dict[str, bool | None]:
-        """True for each rule that the plan keeps, None where it does not apply."""
+        """True for each rule that the plan satisfies; None where it does not apply."""
         return {name: None if found is None else not found for name, found in self.findings.items()}
 
     @property
@@ -33,7 +31,7 @@ class Judgement:
 
     @property
     def broken(self) -> list[tuple[str, Finding]]:
-        """Rule and finding, in the order of the rules."""
+        """Rules and findings, in the order of the rules."""
         return [(name, each) for name, found in self.findings.items() for each in found or ()]
 
     def to_json(self) -> dict[str, Any]:
@@ -44,8 +42,7 @@ class Judgement:
 def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
     """Judge a plan, realised, read or drawn, by its floors and doors alone.
 
-    Raises ``DiagramError`` for a room without area, and if its key "added" is wrong, see
-    ``kinds_of``.
+    Raises ``DiagramError`` for a room without area, or a wrong key "added", see ``kinds_of``.
     """
     check_rooms(plan)
     return Judgement(
@@ -58,15 +55,16 @@ def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
 
 
 @dataclass(frozen=True)
-class Share:
-    """``num_kept`` of the ``num_judged`` plans that a rule applies to keep it."""
+class KeptShare:
+    """Number of plans that satisfy a rule, ``num_kept``, out of those it applies to,
+    ``num_judged``."""
 
     num_kept: int
     num_judged: int
 
     @property
     def interval(self) -> Interval | None:
-        """The share and its interval (Wilson, 95 %); None if the rule applies to no plan."""
+        """Share and its interval (Wilson, 95 %); None if the rule applies to no plan."""
         if not self.num_judged:
             return None
         return share_interval([self.num_kept / self.num_judged], self.num_judged)
@@ -79,13 +77,13 @@ class Share:
 
 
 ALL = "all"
-"""In the place of a rule: every rule that applies."""
+"""Name that stands for all rules together."""
 
 
-def shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, Share]:
-    """Share of plans that keep each rule, and ``ALL`` of them."""
+def shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, KeptShare]:
+    """Share of plans that satisfy each rule, and ``ALL`` of them."""
     found = {}
     for name in [name for name in RULES if name in rules.rules]:
         kept = [judgement.kept[name] for judgement in judgements]
-        found[name] = Share(kept.count(True), len(kept) - kept.count(None))
-    return found | {ALL: Share(sum(each.keeps_all for each in judgements), len(judgements))}
+        found[name] = KeptShare(kept.count(True), len(kept) - kept.count(None))
+    return found | {ALL: KeptShare(sum(each.keeps_all for each in judgements), len(judgements))}

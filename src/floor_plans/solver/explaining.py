@@ -12,10 +12,9 @@ import numpy as np
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
-from floor_plans.plans.contradiction import Member, text_of
-from floor_plans.plans.layers import OF_NO_RULE
-from floor_plans.plans.need import Need
+from floor_plans.plans.contradiction import Member, member_text
 from floor_plans.plans.outline import PER_METRE
+from floor_plans.plans.soft_constraints import WITHOUT_RULES, Requirement
 from floor_plans.rules.judging import judge
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.plan_of_boxes import plan_of
@@ -37,7 +36,7 @@ class Conflict:
     """``needs`` that no plan which the solver considers meets together. ``hall``: of plans with an
     added hall, or without; None: of both, or a hall was not allowed."""
 
-    needs: tuple[Need, ...]
+    needs: tuple[Requirement, ...]
     hall: bool | None = None
 
     def sentence(self, names: Sequence[str]) -> str:
@@ -75,7 +74,7 @@ class Why:
         if self.instead is not None:
             (*_, now), new = self.instead
             named = "not related" if now == NO_EDGE else RELATIONS[now]
-            said.append(f"possible with {text_of(new, names)} (now {named})")
+            said.append(f"possible with {member_text(new, names)} (now {named})")
         return said
 
     def renumbered(self, rooms: Sequence[int]) -> Why:
@@ -123,7 +122,7 @@ def _conflicts(
     diagram: BubbleDiagram, demands: Demands, seed: int, may_have_hall: bool
 ) -> Iterator[Conflict]:
     model = PlanModel(diagram.rooms, diagram.relations, demands)
-    needs = model.conflict_of_needs(_EFFORT, seed, OF_NO_RULE)
+    needs = model.conflict_of_needs(_EFFORT, seed, WITHOUT_RULES)
     if not may_have_hall:
         if needs:
             yield Conflict(needs)
@@ -134,7 +133,7 @@ def _conflicts(
         return
     if needs:
         yield Conflict(needs, hall=False)
-    if needs := led.conflict_of_needs(_EFFORT, seed, OF_NO_RULE):
+    if needs := led.conflict_of_needs(_EFFORT, seed, WITHOUT_RULES):
         yield Conflict(needs, hall=True)
 
 

@@ -28,11 +28,9 @@ from floor_plans.plans.rejection import (
     OnKept,
     accept,
 )
-from floor_plans.plans.threads import map_shared
-from floor_plans.plans.verdict import have_plans
-from floor_plans.plans.verdict_cache import keep_verdicts, kept_answers
+from floor_plans.plans.verdict import cache_verdicts, cached_answers, have_plans, map_in_threads
 from floor_plans.rules.judging import judge as judge_plan
-from floor_plans.rules.rule_file import RuleSet
+from floor_plans.rules.rule_set import RuleSet
 from floor_plans.solver.realising import Job, Realised, realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.shortfalls import shortfalls_of
@@ -104,7 +102,7 @@ class Habitable(DecidedOnce[Broken]):
         measured, threads = DiagramSet.of(diagrams), torch.get_num_threads()
         keys, orders = measured.canonical_keys.tolist(), measured.canonical_orders
         asked = f"{_planner()}, {json.dumps(dict(self.rules.rules), sort_keys=True)}"
-        answers = kept_answers(asked, keys)
+        answers = cached_answers(asked, keys)
         new = [k for k, key in enumerate(keys) if key not in answers]
         buildable = have_plans([diagrams[k] for k in new], effort=EFFORT, threads=threads)
         possible = []
@@ -115,11 +113,11 @@ class Habitable(DecidedOnce[Broken]):
                 possible.append(k)
         own = [diagrams[k].relabelled(orders[k][: diagrams[k].num_rooms]) for k in possible]
         jobs = [replace(self._job(each), proofs=False) for each in own]  # the names are enough
-        solved = map_shared(realise, jobs, threads=threads, doing="planning for the rules")
+        solved = map_in_threads(realise, jobs, threads=threads, doing="planning for the rules")
         for k, found in zip(possible, solved, strict=True):
             broken = _broken(found, self.rules)
             answers[keys[k]] = ",".join(broken)
-            keep_verdicts(asked, {keys[k]: answers[keys[k]]})
+            cache_verdicts(asked, {keys[k]: answers[keys[k]]})
             if not broken:
                 self._plans[keys[k]] = found
         return [tuple(answers[key].split(",")) if answers[key] else () for key in keys]
@@ -134,7 +132,7 @@ def _broken(found: Realised, rules: RuleSet) -> Broken:
 
 @cache
 def _planner() -> str:
-    """The version of all that an answer depends on, but for what ``kept_answers`` knows."""
+    """The version of all that an answer depends on, but for what ``cached_answers`` knows."""
     folders = [Path(__file__).parents[1] / part for part in ("plans", "rules", "solver")]
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
     sources = b"".join(file.read_bytes() for file in files)

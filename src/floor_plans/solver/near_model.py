@@ -9,8 +9,8 @@ from itertools import pairwise, permutations
 from typing import Any
 
 from floor_plans.plans.box_model import AXES, Boxes, Relations
-from floor_plans.plans.layers import Layer
 from floor_plans.plans.outline import PER_METRE, Rectangle
+from floor_plans.plans.soft_constraints import Priority
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.room_model import Demands, within
 
@@ -105,7 +105,7 @@ class NearModel(PlanModel):
             for off in (self.demands.tolerance, min(_CLOSELY, self.demands.tolerance)):
                 least, most = within(self.demands.areas[room], off)
                 floor = self.floors[room]
-                literal = self._wish(Layer.ACCESS, floor >= least, floor <= most)
+                literal = self._wish(Priority.ACCESS, floor >= least, floor <= most)
                 self._requested.add(literal.index)
 
     def best(self, effort: float, polish: float, seed: int) -> tuple[bool | None, Boxes | None]:

@@ -10,9 +10,8 @@ from typing import Any, Unpack
 
 from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.box_model import AXES, Relations
-from floor_plans.plans.layers import Layer
-from floor_plans.plans.need import NO_NEED, Need
 from floor_plans.plans.outline import PER_METRE
+from floor_plans.plans.soft_constraints import NO_REQUIREMENT, Priority, Requirement
 from floor_plans.solver.room_model import Demands, Free, RoomModel, Wish
 
 LOW, HIGH = 0, 1
@@ -81,9 +80,14 @@ class OutlineModel(RoomModel):
         plan afterwards. Beside the rule, that they do without walls."""
         area = self.demands.outline.area
         left = (math.sqrt((1 - share) * area) + wall / 2) ** 2
-        need = Need(f"rooms fill {share:.0%} of the outline", "fill")
-        wishes = [(Layer.ROUGH_AREAS, (1 - share) * area, NO_NEED), (Layer.FILL, left, need)]
-        wishes += [(Layer.FILL, (1 - share + less) * area, NO_NEED) for less in _NEARLY_FILLED]
+        need = Requirement(f"rooms fill {share:.0%} of the outline", "fill")
+        wishes = [
+            (Priority.ROUGH_AREAS, (1 - share) * area, NO_REQUIREMENT),
+            (Priority.FILL, left, need),
+        ]
+        wishes += [
+            (Priority.FILL, (1 - share + less) * area, NO_REQUIREMENT) for less in _NEARLY_FILLED
+        ]
         for layer, most, stands_for in wishes:
             self._wish(layer, self.dead <= math.floor(most * PER_METRE**2), need=stands_for)
             self.filling.append(self.wishes[-1])
@@ -96,7 +100,7 @@ class OutlineModel(RoomModel):
         if outline.boundary is not None:
             for end, most in zip((width, height), outline.size, strict=True):
                 self.model.add(end <= most)
-            for i, (x0, y0, x1, y1) in product(range(len(self.rooms)), outline.closed):
+            for i, (x0, y0, x1, y1) in product(range(len(self.rooms)), outline.blocked):
                 sides = [self.high[0][i] <= x0, self.low[0][i] >= x1]
                 sides += [self.high[1][i] <= y0, self.low[1][i] >= y1]
                 self.model.add_bool_or([self._if(side) for side in sides])
@@ -154,8 +158,8 @@ class OutlineModel(RoomModel):
         if (compact := self._rule("compact")) is not None:
             corners = int(compact["corners"]) - _OF_A_BOX
             few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
-            needed = Need("the outline is compact", "compact")
-            self._wish(Layer.FILL, self._is_filled(_UNEVEN), few, need=needed)
+            needed = Requirement("the outline is compact", "compact")
+            self._wish(Priority.FILL, self._is_filled(_UNEVEN), few, need=needed)
 
     def tighten(self) -> None:
         """Demand what the wish for a compact outline leaves to chance: that hardly a pocket is
@@ -184,8 +188,8 @@ class OutlineModel(RoomModel):
                 metres, rule = max((length, rule) for rule, length in lengths.items())
                 length = math.ceil(PER_METRE * metres)
                 wall = f"{length / PER_METRE:g} m of outer wall" if rule else "an outer wall"
-                need = Need(f"{{}} has {wall}", rule, (i,))
-                layer = Layer.FACADE if rule else Layer.BALCONIES
+                need = Requirement(f"{{}} has {wall}", rule, (i,))
+                layer = Priority.FACADE if rule else Priority.BALCONIES
                 self._wish(layer, self.outer_wall(i, length) == 1, need=need)
 
     def _facades_of(self, room: int) -> dict[str, float]:
@@ -238,7 +242,7 @@ class OutlineModel(RoomModel):
         ):
             yield a, LOW, 0, []
             yield a, HIGH, end, []
-        for closed, a in product(outline.closed, AXES):
+        for closed, a in product(outline.blocked, AXES):
             along = [(closed[1 - a], closed[3 - a])]
             yield a, LOW, closed[a + 2], along
             yield a, HIGH, closed[a], along

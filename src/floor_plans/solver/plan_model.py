@@ -9,9 +9,8 @@ from typing import Any, Unpack
 
 from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.box_model import AXES, CONTAIN, Boxes, Relations
-from floor_plans.plans.layers import Layer
-from floor_plans.plans.need import Need
 from floor_plans.plans.outline import PER_METRE
+from floor_plans.plans.soft_constraints import Priority, Requirement
 from floor_plans.rules.finding import TOLERANCE
 from floor_plans.solver.outline_model import HIGH, LOW
 from floor_plans.solver.room_model import Demands, Free, Wish
@@ -182,8 +181,8 @@ class PlanModel(WishModel):
             self.model.add_bool_or([*parents, reached[i].negated()])
             self.model.add_bool_or([*directly, common[i].negated()])
             if parents:  # a room without relations has no door
-                need = Need("a door leads to {}", rooms=(i,))
-                self.wishes.append(Wish(Layer.ACCESS, reached[i], need))
+                need = Requirement("a door leads to {}", rooms=(i,))
+                self.wishes.append(Wish(Priority.ACCESS, reached[i], need))
         self._wish_access(root, common)
         if self.hall in through:  # it leads from common rooms to another
             self.model.add(common[self.hall] == 1)
@@ -225,26 +224,28 @@ class PlanModel(WishModel):
     def _wish_access(self, root: int, common: list[Any]) -> None:
         if root not in self.nested:
             outer = self.outer_wall(root, FRONT_WALL) == 1
-            need = Need("{} has outer wall for the front door", "front", (root,))
-            self._wish(Layer.ACCESS, outer, need=need)
+            need = Requirement("{} has outer wall for the front door", "front", (root,))
+            self._wish(Priority.ACCESS, outer, need=need)
             if (door := self.demands.front_door) is not None:
                 origin = self.demands.outline.origin
                 point = [PER_METRE * (x - least) for x, least in zip(door, origin, strict=True)]
                 wall = self.wall_at(root, point, FRONT_WALL)
-                need = Need("the front door leads from its place into {}", rooms=(root,))
-                self.wishes.append(Wish(Layer.ACCESS, wall, need))
+                need = Requirement("the front door leads from its place into {}", rooms=(root,))
+                self.wishes.append(Wish(Priority.ACCESS, wall, need))
         if (access := self._rule("access")) is not None:
             for i, kind in enumerate(self.kinds):
                 if kind in access["reached"]:
-                    need = Need("{} is reached through common rooms", "access", (i,))
-                    self.wishes.append(Wish(Layer.ACCESS, common[i], need))
+                    need = Requirement("{} is reached through common rooms", "access", (i,))
+                    self.wishes.append(Wish(Priority.ACCESS, common[i], need))
         if (bath := self._rule("bath")) is not None:
             baths = [i for i, kind in enumerate(self.kinds) if kind in bath["rooms"]]
             if baths:
                 some = self.model.new_bool_var("")
                 self.model.add_bool_or([*(common[i] for i in baths), some.negated()])
-                need = Need("a bathroom is reached through common rooms", "bath", tuple(baths))
-                self.wishes.append(Wish(Layer.ACCESS, some, need))
+                need = Requirement(
+                    "a bathroom is reached through common rooms", "bath", tuple(baths)
+                )
+                self.wishes.append(Wish(Priority.ACCESS, some, need))
 
     def _add_no_void(self, i: int, j: int, *others: Any) -> None:
         """Wish that related rooms that face each other touch, or one of the ``others`` is true."""
@@ -265,8 +266,8 @@ class PlanModel(WishModel):
             self.model.add_implication(diagonal, past)
         met = self.model.new_bool_var("")
         self.model.add_bool_or([*ways, diagonal, met.negated()])
-        need = Need("nothing but a wall is between {} and {}", "walls", (i, j))
-        self.wishes.append(Wish(Layer.WALLS, met, need))
+        need = Requirement("nothing but a wall is between {} and {}", "walls", (i, j))
+        self.wishes.append(Wish(Priority.WALLS, met, need))
 
     def _shared_wall(self, i: int, j: int) -> Any:
         """A literal: they share a piece of wall where a door fits, which no room in them takes."""

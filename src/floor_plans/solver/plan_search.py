@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.plans.layers import AREAS_ALONE, OF_NO_RULE
+from floor_plans.plans.soft_constraints import ONLY_AREAS, WITHOUT_RULES
 from floor_plans.solver.hall import LED_FROM
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.room_model import Demands, for_rules
@@ -47,14 +47,14 @@ class PlanSearch:
             return
         halls = [self._model(hall=True)] if self._may_have_hall else []
         rules_alone = for_rules(self.demands)
-        for without, effort in ((AREAS_ALONE, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
+        for without, effort in ((ONLY_AREAS, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
             answers = []
             for model in (plain, *halls):
                 answers.append(answer := model.meets(effort, self.seed, without))
                 if answer:
                     yield from (model, plain) if model in halls else (plain,)
                     return
-            self.excluded = without == OF_NO_RULE and None not in answers
+            self.excluded = without == WITHOUT_RULES and None not in answers
         kept = plain.keeps(LED_FROM, EFFORT, self.seed)
         led = [] if kept else [each for each in halls if each.keeps(LED_FROM, EFFORT, self.seed)]
         yield from (*led, plain) if kept is False else (plain, *led)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config import counted
-from floor_plans.plans.walls import closed
+from floor_plans.plans.walls import fill_gaps
 from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.realising import Realised
 from floor_plans.solver.windows import window_share
 
@@ -71,7 +71,7 @@ def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
     """Scores of a plan whose rooms are to have these areas."""
     from shapely import get_parts, union_all
 
-    built = closed(union_all(plan.rooms))
+    built = fill_gaps(union_all(plan.rooms))
     around = sum(part.exterior.length for part in get_parts(built))
     return Scores(
         kept=judge(plan, read_rules("default")).kept,

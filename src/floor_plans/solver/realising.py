@@ -13,10 +13,9 @@ from floor_plans.plans.box_model import cp_sat
 from floor_plans.plans.contradiction import contradiction, room_names
 from floor_plans.plans.door_placement import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.layers import OF_NO_RULE
 from floor_plans.plans.outline import FREE
-from floor_plans.plans.threads import map_shared
-from floor_plans.plans.verdict import find_boxes
+from floor_plans.plans.soft_constraints import WITHOUT_RULES
+from floor_plans.plans.verdict import find_boxes, map_in_threads
 from floor_plans.rules.judging import judge
 from floor_plans.solver.explaining import NO_REASON, Why, explained
 from floor_plans.solver.hall import LED_FROM, leads_on, without_halls
@@ -114,7 +113,7 @@ def realise(job: Job, *, stop_asked: Callable[[], bool] = lambda: False) -> Real
     """A dimensioned plan of a diagram: the relations of its boxes are exactly the diagram's, and no
     two rooms overlap unless a relation says that one is inside the other.
 
-    Wishes are met by their layers (``Layer``), as many as are found together. Where areas are given
+    Wishes are met by their ``Priority``, as many as are found together. Where areas are given
     up or rules broken, other areas are tried, and of all plans the one that gives up least is kept.
     The outline is never given up; nor are relations. A diagram that is "buildable" has a plan at
     least in a free outline: at worst the boxes of ``find_boxes``, in sizes that nobody requested.
@@ -287,7 +286,7 @@ def _flaws(plan: FloorPlan, demands: Demands, model: PlanModel) -> frozenset[str
     """Why there may be a better one: rules that it breaks though the solver met all that it wishes
     for rules, and "floors" where one is in parts."""
     split = {"floors"} if rooms_with_split_floors(plan) else set()
-    is_met = model.missed <= OF_NO_RULE
+    is_met = model.missed <= WITHOUT_RULES
     broken = {rule for rule, _ in judge(plan, demands.rules).broken} if is_met else set()
     return frozenset(split | broken)
 
@@ -295,10 +294,10 @@ def _flaws(plan: FloorPlan, demands: Demands, model: PlanModel) -> frozenset[str
 def realise_all(
     jobs: Sequence[Job], *, threads: int = 1, stop_asked: Callable[[], bool] = lambda: False
 ) -> Iterator[Realised]:
-    """``realise`` each, in their order, see ``map_shared``."""
+    """``realise`` each, in their order, see ``map_in_threads``."""
     cp_sat()
     find = partial(realise, stop_asked=stop_asked)
-    return map_shared(find, jobs, threads=threads, doing="finding plans")
+    return map_in_threads(find, jobs, threads=threads, doing="finding plans")
 
 
 def _fewer(job: Job, plans: Sequence[FloorPlan]) -> tuple[Shortfall, ...]:

@@ -12,8 +12,8 @@ from typing import Any
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.plans.floor_plan import PLAN_KEYS, Point
-from floor_plans.plans.outline import FREE, MOST_AREA, Outline, not_on_boundary
-from floor_plans.rules.rule_file import NO_RULES, RuleSet
+from floor_plans.plans.outline import FREE, MOST_AREA, Outline, front_door_problem
+from floor_plans.rules.rule_set import NO_RULES, RuleSet
 from floor_plans.solver.hall import AUTO, HALLS, LED_FROM, without_halls
 from floor_plans.solver.realising import Job, Realised, realise_all
 from floor_plans.solver.room_model import Demands
@@ -256,7 +256,7 @@ def _check_front_door(place: Point, outline: Outline) -> None:
     """``DiagramError`` for a place that is on no boundary."""
     why = "its place is on a boundary; give boundary"
     if outline.boundary is not None:
-        why = not_on_boundary(place, outline.boundary)
+        why = front_door_problem(place, outline.boundary)
     if why:
         raise DiagramError("", f"front_door={list(place)}: {why}")
 

@@ -13,11 +13,10 @@ from floor_plans.diagrams.rooms import INSIDE, ROOM_TYPES
 from floor_plans.plans.box_model import AXES, CONTAIN, BoxModel, Relations
 from floor_plans.plans.box_rule import BoxRule
 from floor_plans.plans.floor_plan import Point
-from floor_plans.plans.layers import OF_NO_RULE, Layer
-from floor_plans.plans.need import NO_NEED, Need
 from floor_plans.plans.outline import FREE, PER_METRE, Outline
+from floor_plans.plans.soft_constraints import NO_REQUIREMENT, WITHOUT_RULES, Priority, Requirement
 from floor_plans.rules.finding import HALL, TOLERANCE, Parameters
-from floor_plans.rules.rule_file import NO_RULES, RuleSet
+from floor_plans.rules.rule_set import NO_RULES, RuleSet
 from floor_plans.solver.room_sizes import MAX_ASPECTS, min_width
 
 BENT = tuple(
@@ -68,20 +67,20 @@ class Demands:
     north: float | None = None
 
 
-def for_rules(demands: Demands) -> frozenset[Layer]:
+def for_rules(demands: Demands) -> frozenset[Priority]:
     """Layers that are left out so that the rules are kept. In a free outline no room may be larger
     for it than twice its target: there the plot does not demand it."""
     is_free = demands.outline.boundary is None
-    return OF_NO_RULE - {Layer.LARGEST} if is_free else OF_NO_RULE
+    return WITHOUT_RULES - {Priority.LARGEST} if is_free else WITHOUT_RULES
 
 
 @dataclass(frozen=True)
 class Wish:
     """A literal to be true if it can be; ``need``: what it stands for, in words."""
 
-    layer: Layer
+    layer: Priority
     literal: Any
-    need: Need = NO_NEED
+    need: Requirement = NO_REQUIREMENT
 
 
 class Free(TypedDict, total=False):
@@ -141,7 +140,7 @@ class RoomModel(BoxModel):
         self._add_shapes()
         self._add_sizes()
 
-    def _wish(self, layer: Layer, *conditions: Any, need: Need = NO_NEED) -> Any:
+    def _wish(self, layer: Priority, *conditions: Any, need: Requirement = NO_REQUIREMENT) -> Any:
         """A literal that implies the conditions, to be true if it can be."""
         literal = self._if(*conditions)
         self.wishes.append(Wish(layer, literal, need))
@@ -207,7 +206,7 @@ class RoomModel(BoxModel):
                 continue
             conditions = [side >= self._width_of(i) for side in (width, height)]
             conditions += [width <= MAX_ASPECTS[room] * height, height <= MAX_ASPECTS[room] * width]
-            usual = self._wish(Layer.SHAPES, *conditions)
+            usual = self._wish(Priority.SHAPES, *conditions)
             for u, axis in product(sorted(u for u, v in self.inside if v == i), AXES):
                 margins = self._margins(u, i)
                 for margin in margins[axis::2]:
@@ -224,12 +223,12 @@ class RoomModel(BoxModel):
             if (least := widths.get(kind)) is not None:
                 narrow = math.ceil((least - TOLERANCE) * PER_METRE)
                 sides = (side >= narrow for side in self._sides(i))
-                need = Need(f"{{}} is at least {least:g} m wide", "width", (i,))
-                self._wish(Layer.SIZES, *sides, need=need)
+                need = Requirement(f"{{}} is at least {least:g} m wide", "width", (i,))
+                self._wish(Priority.SIZES, *sides, need=need)
             if (least := areas.get(kind)) is not None:
                 small = math.ceil((least - TOLERANCE) * PER_METRE**2)
-                need = Need(f"{{}} has at least {least:g} m2", "area", (i,))
-                self._wish(Layer.SIZES, self.floors[i] >= small, need=need)
+                need = Requirement(f"{{}} has at least {least:g} m2", "area", (i,))
+                self._wish(Priority.SIZES, self.floors[i] >= small, need=need)
         self._wish_areas()
 
     def _wish_areas(self) -> None:
@@ -240,9 +239,9 @@ class RoomModel(BoxModel):
         sizes.append((sum(own), sum(targets), tolerance / 2))
         for floor, area, share in sizes:
             for layer, off in (
-                (Layer.AREAS, share),
-                (Layer.ROUGH_AREAS, max(share, _ROUGHLY)),
-                (Layer.LARGEST, max(share, _AT_MOST)),
+                (Priority.AREAS, share),
+                (Priority.ROUGH_AREAS, max(share, _ROUGHLY)),
+                (Priority.LARGEST, max(share, _AT_MOST)),
             ):
                 least, most = within(area, off)
                 self._wish(layer, floor >= least, floor <= most)

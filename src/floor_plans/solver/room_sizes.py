@@ -9,7 +9,7 @@ from random import Random
 
 from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.rules.rule_file import RuleSet
+from floor_plans.rules.rule_set import RuleSet
 
 _SIZES = {
     "LivingRoom": (32.0, 2.6, 3),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from floor_plans.plans.floor_plan import Door, FloorPlan
 from floor_plans.plans.floor_plan import Point as Corner
-from floor_plans.plans.swings import door_space, hang, slides, wall_space
-from floor_plans.plans.walls import closed
+from floor_plans.plans.swings import door_space, hang_doors, is_sliding, wall_space
+from floor_plans.plans.walls import fill_gaps
 from floor_plans.solver.windows import Window, find_windows
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PlanShapes:
         ]
         balconies = [floor for floor in plan.rooms if all(floor is not room for room in indoors)]
         self.plan, self.floors = plan, plan.rooms
-        self.house = closed(union_all(indoors))
+        self.house = fill_gaps(union_all(indoors))
         shell = union_all([Polygon(part.exterior) for part in get_parts(self.house)])
         self.shell = shell
         self.solid = union_all(
@@ -65,14 +65,14 @@ class PlanShapes:
         self.railings = union_all([_ring(floor, RAILING) for floor in balconies]).difference(
             shell.buffer(OUTER_WALL / 2, join_style="mitre")
         )
-        everything = closed(union_all(plan.rooms))
+        everything = fill_gaps(union_all(plan.rooms))
         outline = plan.outline
         if plan.boundary is None:
             outline = union_all([Polygon(part.exterior) for part in get_parts(everything)])
         self.dead = outline.difference(everything).difference(self.solid)
-        self.sliding = [door for door in doors if slides(plan, door)]
+        self.sliding = [door for door in doors if is_sliding(plan, door)]
         self.panes = [pane for door in self.sliding for pane in _panes(door)]
-        self.swings = hang(plan)
+        self.swings = hang_doors(plan)
         self.arrows = [self._arrow(door) for door in doors if door.is_front]
 
     def free_floor(self, room: int) -> Geometry:

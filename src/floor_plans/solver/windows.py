@@ -10,7 +10,7 @@ from functools import cache
 from floor_plans.plans.floor_plan import FloorPlan, Point
 from floor_plans.plans.walls import THICKEST, Wall, outer_walls
 from floor_plans.rules.finding import rooms_of
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 
 SILL, HEIGHT = 0.9, 1.3
 """Of every window, metres: from the floor to its sill, and from there to its head."""
@@ -77,7 +77,9 @@ def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
     walls = [
         piece
         for wall in outer_walls(plan, room, to_balconies=True)
-        for piece in wall.without(wall.in_front(-_FROM_DOOR, _FROM_DOOR).intersection(doors))
+        for piece in wall.clear_pieces(
+            wall.strip_in_front(-_FROM_DOOR, _FROM_DOOR).intersection(doors)
+        )
     ]
     for wall in sorted(walls, key=lambda wall: (-round(wall.length, 6), wall.axis, wall.at)):
         for start, end in _spans(wall, width):

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from floor_plans.plans.box_model import Boxes
-from floor_plans.plans.layers import NO_LAYER, Layer
-from floor_plans.plans.need import NO_NEED, Need
+from floor_plans.plans.soft_constraints import NO_REQUIREMENT, NOTHING, Priority, Requirement
 from floor_plans.solver.outline_model import OutlineModel
 from floor_plans.solver.room_model import Wish
 
@@ -41,12 +40,14 @@ class _Found:
 class WishModel(OutlineModel):
     """Rooms in their outline, and how the wishes about them are met together."""
 
-    missed: frozenset[Layer] = NO_LAYER
+    missed: frozenset[Priority] = NOTHING
     """Layers of wishes that the plan does not meet, after ``best``."""
-    _asked: Mapping[frozenset[Layer], _Found] = MappingProxyType({})
+    _asked: Mapping[frozenset[Priority], _Found] = MappingProxyType({})
     """What was found by ``meets``, by the layers left out, until ``best`` begins with it."""
 
-    def meets(self, effort: float, seed: int, without: frozenset[Layer] = NO_LAYER) -> bool | None:
+    def meets(
+        self, effort: float, seed: int, without: frozenset[Priority] = NOTHING
+    ) -> bool | None:
         """True if some plan meets all wishes but those of the layers ``without``, False if none
         does, None if the effort does not do. To be asked before ``best``, which begins with what
         was found."""
@@ -54,7 +55,7 @@ class WishModel(OutlineModel):
         self._asked = {**self._asked, without: found}
         return found.answer
 
-    def _but(self, without: frozenset[Layer]) -> list[Wish]:
+    def _but(self, without: frozenset[Priority]) -> list[Wish]:
         return [wish for wish in self.wishes if wish.layer not in without]
 
     def _met_together(self, wishes: Sequence[Wish], effort: float, seed: int) -> _Found:
@@ -157,7 +158,7 @@ class WishModel(OutlineModel):
     def _by_layers(self, wishes: list[Wish], found: _Found, effort: float, seed: int) -> _Found:
         """Add wishes to those that are ``found`` to be met, layer by layer, the most important
         first, each with a third of the effort; a layer that is not decided is left out."""
-        for layer in Layer:
+        for layer in Priority:
             new = _lost([wish for wish in wishes if wish.layer == layer], found.wishes)
             if not new:
                 continue
@@ -190,25 +191,25 @@ class WishModel(OutlineModel):
         return None, None
 
     def boxes_without(
-        self, layers: frozenset[Layer], effort: float, seed: int
+        self, layers: frozenset[Priority], effort: float, seed: int
     ) -> tuple[Boxes | None, float]:
         """Boxes of a plan that meets all wishes but those of these layers, if any are found; the
         effort that took."""
         found = self._met_together(self._but(layers), effort, seed)
         return found.boxes, found.spent
 
-    def excludes(self, needs: Collection[Need], effort: float, seed: int) -> bool:
+    def excludes(self, needs: Collection[Requirement], effort: float, seed: int) -> bool:
         """Whether the solver shows that no plan meets all wishes of these needs."""
         literals = [wish.literal for wish in self.wishes if wish.need in needs]
         return self.solve(effort, seed=seed, fixed=literals, taking_turns=True)[0] is False
 
     def conflict_of_needs(
-        self, effort: float, seed: int, without: frozenset[Layer]
-    ) -> tuple[Need, ...]:
+        self, effort: float, seed: int, without: frozenset[Priority]
+    ) -> tuple[Requirement, ...]:
         """Needs that no plan meets together, but for those of the layers ``without``; none if that
         is not shown. As far as the effort does, those are left out without which the others exclude
         each other too; needs of no rule first."""
-        needs = [wish.need for wish in self._but(without) if wish.need != NO_NEED]
+        needs = [wish.need for wish in self._but(without) if wish.need != NO_REQUIREMENT]
         if not self.excludes(needs, effort, seed):
             return ()
         wishes = [wish for wish in self.wishes if wish.need in needs]
@@ -218,7 +219,9 @@ class WishModel(OutlineModel):
             needs = [wish.need for wish in wishes if wish.literal.index in core]
         return self._least(needs, effort, seed)
 
-    def _least(self, needs: Sequence[Need], effort: float, seed: int) -> tuple[Need, ...]:
+    def _least(
+        self, needs: Sequence[Requirement], effort: float, seed: int
+    ) -> tuple[Requirement, ...]:
         """What is left of needs that exclude each other when, as far as the effort does, all of a
         rule and then single ones are left out without which the others do too."""
         left, rules = _TO_REDUCE * effort, dict.fromkeys(need.rule for need in reversed(needs))

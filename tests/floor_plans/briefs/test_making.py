@@ -17,7 +17,7 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from floor_plans.briefs.making import make_plans
 from floor_plans.plans.outline import Outline
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver import realising
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest

@@ -27,7 +27,7 @@ from floor_plans.learning.build import training_areas
 from floor_plans.plans.door_placement import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 
 JUDGED = ("front", "access", "bath", "facade", "window", "escape", "compact", "area", "apart")
 

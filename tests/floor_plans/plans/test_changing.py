@@ -19,7 +19,7 @@ from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.finding import added_rooms
 from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.changing import Change, change_plan, changed_jobs
 from floor_plans.solver.near_model import NearModel
 from floor_plans.solver.realising import Job, realise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from floor_plans.plans.computed_once import computed_once
+from floor_plans.plans.floor_plan import computed_once
 
 
 @dataclass(frozen=True)

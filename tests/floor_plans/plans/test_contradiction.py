@@ -12,7 +12,7 @@ from floor_plans import BubbleDiagram, PartialDiagram, generate_plans
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
 from floor_plans.plans.box_model import BoxModel
 from floor_plans.plans.box_rule import BoxRule
-from floor_plans.plans.contradiction import contradiction, room_names, why_not
+from floor_plans.plans.contradiction import contradiction, contradiction_sentence, room_names
 from floor_plans.plans.verdict import LEVELS, have_plans
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
@@ -107,7 +107,9 @@ def test_a_circle_of_four_and_what_else_the_diagram_says():
     )
     assert found.is_irreducible
     assert found.is_realisable is False
-    assert why_not(diagram).endswith("these contradict each other, even if rooms may overlap")
+    assert contradiction_sentence(diagram).endswith(
+        "these contradict each other, even if rooms may overlap"
+    )
     assert found == contradiction(diagram)
 
 
@@ -116,7 +118,7 @@ def test_rooms_that_are_not_related_contradict_too():
     diagram = BubbleDiagram((LIVING, KITCHEN, BATH), [(0, 1, REL["surrounding"]), (1, 2, 2)])
     found = contradiction(diagram, "buildable")
     assert found.is_realisable
-    said = why_not(diagram)
+    said = contradiction_sentence(diagram)
     assert said.startswith(
         "living room surrounding kitchen, kitchen left-of bathroom, bathroom not related to "
         "living room: "
@@ -129,7 +131,7 @@ def test_an_l_shaped_room_can_do_what_rectangles_cannot():
     data = {"rooms": ["LivingRoom", "SecondRoom", "Bathroom"]}
     data |= {"relations": [[0, 1, "above"], [1, 2, "right-of"], [2, 0, "inside"]]}
     diagram = BubbleDiagram.from_json(data)
-    assert "L-shaped" in str(why_not(diagram))
+    assert "L-shaped" in str(contradiction_sentence(diagram))
     (job,) = PlanRequest(seed=0).jobs([diagram])
     (plan,) = realise(job).plans
     assert plan.honours_diagram
@@ -186,8 +188,8 @@ def test_no_two_relations_contradict_each_other(level):
 def test_what_is_not_decided_is_said():
     (plan,) = generate_plans(1, seed=1)
     assert contradiction(plan) is None
-    assert why_not(plan) == "it has a plan"
-    assert "not decided" in why_not(plan, effort=1e-9)
+    assert contradiction_sentence(plan) == "it has a plan"
+    assert "not decided" in contradiction_sentence(plan, effort=1e-9)
     circle = BubbleDiagram((LIVING, KITCHEN, BATH), [(0, 1, 2), (1, 2, 2), (0, 2, 7)])
     found = contradiction(circle, effort=1e-9)
     assert not found.is_irreducible

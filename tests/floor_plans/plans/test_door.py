@@ -8,7 +8,7 @@ import pytest
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.plans.door import FRONT_DOOR, Door, rooms_beside
+from floor_plans.plans.door import FRONT_DOOR, Door, adjacent_rooms
 from floor_plans.plans.floor_plan import FloorPlan
 
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -25,7 +25,7 @@ def plan(*doors, unit=None, boxes=BOXES) -> FloorPlan:
 def test_a_door_is_its_box_and_back():
     for start, end in (((4.1, 0.2), (4.1, 1.0)), ((4.5, 1.5), (5.5, 1.5))):
         door = Door((0, 1), start, end, 0.2)
-        again = Door.of_box((0, 1), door.box(9.0))
+        again = Door.from_box((0, 1), door.box(9.0))
         assert [*again.ends, again.thickness] == pytest.approx([*door.ends, 0.2])
     thin = Door((0, 1), (4.1, 1.0), (4.1, 0.2))  # drawn upwards, in no wall
     assert thin.box(0.0) == (4.1, 0.2, 4.1, 1.0)
@@ -48,12 +48,12 @@ def test_json_gives_the_same_door():
 
 def test_a_door_without_rooms_lies_between_the_nearest():
     floors = plan().rooms
-    assert rooms_beside((4.0, 0.2, 4.2, 1.0), floors) == (0, 1)
-    assert rooms_beside((4.0, 1.5, 4.2, 2.5), floors) == (0, 2)  # the other one is at its corner
-    assert rooms_beside((4.1, 0.2, 4.1, 1.0), floors) == (0, 1)
-    assert rooms_beside((4.5, 1.4, 5.5, 1.6), floors) == (1, 2)
-    assert rooms_beside((6.0, 1.7, 6.2, 2.7), floors, is_front=True) == (2, FRONT_DOOR)
-    assert rooms_beside((0.0, 0.0, 0.1, 1.0), floors[:1]) == (0, FRONT_DOOR)
+    assert adjacent_rooms((4.0, 0.2, 4.2, 1.0), floors) == (0, 1)
+    assert adjacent_rooms((4.0, 1.5, 4.2, 2.5), floors) == (0, 2)  # the other one is at its corner
+    assert adjacent_rooms((4.1, 0.2, 4.1, 1.0), floors) == (0, 1)
+    assert adjacent_rooms((4.5, 1.4, 5.5, 1.6), floors) == (1, 2)
+    assert adjacent_rooms((6.0, 1.7, 6.2, 2.7), floors, is_front=True) == (2, FRONT_DOOR)
+    assert adjacent_rooms((0.0, 0.0, 0.1, 1.0), floors[:1]) == (0, FRONT_DOOR)
 
 
 def test_doors_as_boxes_are_in_the_unit_of_the_plan():

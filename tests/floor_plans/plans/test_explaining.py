@@ -17,9 +17,8 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
 from floor_plans.plans.contradiction import room_names
-from floor_plans.plans.layers import OF_NO_RULE, Layer
-from floor_plans.plans.need import Need
 from floor_plans.plans.outline import FREE, Outline
+from floor_plans.plans.soft_constraints import WITHOUT_RULES, Priority, Requirement
 from floor_plans.rules.judging import judge
 from floor_plans.solver.explaining import Conflict, Why, explained
 from floor_plans.solver.habitable import Habitable
@@ -108,23 +107,25 @@ def test_nothing_is_ruled_out_where_a_plan_keeps_the_rules():
 def test_a_pair_of_any_relation_is_apart_and_the_others_as_they_are():
     demands = replace(BEHIND_DEMANDS, rules=only("access", "walls"))
     model = PlanModel(BEHIND.rooms, BEHIND.relations, demands, unknown=[(0, 2)])
-    boxes, spent = model.boxes_without(OF_NO_RULE, 1.0, 0)
+    boxes, spent = model.boxes_without(WITHOUT_RULES, 1.0, 0)
     assert 0 < spent <= 1.5
     assert boxes is not None
     plan = plan_of(BEHIND, demands, boxes)
     assert set(plan.misread_pairs()) == {(0, 2)}
     assert plan.overlap == 0
-    assert any(wish.need.rooms == (0, 2) for wish in model.wishes if wish.layer == Layer.WALLS)
+    assert any(wish.need.rooms == (0, 2) for wish in model.wishes if wish.layer == Priority.WALLS)
 
 
 def test_in_a_free_outline_rules_take_no_room_of_more_than_twice_its_area():
-    assert for_rules(Demands((20.0,), outline=FREE)) == OF_NO_RULE - {Layer.LARGEST}
-    assert for_rules(Demands((20.0,), outline=Outline(ratio=1.5))) == OF_NO_RULE - {Layer.LARGEST}
-    assert for_rules(NARROW) == OF_NO_RULE
+    assert for_rules(Demands((20.0,), outline=FREE)) == WITHOUT_RULES - {Priority.LARGEST}
+    assert for_rules(Demands((20.0,), outline=Outline(ratio=1.5))) == WITHOUT_RULES - {
+        Priority.LARGEST
+    }
+    assert for_rules(NARROW) == WITHOUT_RULES
 
 
 def test_a_long_conflict_is_cut_short_in_words_alone():
-    needs = tuple(Need("{} is wide", "width", (room,)) for room in range(8))
+    needs = tuple(Requirement("{} is wide", "width", (room,)) for room in range(8))
     names = [f"room {k}" for k in range(8)]
     sentence = Conflict(needs, hall=True).sentence(names)
     assert sentence.startswith("ruled out together with a hall: room 0 is wide, room 1 is wide, ")

@@ -24,7 +24,7 @@ from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.rejection import Accepted, DrawnDiagram
 from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_file import RuleSet, read_rules
+from floor_plans.rules.rule_set import RuleSet, read_rules
 from floor_plans.solver import habitable
 from floor_plans.solver.habitable import Habitable, counting, keep_habitable
 from floor_plans.solver.realising import Realised, realise

@@ -16,7 +16,7 @@ from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_file import NO_RULES, read_rules
+from floor_plans.rules.rule_set import NO_RULES, read_rules
 from floor_plans.solver.hall import without_halls
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realising import Job, Realised, realise

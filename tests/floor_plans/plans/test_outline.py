@@ -15,11 +15,11 @@ SLANTED = ((0.0, 0.0), (12.03, 0.0), (9.0, 8.07), (0.0, 10.0))
 NOTCHED = ((0, 0), (10.04, 0), (10.04, 8), (6.06, 8), (6.06, 5.55), (4, 5.55), (4, 8), (0, 8))
 
 
-def test_an_l_shape_closes_one_corner():
+def test_an_l_shape_blocks_one_corner():
     outline = Outline(boundary=L_SHAPE)
     assert outline.origin == (1.0, 2.0)
     assert outline.size == (120, 100)
-    assert outline.closed == ((70, 50, 120, 100),)
+    assert outline.blocked == ((70, 50, 120, 100),)
     assert outline.area == pytest.approx(60 + 35)
 
 
@@ -28,7 +28,7 @@ def test_a_box_lies_inside_if_it_meets_nothing_closed(boundary):
     outline = Outline(boundary=boundary)
     polygon = shapely.Polygon(boundary).buffer(1e-5)
     rng, (width, height), (x, y) = np.random.default_rng(0), outline.size, outline.origin
-    closed = [shapely.box(*each) for each in outline.closed]
+    closed = [shapely.box(*each) for each in outline.blocked]
     open_boxes = 0
     for _ in range(400):
         x0, x1 = np.sort(rng.choice(width + 1, 2, replace=False))
@@ -45,7 +45,7 @@ def test_a_box_lies_inside_if_it_meets_nothing_closed(boundary):
 def test_right_angles_lose_less_than_a_decimetre(boundary):
     outline = Outline(boundary=boundary)
     width, height = outline.size
-    lost = sum((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in outline.closed)
+    lost = sum((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in outline.blocked)
     kept = (width * height - lost) / 100
     assert outline.area - 0.1 * shapely.Polygon(boundary).length <= kept <= outline.area + 1e-9
 

@@ -14,11 +14,11 @@ pytest.importorskip("ortools", reason="needs the extra plans")
 from floor_plans import generate_plans
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
-from floor_plans.plans.layers import OF_NO_RULE, Layer
 from floor_plans.plans.outline import Outline
+from floor_plans.plans.soft_constraints import WITHOUT_RULES, Priority
 from floor_plans.rules.envelope import filled
 from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_file import read_rules
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.plan_of_boxes import plan_of
 from floor_plans.solver.plan_search import PlanSearch
@@ -46,9 +46,9 @@ def test_no_boxes_on_a_coarse_grid_are_no_answer():
     plot = Outline(boundary=((0.0, 0.0), (7.5, 0.0), (7.5, 5.3), (0.0, 5.3)))
     full = only("fill", fill={"share": 1.0})
     model = PlanModel(FLAT.rooms, FLAT.relations, Demands((26.0, 13.7), outline=plot, rules=full))
-    literals = [wish.literal for wish in model.wishes if wish.layer == Layer.FILL]
+    literals = [wish.literal for wish in model.wishes if wish.layer == Priority.FILL]
     assert model.solve(1.0, fixed=literals, light=True, step=4) == (None, None)
-    assert model.meets(1.0, 0, OF_NO_RULE) is True
+    assert model.meets(1.0, 0, WITHOUT_RULES) is True
 
 
 def test_boxes_around_a_hint_are_near_to_it():
@@ -97,8 +97,8 @@ def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
     (model,) = search.models(meet_all=False)
     assert not search.excluded
     assert model.best(1.0, 0.1, 0)[0] is True
-    assert Layer.FILL not in model.missed
-    assert Layer.LARGEST in model.missed
+    assert Priority.FILL not in model.missed
+    assert Priority.LARGEST in model.missed
     found = realise(Job(FLAT, demands))
     assert not found.broken
     assert not found.excluded

@@ -12,10 +12,10 @@ import pytest
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules
 from floor_plans.plans.door_placement import find_doors
-from floor_plans.plans.layers import AREAS_ALONE, OF_NO_RULE, Layer
 from floor_plans.plans.outline import FREE, Outline
+from floor_plans.plans.soft_constraints import ONLY_AREAS, WITHOUT_RULES, Priority
 from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_file import NO_RULES, RuleSet, read_rules
+from floor_plans.rules.rule_set import NO_RULES, RuleSet, read_rules
 from floor_plans.solver import plan_model
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realising import Job, Realised, realise
@@ -88,7 +88,7 @@ def test_related_rooms_meet_where_no_room_inside_lies_between(left, expected):
     demands = Demands((40.0, 16.0, 5.6), rules=DEFAULT)
     model = PlanModel(diagram.rooms, diagram.relations, demands)
     boxes = [(0, 0, 111, 66), (49, 31, 111, 57), (left, 57, 111, 66)]
-    walls = [wish.literal for wish in model.wishes if wish.layer is Layer.WALLS]
+    walls = [wish.literal for wish in model.wishes if wish.layer is Priority.WALLS]
     assert allows(model, boxes, *walls) is expected
 
 
@@ -97,7 +97,7 @@ def compact_model(changed: dict[str, Any]) -> tuple[PlanModel, Any]:
     rules = only("compact", compact=changed)
     diagram = diagram_of("LivingRoom Kitchen", "0 left-of 1")
     model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 6.0), rules=rules))
-    (compact,) = [wish.literal for wish in model.wishes if wish.layer is Layer.FILL]
+    (compact,) = [wish.literal for wish in model.wishes if wish.layer is Priority.FILL]
     return model, compact
 
 
@@ -135,9 +135,9 @@ def test_outer_walls_of_balconies_are_no_rule():
     model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 4.0), rules=DEFAULT))
     walls = [wish for wish in model.wishes if wish.need.text.endswith("outer wall")]
     balconies = [wish for wish in walls if wish.need.rooms == (1,)]
-    assert [(wish.layer, wish.need.rule) for wish in balconies] == [(Layer.BALCONIES, "")]
-    assert Layer.BALCONIES in OF_NO_RULE
-    assert {wish.layer for wish in walls if wish.need.rooms == (0,)} == {Layer.FACADE}
+    assert [(wish.layer, wish.need.rule) for wish in balconies] == [(Priority.BALCONIES, "")]
+    assert Priority.BALCONIES in WITHOUT_RULES
+    assert {wish.layer for wish in walls if wish.need.rooms == (0,)} == {Priority.FACADE}
 
 
 def test_a_balcony_without_an_outer_wall_and_the_areas_of_rooms_are_given_up_by_name():
@@ -296,7 +296,7 @@ def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     demands = Demands((28.0, 6.0), outline=PLOT, rules=only("fill", "access", "facade"))
     model = PlanModel(FLAT.rooms, FLAT.relations, demands)
     assert model.meets(1.0, 0) is False
-    assert model.meets(1.0, 0, AREAS_ALONE) is True
+    assert model.meets(1.0, 0, ONLY_AREAS) is True
     asked: list[Any] = []
     ask = model._met_together
     monkeypatch.setattr(
@@ -305,7 +305,7 @@ def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     assert model.best(1.0, 0.1, 0)[0] is True
     assert not asked
     lost = {wish.layer for wish in model.wishes if not model.value(wish.literal)}
-    assert lost == {Layer.AREAS}
+    assert lost == {Priority.AREAS}
 
 
 def test_rules_come_before_usual_shapes_and_areas():

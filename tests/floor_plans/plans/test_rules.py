@@ -18,10 +18,9 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.door import Door
 from floor_plans.plans.door_placement import find_doors
 from floor_plans.plans.floor_plan import FloorPlan, plans_with_boxes
-from floor_plans.plans.swings import hang
+from floor_plans.plans.swings import hang_doors
 from floor_plans.rules.judging import ALL, judge, shares
-from floor_plans.rules.registry import RULES
-from floor_plans.rules.rule_file import NONE, read_rules, shipped_sets
+from floor_plans.rules.rule_set import NONE, RULES, read_rules, shipped_sets
 from plan_examples import floor_plan
 from rule_examples import BATH, BREAKING, KITCHEN, LIVING, MASTER, PLOT, SECOND, flat
 
@@ -120,7 +119,7 @@ def test_doors_of_a_narrow_hall_collide_unless_one_is_moved():
 
 
 def test_a_door_is_hung_the_other_way_for_the_sake_of_a_later_one():
-    """Two doors into a bath, beside one corner: one of them does not hang there."""
+    """Two doors into a bath, beside one corner: one of them does not hang_doors there."""
     rooms = [
         ("Bathroom", (0, 0, 2, 2)),
         ("Storage", (2, 0, 2.3, 2)),
@@ -128,7 +127,7 @@ def test_a_door_is_hung_the_other_way_for_the_sake_of_a_later_one():
     ]
     doors = (Door((0, 1), (2, 0.7), (2, 1.5)), Door((0, 2), (0.7, 2), (1.5, 2)))
     plan = replace(floor_plan(rooms), doors=doors)
-    first, second = hang(plan)
+    first, second = hang_doors(plan)
     assert {first.room, second.room} == {0}
     assert first.swept_with(second) == 0
     assert sum(swing.leaf[0] in ((2, 1.5), (1.5, 2)) for swing in (first, second)) <= 1

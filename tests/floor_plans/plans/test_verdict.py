@@ -79,7 +79,7 @@ def test_numbering_of_rooms_and_threads_do_not_matter(monkeypatch):
     diagrams = [*plans, circle, *other, circle.relabelled([2, 0, 1])]
     expected = [True] * 3 + [False] + [True] * 3 + [False]
     assert have_plans(diagrams) == expected
-    monkeypatch.setattr(verdict, "kept_verdicts", lambda asked, diagrams: {})
+    monkeypatch.setattr(verdict, "cached_verdicts", lambda asked, diagrams: {})
     assert have_plans(diagrams[:4], threads=2) == expected[:4]
     assert have_plans([]) == []
 

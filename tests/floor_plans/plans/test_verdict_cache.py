@@ -11,10 +11,9 @@ import pytest
 
 from discrete_diffusion.data.cache import cached_files, clear_cache
 from floor_plans import BubbleDiagram, generate_plans
-from floor_plans.plans import verdict, verdict_cache
+from floor_plans.plans import verdict
 from floor_plans.plans.box_rule import BoxRule
-from floor_plans.plans.verdict import have_plans
-from floor_plans.plans.verdict_cache import cache_file, keep_verdicts, kept_verdicts
+from floor_plans.plans.verdict import cache_file, cache_verdicts, cached_verdicts, have_plans
 
 pytest.importorskip("ortools", reason="verdicts are those of OR-Tools")
 
@@ -51,7 +50,7 @@ def test_what_was_decided_is_not_solved_again(solved):
 
 def test_another_solver_is_asked_again(solved, monkeypatch):
     have_plans([NESTED])
-    monkeypatch.setattr(verdict_cache, "_solver", lambda: "another version")
+    monkeypatch.setattr(verdict, "_solver_version", lambda: "another version")
     have_plans([NESTED])
     assert solved == [1, 1]
 
@@ -73,7 +72,7 @@ def test_a_damaged_file_is_begun_anew(solved, caplog, content):
 
 
 def test_a_file_cut_short_is_begun_anew(solved, caplog):
-    keep_verdicts("much", {bytes([k % 256, k // 256] * 20): True for k in range(2000)})
+    cache_verdicts("much", {bytes([k % 256, k // 256] * 20): True for k in range(2000)})
     whole = cache_file().read_bytes()
     cache_file().write_bytes(whole[: len(whole) // 2])
     for _ in range(3):
@@ -98,7 +97,7 @@ def test_works_without_a_writable_folder(cache_folder, caplog):
 
 def keep_many(number: int) -> None:
     for k in range(20):
-        keep_verdicts("asked", {bytes([number, k]): k % 2 == 0, bytes([255, k]): None})
+        cache_verdicts("asked", {bytes([number, k]): k % 2 == 0, bytes([255, k]): None})
 
 
 @pytest.mark.slow
@@ -106,6 +105,6 @@ def test_several_processes_write_at_once():
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         list(pool.map(keep_many, range(2)))
     keys = [bytes([number, k]) for number in (0, 1, 255) for k in range(20)]
-    found = kept_verdicts("asked", keys)
+    found = cached_verdicts("asked", keys)
     assert found == {key: None if key[0] == 255 else key[1] % 2 == 0 for key in keys}
-    assert kept_verdicts("something else", keys) == {}
+    assert cached_verdicts("something else", keys) == {}

@@ -1,4 +1,5 @@
-"""Rules of two rooms: they share no floor, and nothing but a wall is between related ones."""
+"""Rules of rooms: clear widths and areas, no shared floor, and only a wall between related
+rooms."""
 
 from __future__ import annotations
 
@@ -12,24 +13,27 @@ from floor_plans.rules.finding import (
     Finding,
     Findings,
     Parameters,
+    kinds_of,
+    name_of,
     name_of_door,
     names_of,
     rooms_of_door,
+    sides_of,
 )
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 _SAME = 1e-9
-"""Square metres between rooms of the same size."""
+"""Difference in square metres up to which rooms count as equally large."""
 
 
 def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
     """No two rooms share more than ``overlap`` square metres.
 
-    A box around a room may overlap others: the smaller room is cut out of the larger, as in
-    ``FloorPlan.rooms``. So rooms that are not apart are boxes of the same size, or both drawn as
-    polygons of which neither lies within the other.
+    The boxes of rooms may overlap, as the smaller room is cut out of the larger, see
+    ``FloorPlan.rooms``. Rooms share floor if their boxes have the same size, or if both are drawn
+    as polygons of which neither contains the other.
     """
     if plan.diagram.num_rooms < 2:
         return None
@@ -38,6 +42,7 @@ def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
     found = []
     for i, j in combinations(range(len(shapes)), 2):
         one, other = shapes[i], shapes[j]
+        # the smaller room is cut out of the larger, except for these cases
         are_drawn = drawn[i] is not None and drawn[j] is not None
         is_nested = one.covers(other) or other.covers(one)
         is_cut = abs(one.area - other.area) > _SAME and (is_nested or not are_drawn)
@@ -49,8 +54,11 @@ def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Related rooms that face each other along ``facing`` metres or more are at most the thickness
-    of a ``wall`` apart, and every door lies on the walls of its rooms by the share ``on_wall``."""
+    """Related rooms are at most a ``wall`` apart, and doors lie on the walls of their rooms.
+
+    The first holds for rooms that face each other along ``facing`` metres or more, the second for
+    the share ``on_wall`` of a door.
+    """
     related = [(i, j) for i, j, code in plan.diagram.relations if code != NO_EDGE]
     if not related and not plan.doors:
         return None
@@ -70,8 +78,8 @@ def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def _void(one: BaseGeometry, other: BaseGeometry, facing: float) -> float:
-    """Metres between two floors that face each other along ``facing``; 0 of others, which are
-    diagonal neighbours."""
+    """Distance in metres between floors that face each other along ``facing``; 0 for diagonal
+    neighbours."""
     if one.is_empty or other.is_empty:
         return 0.0
     (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = one.bounds, other.bounds
@@ -80,10 +88,43 @@ def _void(one: BaseGeometry, other: BaseGeometry, facing: float) -> float:
 
 
 def _on_wall(door: Door, floor: BaseGeometry, parameters: Parameters) -> bool:
+    """Return True if enough of a door lies on the walls of a floor."""
     from shapely import LineString
 
     line = LineString([door.start, door.end])
     if not line.length:
-        return True  # its width is another rule's
+        return True  # another rule judges its width
     near = floor.boundary.buffer(parameters["wall"] / 2 + TOLERANCE)
     return bool(line.intersection(near).length >= parameters["on_wall"] * line.length)
+
+
+def least_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """The shorter side of the box around every floor is at least the ``least`` of its kind, in
+    metres."""
+    widths = [sides_of(floor)[0] for floor in plan.rooms]
+    return _too_small(plan, widths, parameters, ("is {} m wide", "m", "wider"))
+
+
+def least_areas(plan: FloorPlan, parameters: Parameters) -> Findings:
+    """The floor of every room has at least the ``least`` area of its kind, in square metres."""
+    return _too_small(plan, list(plan.areas), parameters, ("has {} m2", "m2", "larger"))
+
+
+def _too_small(
+    plan: FloorPlan, sizes: list[float], parameters: Parameters, words: tuple[str, str, str]
+) -> Findings:
+    """Findings for sizes below their limits. ``words``: state, unit and remedy."""
+    (has, unit, larger), kinds, least = words, kinds_of(plan), parameters["least"]
+    ruled = [k for k, kind in enumerate(kinds) if kind in least]
+    if not ruled:
+        return None
+    return tuple(
+        Finding(
+            (k,),
+            f"{name_of(plan, k)} {has.format(f'{sizes[k]:.2f}')}, at least "
+            f"{least[kinds[k]]:.2f} {unit}",
+            f"make it {least[kinds[k]] - sizes[k]:.2f} {unit} {larger}",
+        )
+        for k in ruled
+        if sizes[k] < least[kinds[k]] - TOLERANCE
+    )
