@@ -19,7 +19,7 @@ from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_
 from discrete_diffusion.domains.molecules.molecule import parse_atom
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.round_trip import changed_rows
-from discrete_diffusion.domains.molecules.scores import score_molecules
+from discrete_diffusion.domains.molecules.samples import score_molecules
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
 from record import Page, Record, Sections, markdown_table, publish, typed
 
@@ -64,7 +64,7 @@ def training_line(path: Path, num_samples: int, seed: int) -> dict[str, Any]:
         "split_by_molecule": sample_shares(parts["train"], None),
         "num_measured": num_samples,
         "num_reference": len(reference),
-        "distances": {name: values[0] for name, values in scores.per_set.items()},
+        "distances": {name: values[0] for name, values in scores.per_seed.items()},
     }
 
 

@@ -57,10 +57,10 @@ from .report import scalars_first as scalars_first
 from .requests import EvaluateRequest as EvaluateRequest
 from .requests import Request as Request
 from .requests import SampleRequest as SampleRequest
+from .sample_scores import shown_sizes as shown_sizes
 from .sample_sets import SampleSets as SampleSets
 from .sample_sets import facts_of_files as facts_of_files
 from .sample_sets import sample_and_measure as sample_and_measure
-from .sample_sets import shown_sizes as shown_sizes
 from .table import TableRow as TableRow
 from .table import TableSection as TableSection
 from .table import bound_row as bound_row

@@ -179,9 +179,9 @@ def held_out_bound(
     return bounds.estimate(algorithm.bound or data.bound)
 
 
-def sampling_seeds(request: EvaluateRequest) -> list[int]:
+def sampling_seeds(request: EvaluateRequest, default: int = SEEDS) -> list[int]:
     """``seed`` and the next ones, ``seeds`` in all."""
-    return list(range(request.seed, request.seed + (request.seeds or SEEDS)))
+    return list(range(request.seed, request.seed + (request.seeds or default)))
 
 
 def keep_samples(request: EvaluateRequest, shard: Shard, write: Callable[[Path], object]) -> None:

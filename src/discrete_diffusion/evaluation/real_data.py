@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.measured_data import MeasuredData
 
-Samples = TypeVar("Samples", bound=Sized)
-Data = TypeVar("Data")
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class RealData(Generic[Samples, Data]):
+class RealData(Generic[S]):
     """``reference``: the real samples to compare with, described by ``name``; so many were
     ``num_available``. ``training``: those the model was trained on, None if unknown; ``known``: all
     real samples at hand, for the floors.
@@ -24,11 +22,11 @@ class RealData(Generic[Samples, Data]):
     """
 
     name: str
-    reference: Samples
-    training: Samples | None
-    known: Samples
+    reference: list[S]
+    training: list[S] | None
+    known: list[S]
     num_available: int
-    data: Data | None = None
+    data: Any = None
     split: str = "test"
     measured_on: MeasuredData | None = None
 

@@ -22,6 +22,7 @@ from discrete_diffusion.evaluation.model_evaluation import (
     measure_model,
     num_passes,
 )
+from discrete_diffusion.evaluation.sample_scores import shown_sizes
 from discrete_diffusion.evaluation.structure import Structure
 from discrete_diffusion.evaluation.token_samples import TokenSamples, sample_fresh
 from discrete_diffusion.runtime import progress
@@ -155,10 +156,3 @@ def facts_of_files(
         "num_samples": sizes[0] if same else list(sizes),
         "num_unreadable_samples": list(unreadable),
     }
-
-
-def shown_sizes(sizes: Sequence[int]) -> str:
-    """``5 x 2,000`` for five equal sets, ``2,000 + 1,999`` for two unequal ones."""
-    if len(set(sizes)) == 1:
-        return f"{len(sizes)} x {sizes[0]:,}"
-    return " + ".join(f"{size:,}" for size in sizes)

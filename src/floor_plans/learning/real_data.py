@@ -40,7 +40,7 @@ REFERENCE_SEED = 271_828_182
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
 """How many of them are the reference, and how many the floors are sampled from."""
 
-RealDiagrams = RealData[list[BubbleDiagram], DiagramDataset]
+RealDiagrams = RealData[BubbleDiagram]
 """Plans to compare diagrams with."""
 
 

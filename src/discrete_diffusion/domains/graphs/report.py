@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import decode_graphs
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
-from discrete_diffusion.domains.graphs.files.writers import write_graphs
 from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import default_kernel, graph_metrics
-from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
+from discrete_diffusion.domains.graphs.samples import GraphSamples
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline
-from discrete_diffusion.evaluation.token_report import TokenReport
-
-SAMPLES = "samples.jsonl"
+from discrete_diffusion.evaluation.sample_kind import SampleKindReport
 
 
-class GraphReport(TokenReport):
+class GraphReport(SampleKindReport):
     """Metrics of sampled graphs against a split, and a picture."""
 
     headlines = (
@@ -45,6 +40,10 @@ class GraphReport(TokenReport):
     data: GraphFileDataset
 
     @cached_property
+    def kind(self) -> GraphSamples:
+        return GraphSamples(self.data.types, self.data.vocab, self.data.kind)
+
+    @cached_property
     def _reference(self) -> GraphSet:
         return GraphSet(self.data.graphs(self.split))
 
@@ -61,23 +60,12 @@ class GraphReport(TokenReport):
         if len(samples) == 0 or len(self._reference) == 0:
             return {}
         found = graph_metrics(
-            GraphSet(decode_graphs(samples, self.data.vocab)),
+            GraphSet(self.kind.decode(samples)),
             self._reference,
             training=self._training,
             kind=self.data.kind,
         )
         return {**found, **ratios(found, self._training_distances)}
-
-    def save(self, samples: Tensor, folder: Path) -> None:
-        if len(samples):
-            graphs = decode_graphs(samples, self.data.vocab)
-            write_graphs(folder / SAMPLES, graphs, self.data.types)
-            self.plot(samples, folder / "samples.png")
-
-    def plot(self, samples: Tensor, path: Path) -> None:
-        if len(samples):
-            first = decode_graphs(samples[:MAX_DRAWN], self.data.vocab)
-            plot_graphs(first, path, self.data.types)
 
 
 class GraphCells(TokenCells):

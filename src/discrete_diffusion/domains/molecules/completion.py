@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,10 @@ from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode
 from discrete_diffusion.domains.molecules.scaffold import Scaffold
-from discrete_diffusion.evaluation.token_samples import TokenSamples, complete_tokens
+from discrete_diffusion.evaluation.sample_kind import Partials
 from discrete_diffusion.sampling.scoring import log_prob_of
 
 if TYPE_CHECKING:
-    from discrete_diffusion.contracts import SampleOutput
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.model import Model
 
@@ -77,18 +76,7 @@ class PlacedScaffold:
     tokens: list[int]
 
 
-@dataclass(frozen=True)
-class Completed:
-    """``molecules``: scaffold atoms first, numbered as given, then the sampled ones; ``real``,
-    ``known``: Bool[M, L], positions, and those of the scaffold."""
-
-    molecules: list[Molecule]
-    drawn: TokenSamples
-    real: Tensor
-    known: Tensor
-
-
-def complete(
+def place_scaffolds(
     model: Model,
     scaffolds: Sequence[Scaffold],
     sizes: Sequence[Sequence[int]],
@@ -96,10 +84,9 @@ def complete(
     *,
     node_order: str,
     seed: int,
-) -> Completed:
-    """Molecules that contain each scaffold, one of each of its ``sizes``; those that are finished
-    if a signal ends it. ``model.on_sampled``: given the rows of each batch, and its molecules and
-    log weights.
+) -> Partials[Molecule]:
+    """Molecules that contain each scaffold, one of each of its ``sizes``, of which nothing else is
+    known; scaffold atoms come first, numbered as given, then the sampled ones.
 
     A model that knows molecules in random order takes the scaffold in the first slots: the exact
     conditional, where the sampler is exact. One of the order of SMILES has to be given the place of
@@ -133,15 +120,7 @@ def complete(
         pairs = zip(decode(tokens, vocab), places, strict=True)
         return [_as_given(molecule, place.order, place.slots) for molecule, place in pairs]
 
-    if (on_sampled := model.on_sampled) is not None:
-
-        def report(rows: Tensor, output: SampleOutput) -> None:
-            on_sampled(rows, (molecules(rows, output.x0), output.log_weights))
-
-        model = replace(model, on_sampled=report)
-    drawn = complete_tokens(model, partial, real, entropy=(seed,))
-    partial, real = partial[drawn.rows], real[drawn.rows]
-    return Completed(molecules(drawn.rows, drawn.tokens), drawn, real, real & (partial >= 0))
+    return Partials(partial, real, molecules)
 
 
 def _placed(

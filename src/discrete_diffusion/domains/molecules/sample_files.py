@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_diffusion.data.text_files import load_json, read_text, split_lines
-from discrete_diffusion.domains.molecules.metrics.validity import Verdict, judge
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
     NOTHING,
@@ -22,17 +21,11 @@ from discrete_diffusion.runtime.file_kinds import JSON_LINES
 
 @dataclass(frozen=True)
 class ReadSamples:
-    """All samples of a file: ``molecules``, ``NOTHING`` where one is none, and their ``verdicts``.
-    ``num_blank``: lines without anything, among those that are none."""
+    """All samples of a file: ``molecules``, ``NOTHING`` where one is none. ``num_blank``: lines
+    without anything, among those that are none."""
 
     molecules: list[Molecule]
-    verdicts: list[Verdict]
     num_blank: int
-
-    @property
-    def num_unreadable(self) -> int:
-        """Samples that are no molecule, which no rule calls valid."""
-        return self.molecules.count(NOTHING)
 
 
 def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
@@ -48,7 +41,7 @@ def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
         rows = read_rows(path, keep_blank=True)
         molecules = [_graph_of(row.text) for row in rows]
         num_blank = sum(not row.text for row in rows)
-    return ReadSamples(molecules, judge(molecules), num_blank)
+    return ReadSamples(molecules, num_blank)
 
 
 def read_graphs(path: str) -> list[Molecule]:

@@ -222,8 +222,12 @@ def test_files_are_evaluated(capsys):
     assert metrics["num_unreadable_samples"] == [1]
     main(["evaluate", "samples=e/samples.jsonl", *words, "out=again"])
     assert read("again/metrics.json")["valid"] == pytest.approx(4 / 6)
+    main(["evaluate", f"samples={samples}", *words, "num_held_out=5", "out=few"])
+    few = read("few/metrics.json")
+    assert (few["num_reference"], few["num_held_out_available"]) == (5, metrics["num_reference"])
     words = ["evaluate", f"samples={samples}", "domain=molecules", "out=f"]
     refused(capsys, words, "needs reference=FILE")
+    refused(capsys, [*words, f"reference={reference}", "split=val"], "chooses among the data")
 
 
 def evaluated(samples: str, *words: str) -> tuple[dict, str]:

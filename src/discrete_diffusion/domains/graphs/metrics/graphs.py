@@ -10,31 +10,42 @@ from discrete_diffusion.domains.graphs.metrics.distances import squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.statistics import STATISTICS
 from discrete_diffusion.domains.graphs.metrics.validity import is_connected, novelty_shares
+from discrete_diffusion.evaluation.sample_scores import Metric
 
-DISTANCES = {
+_OWN, _FAR = "the samples by themselves", "distances from the reference (0 is best)"
+_DISTANCES = {
     **{f"mmd_{s.name}": f"squared MMD of the {s.meaning}" for s in STATISTICS},
     "mmd_average": "mean of those of degrees, clustering and orbits",
 }
 
-MEANINGS = {
-    "valid": "share of valid graphs, of the kind of data.kind",
-    "unique": "distinct graphs per sample, up to isomorphism",
-    "novel": "share not isomorphic to a graph trained on",
-    "valid_unique_novel": "share valid, novel and the first of its kind among the samples: V.U.N.",
-    "unique_novel": "share novel and the first of its kind among the samples",
-    "connected": "share in one piece",
-    "nodes_per_graph": "mean number of nodes",
-    "edges_per_graph": "mean number of edges",
-    **DISTANCES,
-    "ratio": "mean over the five distances of value / that of the graphs trained on (1 is ideal)",
-    "ratio_rounded": "the same, the divisors rounded to four decimals, as some papers do",
+METRICS = {
+    "valid": Metric(_OWN, "share of valid graphs, of the kind of data.kind", share=True),
+    "unique": Metric(
+        _OWN, "distinct graphs per sample, up to isomorphism", share=True, of_each=False
+    ),
+    "novel": Metric(_OWN, "share not isomorphic to a graph trained on", share=True),
+    "valid_unique_novel": Metric(
+        _OWN,
+        "share valid, novel and the first of its kind among the samples: V.U.N.",
+        share=True,
+    ),
+    "unique_novel": Metric(
+        _OWN, "share novel and the first of its kind among the samples", share=True, of_each=False
+    ),
+    "connected": Metric(_OWN, "share in one piece", share=True),
+    "nodes_per_graph": Metric(_OWN, "mean number of nodes"),
+    "edges_per_graph": Metric(_OWN, "mean number of edges"),
+    **{name: Metric(_FAR, meaning, digits=5, ratio=2) for name, meaning in _DISTANCES.items()},
+    "ratio": Metric(
+        _FAR,
+        "mean over the five distances of value / that of the graphs trained on (1 is ideal)",
+        digits=2,
+    ),
+    "ratio_rounded": Metric(
+        _FAR, "the same, the divisors rounded to four decimals, as some papers do", digits=2
+    ),
 }
-
-SHARES = ("valid", "unique", "novel", "valid_unique_novel", "unique_novel", "connected")
-"""Metrics that are shares of all samples."""
-
-OF_SAMPLES = ("valid", "novel", "valid_unique_novel", "connected")
-"""Those that have Wilson's interval: uniqueness alone is no property of a sample."""
+"""All metrics of graphs, in the order of the table."""
 
 
 def default_kernel(kind: str | None) -> str:
@@ -50,7 +61,7 @@ def graph_metrics(
     kind: str | None = None,
     kernel: str | None = None,
 ) -> dict[str, float]:
-    """Metrics by name: ``MEANINGS`` but the ratios. ``kernel``: of ``KERNELS``; None is the default
+    """Metrics by name: ``METRICS`` but the ratios. ``kernel``: of ``KERNELS``; None is the default
     of the kind."""
     return {
         **own_metrics(samples, training=training, kind=kind),

@@ -1,0 +1,358 @@
+"""Samples of one kind of tokens: sampled, completed, and evaluated beside real data."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from discrete_diffusion.config.naming import counted
+from discrete_diffusion.evaluation.held_out import SEEDS, sampling_seeds
+from discrete_diffusion.evaluation.measured_data import MeasuredData
+from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
+from discrete_diffusion.evaluation.report import (
+    Evaluation,
+    Headline,
+    Samples,
+    SavedSamples,
+    scalars_first,
+)
+from discrete_diffusion.evaluation.sample_scores import SampleScores
+from discrete_diffusion.evaluation.sample_sets import SampleSets, facts_of_files, sample_and_measure
+from discrete_diffusion.evaluation.structure import Structure, structure_notes, structure_sections
+from discrete_diffusion.evaluation.table import TableSection, model_notes
+from discrete_diffusion.evaluation.token_report import TokenReport
+from discrete_diffusion.evaluation.token_samples import (
+    complete_tokens,
+    requested_sizes,
+    sample_fresh,
+)
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.sampling.exactness import exactness
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discrete_diffusion.config.plugins import Registry
+    from discrete_diffusion.contracts import SampleOutput
+    from discrete_diffusion.evaluation.real_data import RealData
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling.narrowing import Narrowing
+
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES, COMPLETIONS = 64, 4
+"""If ``num_samples`` or ``completions`` of ``sample`` does not say."""
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class SampleFile(Generic[S]):
+    """Samples read from a file that has ``num`` of them, of which ``num_unreadable`` are none, and
+    ``num_blank`` of these are lines without anything."""
+
+    samples: list[S]
+    num: int
+    num_unreadable: int
+    num_blank: int = 0
+
+
+class SampleKind(ABC, Generic[S]):
+    """One kind of samples of tokens, whose graph has the vocabulary ``vocab``; None for files.
+
+    ``heading``: of the real data that samples are compared with. ``files``: that ``write`` makes;
+    ``headlines``: the shares of samples that ``sample`` logs. ``structures``: what samples can be
+    required to be. ``seeds``: sampling seeds of ``evaluate``, if ``seeds`` does not say.
+    """
+
+    heading: ClassVar[str]
+    files: ClassVar[tuple[str, ...]]
+    headlines: ClassVar[tuple[Headline, ...]]
+    structures: ClassVar[Registry[Callable[[VocabConfig], Narrowing]]]
+    seeds: ClassVar[int] = SEEDS
+    vocab: VocabConfig
+
+    @abstractmethod
+    def decode(self, tokens: Tensor) -> list[S]:
+        """Samples of tokens Int[M, L]."""
+
+    @abstractmethod
+    def lines(self, samples: Sequence[S], **more: Sequence[Any]) -> str:
+        """Lines of JSON; ``more``: further keys, with a value for each sample."""
+
+    @abstractmethod
+    def write(self, samples: Sequence[S], folder: Path, **more: Sequence[Any]) -> str:
+        """Write ``files``; a sentence for the log if they lack something, else ""."""
+
+    @abstractmethod
+    def plot(
+        self,
+        samples: Sequence[S],
+        path: Path,
+        given: Sequence[int] | None = None,
+        inputs: Any = None,
+    ) -> None:
+        """Picture the first samples; of completions with the line ``given`` of each and what the
+        ``inputs`` are."""
+
+    def write_copies(self, samples: Sequence[S], request: SampleRequest) -> None:
+        """Write the samples in further formats that a request names."""
+
+    @abstractmethod
+    def shares(self, samples: Sequence[S]) -> dict[str, float]:
+        """Metrics that need no other data, of samples that ``sample`` wrote."""
+
+    @abstractmethod
+    def read(self, path: str, request: EvaluateRequest) -> SampleFile[S]:
+        """Samples of a file of any origin."""
+
+    @abstractmethod
+    def num_samples(self, real: RealData[S]) -> int:
+        """Samples of each seed of ``evaluate``, if ``num_samples`` does not say."""
+
+    @abstractmethod
+    def score(
+        self,
+        request: EvaluateRequest,
+        sets: Sequence[Sequence[S]],
+        real: RealData[S],
+        unreadable: Sequence[int],
+    ) -> SampleScores:
+        """Every metric of every set beside real data. ``unreadable``: further samples of each."""
+
+    def remarks(self, sets: Sequence[Sequence[S]], num_blank: int) -> list[str]:
+        """Sentences on samples, of which ``num_blank`` are blank lines, for those who read the
+        table."""
+        return []
+
+    def structure(self, request: Request) -> Structure:
+        """Structure that ``structure=`` requests."""
+        return Structure.requested(request, self.structures, self.vocab)
+
+
+class SampleKindReport(TokenReport):
+    """Report on the samples of one kind, written and drawn as the commands do."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> SampleKind[Any]:
+        """The kind of the samples of ``data``."""
+
+    def save(self, samples: Tensor, folder: Path) -> None:
+        if len(samples):
+            decoded = self.kind.decode(samples)
+            self.kind.write(decoded, folder)
+            self.kind.plot(decoded, folder / "samples.png")
+
+    def plot(self, samples: Tensor, path: Path) -> None:
+        if len(samples):
+            self.kind.plot(self.kind.decode(samples), path)
+
+
+@dataclass(frozen=True)
+class SampleEvaluation(Evaluation, Generic[S]):
+    """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file. ``model``:
+    what was measured of the model itself; None of files of samples, whose blank lines are counted.
+    """
+
+    facts: dict[str, Any]
+    kind: SampleKind[S]
+    real: RealData[S]
+    sets: list[list[S]]
+    scores: SampleScores
+    model: ModelEvaluation | None
+    num_blank: int = 0
+
+    def sections(self) -> list[TableSection]:
+        """Sections of the table, samples first."""
+        model = [] if self.model is None else self.model.sections()
+        return [*self.scores.sections(), *structure_sections(self.facts), *model]
+
+    def notes(self) -> list[str]:
+        notes = [f"{self.kind.heading}: {self.real.name}.", *self.scores.notes, *self.real.notes()]
+        notes += [*structure_notes(self.facts), *self.kind.remarks(self.sets, self.num_blank)]
+        return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
+
+    def metrics(self) -> dict[str, Any]:
+        """Single numbers before lists and tables."""
+        found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
+        return {**self.facts, **scalars_first(found)}
+
+    def save(self, folder: Path) -> None:
+        """The samples of the first set."""
+        self.kind.write(self.sets[0], folder)
+
+    def plot(self, folder: Path) -> None:
+        self.kind.plot(self.sets[0], folder / "samples.png")
+        if self.model is not None:
+            self.model.plot(folder)
+
+
+def evaluate_samples(
+    request: EvaluateRequest,
+    trained: TrainedModel,
+    kind: SampleKind[S],
+    real: RealData[S],
+) -> SampleEvaluation[S]:
+    """Sets of samples of a model, one for each seed, and the model itself."""
+    trained.check_weights()
+    num = kind.num_samples(real) if request.num_samples is None else int(request.num_samples)
+    drawing = SampleSets(
+        num,
+        sampling_seeds(request, kind.seeds),
+        lambda drawn, folder: kind.write(kind.decode(drawn), folder),
+    )
+    parts = progress.parts(*drawing.parts(len(real.reference)), "scoring the samples")
+    tokens, facts, measured = sample_and_measure(
+        *(request, trained, MeasuredData(real.data, real.split, real.name), drawing),
+        parts=parts,
+        structure=kind.structure(request),
+    )
+    sets = [kind.decode(drawn) for drawn in tokens]
+    with next(parts):
+        scores = kind.score(request, sets, real, [0] * len(sets))
+    return SampleEvaluation(facts | real.facts(), kind, real, sets, scores, measured)
+
+
+def evaluate_sample_files(
+    request: EvaluateRequest, kind: SampleKind[S], real: RealData[S]
+) -> SampleEvaluation[S]:
+    """``samples=FILE`` or ``samples=[A,B]``. Raises ``ValueError`` for an empty list."""
+    names = request.samples
+    if not names:
+        raise ValueError("samples=[]: give at least one file")
+    files = [kind.read(name, request) for name in names]
+    unreadable = [each.num_unreadable for each in files]
+    facts = facts_of_files(names, [each.num for each in files], unreadable)
+    sets = [each.samples for each in files]
+    scores = kind.score(request, sets, real, unreadable)
+    num_blank = sum(each.num_blank for each in files)
+    return SampleEvaluation(facts | real.facts(), kind, real, sets, scores, None, num_blank)
+
+
+def sample_kind(
+    request: SampleRequest,
+    trained: TrainedModel,
+    kind: SampleKind[S],
+    **size: int | Sequence[int] | None,
+) -> Samples:
+    """``num_samples`` fresh samples, of a size if that is given by its option; written with a
+    picture."""
+    wanted = requested_sizes(trained, kind.vocab.n_max, **size)
+    num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+    structure = kind.structure(request)
+
+    def lines(rows: Tensor, output: SampleOutput) -> str:
+        return kind.lines(kind.decode(output.x0), **structure.weights(output.log_weights))
+
+    with trained.sharing() as shard:
+        model = structure.on(trained.on(shard, lines))
+        drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=wanted)
+    facts = drawn.facts
+    if structure:
+        facts |= exactness(trained.approximations(log_weights=drawn.log_weights))
+        facts |= structure.facts([drawn])
+    samples = kind.decode(drawn.tokens)
+    more = structure.weights(drawn.log_weights)
+    what = counted(len(samples), "sample")
+    return _unwritten(request, kind, structure, what, samples, facts, more)
+
+
+@dataclass(frozen=True)
+class Partials(Generic[S]):
+    """Samples of which something is known: ``tokens`` Int[M, L], below 0 where they are sampled,
+    and ``real`` Bool[M, L], the positions that carry data. ``decode``: the samples for rows Int[b]
+    of sampled tokens Int[b, L]."""
+
+    tokens: Tensor
+    real: Tensor
+    decode: Callable[[Tensor, Tensor], list[S]]
+
+
+def complete_kind(
+    request: SampleRequest,
+    trained: TrainedModel,
+    kind: SampleKind[S],
+    *,
+    noun: str,
+    asked: Sequence[int],
+    make: Callable[[Model], Partials[S]],
+    order: str | None = None,
+    inputs: Any = None,
+) -> Samples:
+    """Completions of what ``given`` holds, called ``noun``; written as fresh samples are, every one
+    with the line of what it completes.
+
+    ``asked``: for each sample, that line. ``make``: what is known of each, given the model.
+    ``order``: why the order of nodes makes them approximate, if it does. ``inputs``: for the
+    picture, see ``SampleKind.plot``.
+    """
+    structure, num_inputs = kind.structure(request), len({*asked})
+
+    def lines(rows: Tensor, output: SampleOutput) -> str:
+        given, more = [asked[row] for row in rows.tolist()], structure.weights(output.log_weights)
+        return kind.lines(partials.decode(rows, output.x0), given=given, **more)
+
+    with trained.sharing() as shard:
+        model = structure.on(trained.on(shard, lines))
+        partials = make(model)
+        drawn = complete_tokens(model, partials.tokens, partials.real, entropy=(request.seed,))
+    samples = partials.decode(drawn.rows, drawn.tokens)
+    real = partials.real[drawn.rows]
+    reasons = [] if order is None else [order]
+    reasons += trained.approximations(
+        real=real,
+        known=real & (partials.tokens[drawn.rows] >= 0),
+        log_weights=drawn.log_weights if structure else None,
+    )
+    if reasons:
+        logger.info("the completions are approximate: %s", "; ".join(reasons))
+    facts = {
+        "given": str(request.given),
+        "num_inputs": num_inputs,
+        "completions": len(asked) // num_inputs,
+        **exactness(reasons),
+        **drawn.facts,
+        **structure.facts([drawn], given=True),
+    }
+    what = f"{counted(len(samples), 'completion')} of {counted(num_inputs, noun)}"
+    more: dict[str, Sequence[Any]] = {"given": [asked[row] for row in drawn.rows.tolist()]}
+    more |= structure.weights(drawn.log_weights)
+    return _unwritten(request, kind, structure, what, samples, facts, more, inputs)
+
+
+def _unwritten(
+    request: SampleRequest,
+    kind: SampleKind[S],
+    structure: Structure,
+    what: str,
+    samples: list[S],
+    facts: dict[str, Any],
+    more: Mapping[str, Sequence[Any]],
+    inputs: Any = None,
+) -> Samples:
+    """Samples before any file, described by ``what``. ``more``: what is written beside each, by
+    key."""
+
+    def write() -> SavedSamples:
+        note = kind.write(samples, request.out, **more)
+        kind.write_copies(samples, request)
+        kind.plot(samples, request.out / request.picture, more.get("given"), inputs)
+        if note:
+            logger.info("%s", note)
+        shares = kind.shares(samples)
+        shown = ", ".join(
+            each.format(shares[each.name]) for each in kind.headlines if each.name in shares
+        )
+        files = ", ".join(str(request.out / name) for name in (*kind.files, request.picture))
+        line = f"{what} in {facts['seconds']:.1f} s: {shown}; {files}{structure.summary(facts)}"
+        return SavedSamples({**facts, **shares}, line)
+
+    return Samples(samples, write)

@@ -1,0 +1,63 @@
+"""Metrics of sets of samples: which interval each has, and what its row of the table shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from discrete_diffusion.evaluation.intervals import confidence_interval, share_interval
+from discrete_diffusion.evaluation.sample_scores import Metric, SampleScores
+
+METRICS = {
+    "valid": Metric("shares", "valid ones", share=True, digits=1, percent=True),
+    "unique": Metric("shares", "different ones of these", share=True, of_each=False, of=("valid",)),
+    "novel": Metric("shares", "new ones of these", share=True, of=("valid", "unique")),
+    "size": Metric("numbers", "mean size"),
+    "far": Metric("distances", "distance", digits=5, ratio=1),
+    "close": Metric("distances", "similarity"),
+}
+VALUES = {
+    "valid": [0.5, 0.75],
+    "unique": [0.5, 0.5],
+    "novel": [0.25, 0.5],
+    "size": [8.0, 9.0],
+    "far": [0.1, 0.3],
+    "unlisted": [1.0, 2.0],
+}
+
+
+def scores(**real: float) -> SampleScores:
+    return SampleScores(METRICS, [40, 20], VALUES, real, facts={"kind": "x"}, tables={"real": real})
+
+
+def test_a_share_is_of_those_samples_that_have_other_shares():
+    found = scores().intervals
+    assert found["valid"] == share_interval([0.5, 0.75], 60)
+    assert found["unique"] == confidence_interval([0.5, 0.5], num=40 * 0.5 + 20 * 0.75)
+    assert found["novel"] == share_interval([0.25, 0.5], 40 * 0.5 * 0.5 + 20 * 0.75 * 0.5)
+    assert found["size"] == confidence_interval([8.0, 9.0])
+
+
+def test_single_numbers_come_first_and_every_set_is_kept():
+    found = scores(far=0.1).as_dict()
+    assert list(found) == [*VALUES, "kind", "intervals", "errors", "per_seed", "real"]
+    assert found["per_seed"] == VALUES
+    assert found["valid"] == 0.625
+
+
+def test_rows_stand_under_their_headings_with_the_ratio_of_distances():
+    shares, numbers, distances = scores(valid=1.0, far=0.1, size=8.5).sections()
+    assert [each.title for each in (shares, numbers, distances)] == [
+        *("shares", "numbers", "distances")
+    ]
+    assert [row.name for row in shares.rows] == ["valid", "unique", "novel"]
+    assert shares.rows[0].value.startswith("62.5 ± ")
+    assert shares.rows[0].value.endswith(" %")
+    assert (shares.rows[0].real, shares.rows[0].ratio) == ("100.0 %", "")
+    assert numbers.rows[0].value.startswith("8.50 ± ")
+    assert [row.name for row in distances.rows] == ["far"]  # close was not measured
+    assert (distances.rows[0].real, distances.rows[0].ratio) == ("0.10000", "2.0")
+
+
+@pytest.mark.parametrize(("real", "ratio"), [(0.0, ""), (0.002, "100"), (0.003, "66.7")])
+def test_a_distance_is_not_divided_by_zero_and_large_ratios_are_whole(real, ratio):
+    assert scores(far=real).sections()[2].rows[0].ratio == ratio
