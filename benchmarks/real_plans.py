@@ -23,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.viz import GROUP_COLOURS, add_legend, new_figure, save, style_axes
+from discrete_diffusion.viz import GROUP_COLOURS, add_legend, new_figure, save_figure, style_axes
 from floor_plans import BubbleDiagram, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from record import Figures, Page, Record, Sections, markdown_table, publish
@@ -155,7 +155,7 @@ def draw_curves(found: Mapping[str, Any], path: Path) -> None:
         style_axes(axes, title=label, xlabel="training steps of 256 plans", ylabel="")
         axes.set_xlim(left=0)
     add_legend(axes, loc="lower right")
-    save(figure, path)
+    save_figure(figure, path)
 
 
 def sections(record: Record) -> Sections:

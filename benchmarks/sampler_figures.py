@@ -23,7 +23,7 @@ from discrete_diffusion.viz import (
     TITLE_POINTS,
     add_legend,
     new_figure,
-    save,
+    save_figure,
     style_axes,
 )
 
@@ -121,7 +121,7 @@ def draw_tradeoff(
             if j == 0:
                 _name_curves(axes, ends)
     _draw_legend(figure, reference, few_calls)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _draw_curves(
@@ -264,7 +264,7 @@ def draw_costs(
     if floors:
         handles.append(Line2D([], [], color=LINE, linestyle=_DASHES, label="real plans"))
     add_legend(figure, handles=handles, loc="outside lower center", ncols=3)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _draw_by_cost(axes: Axes, curves: Mapping[str, Sequence[CostPoint]], x: str, y: str) -> None:

@@ -34,7 +34,7 @@ from discrete_diffusion.domains.text.judge import Judge, read_judge
 from discrete_diffusion.domains.text.quality import text_quality
 from discrete_diffusion.evaluation import SampleRequest, held_out_split, sample_fresh
 from discrete_diffusion.runtime import Shard
-from discrete_diffusion.viz import MUTED_TEXT, REAL, new_figure, save, style_axes
+from discrete_diffusion.viz import MUTED_TEXT, REAL, new_figure, save_figure, style_axes
 from record import Figures, Page, Record, Sections, markdown_table, publish, typed
 from sampler_figures import COLOURS, MARKERS
 
@@ -216,7 +216,7 @@ def draw(record: Record, path: Path) -> None:
         grid="both",
     )
     axes.legend(handles=handles, frameon=False, fontsize=8.5, loc="upper left")
-    save(figure, path)
+    save_figure(figure, path)
 
 
 def main() -> None:

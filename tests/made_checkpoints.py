@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints import INFO_KEY, checkpoint_info, info_with_digest
+from discrete_diffusion.checkpoints import checkpoint_info
+from discrete_diffusion.checkpoints.contents import info_with_digest
+from discrete_diffusion.checkpoints.files import INFO_KEY
 from discrete_diffusion.config.files import plain
 
 MACHINE = {"threads": 1, "processes": 1, "device": "cpu", "torch": "2"}

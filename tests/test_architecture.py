@@ -54,7 +54,7 @@ LAYERS = {
         ("floor_plans",),
     ),
     "continuous_states": (
-        ("configs", "networks"),
+        ("arrays", "configs", "networks", "reporting"),
         ("algorithms",),
         ("sampling",),
         ("regions", "eit", "dialogue"),

@@ -14,9 +14,9 @@ from discrete_diffusion.categorical import (
     nucleus,
     sample_categorical,
     temper,
-    thin,
     uniform_draws,
 )
+from floor_plans.learning.completion.thinning import thin
 
 SUPPORT = torch.tensor([True, False, True, True])
 

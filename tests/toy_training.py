@@ -13,7 +13,8 @@ from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.data import BatchStream, Examples, SplitBatches, TokenDataset
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.training import CheckpointFiles, DiffusionModule
+from discrete_diffusion.training import DiffusionModule
+from discrete_diffusion.training.run_checkpoints import CheckpointFiles
 from toy_world import PAD, ToyWorld, toy_layout
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

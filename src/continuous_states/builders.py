@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.building import backbone_name, lacks, model_options, section
+from discrete_diffusion.building import model_options
 from discrete_diffusion.config import check_options, check_whole_number
 from discrete_diffusion.domains import build_layout
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     from continuous_states.networks.dtn_encoder import DtNEncoder
     from continuous_states.networks.dtn_unet import DtNUNet
+
+
+def _section(config: Any, name: str) -> Any:
+    """A part of the config, empty if it is not there."""
+    return config.get(name) or {}
 
 
 def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
@@ -36,7 +41,7 @@ def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
 def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
     from continuous_states.networks import FilmUNetTokens
 
-    data = section(config, "data")
+    data = _section(config, "data")
     _check_boundary(config)
     layout = build_layout(data)
     if layout.pad_id is not None:
@@ -50,7 +55,7 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
             f"backbone 'film-unet-tokens' reads square images, but data.length={length} is not "
             f"{size} x {size} pixels; set data.size to the side of the image"
         )
-    model = section(config, "model")
+    model = _section(config, "model")
     width = model.get("embedding_dim") or model.get("channels")
     network = _build_dtn_unet(config, in_channels=width, out_channels=vocab_size)
     return FilmUNetTokens(network=network, height=size, width=size)
@@ -59,9 +64,9 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
 def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) -> DtNUNet:
     from continuous_states.networks import DtNUNet, FiLMUNet
 
-    model, data = section(config, "model"), section(config, "data")
+    model, data = _section(config, "model"), _section(config, "data")
     unet = model_options(config, FiLMUNet, "in_channels", "out_channels", "token_dim")
-    timed = section(config, "algo").get("time_conditioning", True)
+    timed = _section(config, "algo").get("time_conditioning", True)
     timed = timed and model.get("encoder_time", True)
     encoder = _build_dtn_encoder(config, time_conditioning=timed)
     network = DtNUNet(
@@ -83,7 +88,7 @@ def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
 
     options = model_options(config, DtNRegressor, "encoder", "shape")
     encoder = _build_dtn_encoder(config, time_conditioning=False)
-    size = section(config, "data").get("field_size")
+    size = _section(config, "data").get("field_size")
     return DtNRegressor(encoder=encoder, shape=(channels, size, size), **options)
 
 
@@ -100,19 +105,16 @@ def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
 
     latent_space, text_models = networks.latent_space, networks.text_models
 
-    model = section(config, "model")
-    num_source_ids = section(config, "data").get("source_vocab_size") or vocab_size
+    model = _section(config, "model")
+    num_source_ids = _section(config, "data").get("source_vocab_size") or vocab_size
     build = text_models.build_text_encoder
     encoder = build(**_part_options(model, "encoder", build, vocab_size=num_source_ids))
     build_decoder = text_models.build_text_decoder
     decoder = build_decoder(**_part_options(model, "decoder", build_decoder, vocab_size=vocab_size))
-    for key in (sizes := ("latent_dim", "latent_seq_len")):
-        if model.get(key) is None:
-            raise lacks(config, key)
+    sizes = {key: model[key] for key in ("latent_dim", "latent_seq_len") if model.get(key)}
     read = model_options(config, latent_space.LatentEncoder, "hidden_dim")
     write = model_options(config, latent_space.PrefixAdapter, "decoder_dim")
-    stop = {key: model[key] for key in sizes}
-    stop = _part_options(model, "stop_latent", latent_space.StopLatent, **stop)
+    stop = _part_options(model, "stop_latent", latent_space.StopLatent, **sizes)
     return latent_space.LatentSpaceModel(
         encoder=encoder,
         decoder=decoder,
@@ -127,7 +129,7 @@ def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
 
 def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any) -> dict[str, Any]:
     """Constructor arguments from ``model.<part>``, and those ``given`` where it has none."""
-    options = {**given, **section(model, part)}
+    options = {**given, **_section(model, part)}
     check_options(f"model.{part}", f"model.{part}", build, options)
     for key, value in options.items():
         from_0 = key in ("seed", "num_unfrozen_layers")
@@ -138,7 +140,10 @@ def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any
 
 def _check_boundary(config: DictConfig) -> int:
     """``data.num_boundary``, which a backbone that reads maps needs."""
-    num, backbone = section(config, "data").get("num_boundary"), backbone_name(config)
+    num, backbone = (
+        _section(config, "data").get("num_boundary"),
+        str(_section(config, "algo").get("backbone")),
+    )
     if num is None:
         choice = "eit-levels" if backbone == "film-unet-tokens" else "eit"
         raise ValueError(

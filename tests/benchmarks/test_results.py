@@ -16,7 +16,7 @@ import results
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import comparison_table
-from discrete_diffusion.evaluation.json_values import finite
+from discrete_diffusion.evaluation.json_values import finite_or_none
 
 SCRIPT = """
 def sections(record):
@@ -154,7 +154,7 @@ def test_a_comparison_is_shown_from_its_numbers_alone(num_seeds, tmp_path):
         "cells": cells,
         "notes": ["a note"],
     }
-    kept = json.loads(json.dumps(finite(kept)))
+    kept = json.loads(json.dumps(finite_or_none(kept)))
     found = record.Record("comparison_toys", "python benchmarks/compare.py toys", 0, "", kept)
     text = compare.sections(found)["results_algorithms.md", "comparison toys"]
     table = comparison_table(comparison, {"exact_match": 1.0}).markdown()

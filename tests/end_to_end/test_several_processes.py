@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import main
 
 ARGUMENTS = [

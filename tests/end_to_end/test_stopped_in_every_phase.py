@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import main
 from discrete_diffusion.training import DiffusionModule
 from floor_plans.learning.report import DiagramReport

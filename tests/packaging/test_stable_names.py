@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -32,14 +34,84 @@ def imports() -> list[tuple[str, str]]:
     return [(node.module or "", alias.name) for node in found for alias in node.names]
 
 
+def by_package() -> dict[str, list[str]]:
+    """Names of the table by package; a row whose package is empty goes on with the one above."""
+    found: dict[str, list[str]] = {}
+    table, package = TEXT.split("### By package")[1], ""
+    for new, names in re.findall(r"^\| (\S*) \| [^|]+ \| (`.+`) \|$", table, re.MULTILINE):
+        package = new.strip("`") or package
+        found.setdefault(package, []).extend(spans(names))
+    return found
+
+
+BY_PACKAGE = by_package()
+
+GUIDES = ("add_a_domain.md", "add_a_part.md", "add_a_backbone.md", "add_an_algorithm.md")
+"""Pages that strangers copy from."""
+
+
 @pytest.mark.parametrize(("module", "name"), imports(), ids=lambda part: part)
 def test_every_name_imports(module, name):
     assert getattr(import_module(module), name) is not None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("package", BY_PACKAGE)
+def test_the_table_has_what_a_package_exports(package):
+    module, names = import_module(package), BY_PACKAGE[package]
+    assert len(names) == len({*names}) <= 70, "it fits on a screen"
+    assert [name for name in names if getattr(module, name, None) is None] == []
+    assert [name for name in names if name.startswith("_")] in ([], ["__version__"])
+    if Path(module.__file__ or "").with_suffix(".pyi").is_file():
+        assert {*names} == {*module.__all__}, f"{PAGE} and __init__.pyi differ"
+        files = {path.stem for path in Path(module.__file__ or "").parent.iterdir()}
+        assert {*names} & files <= {"progress", "exactness", "measured_data"}
+
+
+def imported(code: str) -> Iterator[tuple[str, str]]:
+    """Module and name of each import of the framework."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+def unlisted(code: str) -> list[str]:
+    """Imports of the framework that the page does not have."""
+    known = {(package, name) for package, names in BY_PACKAGE.items() for name in names}
+    known |= {*imports()}
+    ours = (each for each in imported(code) if each[0].partition(".")[0] == "discrete_diffusion")
+    return [f"from {module} import {name}" for module, name in ours if (module, name) not in known]
+
+
+@pytest.mark.parametrize("package", ["floor_plans", "continuous_states"])
+def test_packages_import_names_of_the_page(package):
+    (folder,) = import_module(package).__path__
+    found = {str(path): unlisted(path.read_text()) for path in Path(folder).rglob("*.py")}
+    assert len(found) > 20
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_guides_import_names_of_the_page(page):
+    assert [name for code in blocks(page, "python") for name in unlisted(code)] == []
+
+
+def test_a_deep_path_or_an_unlisted_name_is_noticed():
+    code = "from discrete_diffusion.sampling.draft import Draft\nimport discrete_diffusion.data\n"
+    code += "from discrete_diffusion.sampling import Draft, SAMPLERS\n"
+    assert unlisted(code) == [
+        "from discrete_diffusion.sampling.draft import Draft",
+        "from discrete_diffusion.data import ",
+        "from discrete_diffusion.sampling import SAMPLERS",
+    ]
+
+
 def test_the_code_of_the_page_runs_and_its_table_explains_each_name():
     scope = run_python(PAGE)
-    rows = [line for line in section("Python").splitlines() if line.startswith("| `")]
+    rows = section("Python").split("### By package")[0].splitlines()
+    rows = [line for line in rows if line.startswith("| `")]
     explained = {span.split("(")[0] for row in rows for span in spans(row.split("|")[1])}
     assert explained == {name for _, name in imports()}
     assert explained <= {*scope}

@@ -17,12 +17,9 @@ from omegaconf import OmegaConf
 from continuous_states.dialogue.grammar import sample_dialogues
 from continuous_states.regions.table import RegionTable, write_regions
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints import (
-    INFO_KEY,
-    checkpoint_info,
-    info_with_digest,
-    write_weights_file,
-)
+from discrete_diffusion.checkpoints import checkpoint_info
+from discrete_diffusion.checkpoints.contents import info_with_digest
+from discrete_diffusion.checkpoints.files import INFO_KEY, write_weights_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains import build_data, complete_data
 from floor_plans import BubbleDiagram, generate_plans, write_diagrams

@@ -13,7 +13,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import sent, uniform_draws
+from discrete_diffusion.categorical import send, uniform_draws
 from discrete_diffusion.config import Bounds, Checked
 
 Steps = Annotated[int, Bounds(least=2)]
@@ -123,4 +123,4 @@ def _spread(num: int, generator: torch.Generator, device: torch.device) -> Tenso
     """Float64[num] in [0, 1): (u + i / num) mod 1 with one shared u, in random order."""
     u = uniform_draws((1,), generator) + torch.arange(num, device=generator.device) / num
     order = torch.randperm(num, generator=generator, device=generator.device)
-    return sent(u[order] % 1, device)
+    return send(u[order] % 1, device)

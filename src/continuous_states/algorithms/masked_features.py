@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from continuous_states.algorithms.gaussian import LinearGaussian, Steps
 from continuous_states.algorithms.scaling import RowScaling, Scaled
 from discrete_diffusion.algorithms import Algorithm, MaskDraw, sample_masks
-from discrete_diffusion.categorical import sent, uniform_draws
+from discrete_diffusion.categorical import send, uniform_draws
 from discrete_diffusion.config import Share
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess
@@ -197,7 +197,7 @@ class MaskedFeatures(Algorithm):
             k = gaussian.sample_steps(len(x0), generator, x0.device)
             times = torch.full_like(k, gaussian.num_timesteps, dtype=torch.float64)
         noise = torch.randn(x0.shape, generator=generator, device=generator.device)
-        noise = sent(noise, x0.device)
+        noise = send(noise, x0.device)
         xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
         xhat = self.denoise_noised(xt, masked, k, batch.real, batch.conditions)
         # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence.

@@ -18,10 +18,11 @@ from continuous_states.dialogue.metrics import SummaryScores, score_summaries
 from continuous_states.dialogue.summarising import SUMMARIES, read_summaries
 from continuous_states.dialogue.summary_report import SummaryReport
 from continuous_states.dialogue.summary_scores import source_gap, summary_baselines
+from continuous_states.reporting import data_and_sampling, sample_files
 from discrete_diffusion.algorithms import ALGORITHMS, Algorithm
 from discrete_diffusion.config import counted
 from discrete_diffusion.data import SPLITS
-from discrete_diffusion.domains import CellMeasurement, data_and_sampling, sample_files
+from discrete_diffusion.domains import CellMeasurement
 from discrete_diffusion.evaluation import (
     BOUND,
     Baseline,

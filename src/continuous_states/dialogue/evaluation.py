@@ -12,6 +12,7 @@ from continuous_states.dialogue.sampling import warn_of_stage
 from continuous_states.dialogue.summarising import Summaries
 from continuous_states.dialogue.summary_report import SummaryReport
 from continuous_states.dialogue.summary_scores import SourceGap, score_summarising
+from continuous_states.reporting import bound_row, metric_row, metric_rows
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import (
     BOUND_DRAWS,
@@ -19,13 +20,10 @@ from discrete_diffusion.evaluation import (
     MeasuredData,
     TableRow,
     TableSection,
-    bound_row,
     checkpoint_facts,
     held_out_bound,
     keep_samples,
     measured_data,
-    metric_row,
-    metric_rows,
     num_held_out,
     plus_minus,
     sampling_facts,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from continuous_states.dialogue.dataset import PairDataset
-    from discrete_diffusion.evaluation import SampleRequest, Tensors, TrainedModel
+    from continuous_states.sampling.conditional_samples import Tensors
+    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
 
 logger = logging.getLogger(__name__)
 

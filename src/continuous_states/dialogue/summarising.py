@@ -14,14 +14,14 @@ from torch import Tensor
 
 from continuous_states.dialogue.dataset import PairDataset
 from continuous_states.dialogue.splitting import nearest_other
-from discrete_diffusion.contracts import SampleOutput
-from discrete_diffusion.evaluation import (
+from continuous_states.sampling.conditional_samples import (
     ConditionalSamples,
     Tensors,
     first_examples,
     sample_conditional,
     sampled_from_others,
 )
+from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.runtime import write_text
 
 if TYPE_CHECKING:

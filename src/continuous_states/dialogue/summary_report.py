@@ -12,8 +12,9 @@ import torch
 from continuous_states.dialogue.dataset import PairDataset
 from continuous_states.dialogue.summarising import Summaries, summarise_held_out
 from continuous_states.dialogue.summary_scores import SourceGap, score_summarising, source_gap
+from continuous_states.reporting import known_numbers
 from discrete_diffusion.contracts import BoundEstimate
-from discrete_diffusion.evaluation import Headline, Report, known_numbers, plus_minus
+from discrete_diffusion.evaluation import Headline, Report, plus_minus
 from discrete_diffusion.runtime import write_text
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from continuous_states.eit.image_scores import fit_field_baselines, score_recons
 from continuous_states.eit.metrics import score_images
 from continuous_states.eit.pictures import plot_side_by_side
 from continuous_states.eit.reconstructing import RECONSTRUCTIONS, as_images, maps_of
+from continuous_states.reporting import data_and_sampling, sample_files
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.data import SPLITS, Dataset, TokenDataset
-from discrete_diffusion.domains import CellMeasurement, data_and_sampling, sample_files
+from discrete_diffusion.domains import CellMeasurement
 from discrete_diffusion.evaluation import (
     BOUND,
     Baseline,

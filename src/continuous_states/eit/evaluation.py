@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 from continuous_states.eit.image_report import ImageReport
 from continuous_states.eit.image_scores import score_reconstructions
 from continuous_states.eit.reconstructing import DRAWS, Reconstructions
+from continuous_states.reporting import bound_row, metric_row, metric_rows
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import (
     Evaluation,
     MeasuredData,
     TableSection,
-    bound_row,
     checkpoint_facts,
     held_out_bound,
     keep_samples,
     measured_data,
-    metric_row,
-    metric_rows,
     num_held_out,
     sampling_facts,
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuous_states.arrays import StoredArrays, numbers_of, open_npz, require_array
 from continuous_states.eit.simulator import SimulationSettings
-from discrete_diffusion.data import StoredArrays, numbers_of, open_npz, require_array
 
 Floats = NDArray[np.float32]
 

@@ -14,8 +14,9 @@ from continuous_states.eit.image_scores import (
 )
 from continuous_states.eit.pictures import plot_reconstructions
 from continuous_states.eit.reconstructing import DRAWS, Reconstructions, reconstruct_held_out
+from continuous_states.reporting import known_numbers
 from discrete_diffusion.data import Dataset
-from discrete_diffusion.evaluation import Headline, Report, known_numbers
+from discrete_diffusion.evaluation import Headline, Report
 
 if TYPE_CHECKING:
     from discrete_diffusion.sampling import Model

@@ -22,7 +22,7 @@ from discrete_diffusion.viz import (
     TITLE_POINTS,
     add_colour_bar,
     new_figure,
-    save,
+    save_figure,
 )
 
 Numbers = NDArray[np.floating]
@@ -92,7 +92,7 @@ def plot_reconstructions(
     if draws > 1:
         _add_bar(figure, grid[:, 3:4], panels[3], "standard deviation")
     _add_bar(figure, grid[:, -1:], panels[-1], "mean − truth" if draws > 1 else "sample − truth")
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def plot_side_by_side(
@@ -125,7 +125,7 @@ def plot_side_by_side(
             axes.set_xlabel(_relative_l2(image - x, x), fontsize=LABEL_POINTS, color=MUTED_TEXT)
     of = f"mean of {draws} samples" if draws > 1 else "one sample"
     _add_bar(figure, grid, panels[0], f"conductivity; of models the {of}", extend="both")
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _drawn(panels: Sequence[_Panel], height: float) -> tuple[Figure, NDArray[np.object_]]:

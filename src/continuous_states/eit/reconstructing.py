@@ -11,15 +11,16 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
+from continuous_states.arrays import write_npz
 from continuous_states.eit.levels import levels_to_conductivity
-from discrete_diffusion.data import Dataset, Examples, write_npz
-from discrete_diffusion.evaluation import (
+from continuous_states.sampling.conditional_samples import (
     ConditionalSamples,
     Tensors,
     first_examples,
     sample_conditional,
     sampled_from_others,
 )
+from discrete_diffusion.data import Dataset, Examples
 from discrete_diffusion.runtime import progress
 
 if TYPE_CHECKING:

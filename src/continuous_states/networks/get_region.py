@@ -16,7 +16,7 @@ from discrete_diffusion.models import (
     pack_columns,
     process_t,
     sinusoid,
-    zero_linear,
+    zeroed,
 )
 
 POSITIONS = ("sinusoidal", "none")
@@ -94,7 +94,8 @@ class GetRegion(nn.Module):
             for _ in range(n_layers)
         )
         self.norm = nn.LayerNorm(d_model, eps=1e-6)
-        self.head = (zero_linear if zero_head else nn.Linear)(d_model, num_features)
+        head = nn.Linear(d_model, num_features)
+        self.head = zeroed(head) if zero_head else head
 
     def forward(
         self,

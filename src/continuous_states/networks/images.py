@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.config import check_divides
-from discrete_diffusion.models import MultiHeadCrossAttention, modulate, zero_linear, zeroed
+from discrete_diffusion.models import MultiHeadCrossAttention, modulate, zeroed
 
 
 class ConditionalResBlock(nn.Module):
@@ -40,7 +40,7 @@ class ConditionalResBlock(nn.Module):
         self.norm1 = group_norm(groups, in_channels)
         self.conv1 = nn.Conv2d(in_channels, out_channels, 3, padding=1)
         self.time_cond = nn.Linear(emb_dim, 2 * out_channels)
-        self.ctx_cond = zero_linear(emb_dim, 2 * out_channels)
+        self.ctx_cond = zeroed(nn.Linear(emb_dim, 2 * out_channels))
         self.norm2 = group_norm(groups, out_channels)
         self.dropout = nn.Dropout(dropout)
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)

@@ -14,6 +14,7 @@ from continuous_states.regions.row_report import RowReport
 from continuous_states.regions.row_scores import FillingScores
 from continuous_states.regions.sampling import MASK_RATE
 from continuous_states.regions.score_chart import plot_row_scores
+from continuous_states.reporting import bound_row
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import (
     Evaluation,
@@ -21,15 +22,13 @@ from discrete_diffusion.evaluation import (
     MeasuredData,
     TableRow,
     TableSection,
-    bound_row,
     checkpoint_facts,
     confidence_interval,
-    error_text,
-    four_decimals,
     held_out_bound,
     keep_samples,
     measured_data,
     num_held_out,
+    plus_minus,
     sampling_facts,
     sampling_seeds,
 )
@@ -220,7 +219,7 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
     """``per_motif_r`` by how much is hidden."""
     rows = []
     for scores in by_rate:
-        r = [four_decimals(each.per_motif_r) for each in scores.by_name.values()]
+        r = [plus_minus(each.per_motif_r, None, 4) for each in scores.by_name.values()]
         rows.append(TableRow(f"{100 * scores.mask_rate:g} %", *r))
     _, *others = by_rate[0].by_name
     heads = ("hidden", "per_motif_r", *(name.replace("_", " ") for name in others))
@@ -228,5 +227,4 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
 
 
 def _shown(interval: Interval) -> str:
-    value, error = four_decimals(interval.mean), interval.standard_error
-    return value if error is None else f"{value} ± {error_text(error, 4)}"
+    return interval.text(4)

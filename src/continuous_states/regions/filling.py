@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.data import Dataset, bucket_batches
-from discrete_diffusion.evaluation import (
+from continuous_states.sampling.conditional_samples import (
     ConditionalSamples,
     Tensors,
     first_examples,
     sample_conditional,
 )
+from discrete_diffusion.categorical import make_generator, uniform_draws
+from discrete_diffusion.data import Dataset, bucket_batches
 
 if TYPE_CHECKING:
     from discrete_diffusion.sampling import Model

@@ -14,16 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from continuous_states.regions.table import first_names
-from discrete_diffusion.data import (
+from continuous_states.arrays import (
     ArraysInMemory,
     StoredArrays,
-    load_json,
     names_of,
     numbers_of,
     open_npz,
     require_array,
 )
+from continuous_states.regions.table import first_names
+from discrete_diffusion.data import load_json
 from discrete_diffusion.runtime import GivenObjects
 
 if TYPE_CHECKING:

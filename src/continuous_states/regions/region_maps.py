@@ -22,7 +22,7 @@ from discrete_diffusion.viz import (
     TITLE_POINTS,
     add_colour_bar,
     new_figure,
-    save,
+    save_figure,
     style_axes,
 )
 
@@ -78,7 +78,7 @@ def plot_region_maps(
     for axes in grid[-1]:
         _name_columns(axes, names)
     _add_colours(figure, grid, norm)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _add_colours(figure: Figure, grid: NDArray[np.object_], norm: Normalize) -> None:

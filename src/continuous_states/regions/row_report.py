@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from continuous_states.arrays import write_npz
 from continuous_states.regions.dataset import RegionDataset
 from continuous_states.regions.filling import Filling, fill_held_out
 from continuous_states.regions.metrics import RowScores
 from continuous_states.regions.region_maps import plot_region_maps
 from continuous_states.regions.row_scores import FillingScores, fit_baselines
-from discrete_diffusion.data import write_npz
-from discrete_diffusion.evaluation import Headline, Report, known_numbers
+from continuous_states.reporting import known_numbers
+from discrete_diffusion.evaluation import Headline, Report
 
 if TYPE_CHECKING:
     from discrete_diffusion.sampling import Model

@@ -16,6 +16,7 @@ from continuous_states.regions.given_rows import GivenRows, read_given_rows
 from continuous_states.regions.region_maps import plot_region_maps
 from continuous_states.regions.row_report import RowReport, write_rows
 from continuous_states.regions.row_scores import fit_baselines
+from continuous_states.reporting import known_numbers
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import (
     Samples,
@@ -23,7 +24,6 @@ from discrete_diffusion.evaluation import (
     UnreadableDataError,
     checkpoint_data,
     held_out_split,
-    known_numbers,
     readable_data,
 )
 

@@ -22,7 +22,7 @@ from discrete_diffusion.viz import (
     TICK_POINTS,
     add_legend,
     new_figure,
-    save,
+    save_figure,
     style_axes,
 )
 
@@ -47,7 +47,7 @@ def plot_row_scores(
     columns, rates = figure.subplots(1, 2, width_ratios=[1.8, 1])
     _plot_columns(columns, scores, feature_names)
     _plot_rates(rates, by_rate)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _plot_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> None:

@@ -14,9 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuous_states.regions.zarr_store import open_zarr
-from discrete_diffusion.config import unknown_name
-from discrete_diffusion.data import (
+from continuous_states.arrays import (
     StoredArrays,
     names_of,
     numbers_of,
@@ -24,6 +22,8 @@ from discrete_diffusion.data import (
     require_array,
     write_npz,
 )
+from continuous_states.regions.zarr_store import open_zarr
+from discrete_diffusion.config import unknown_name
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data import UNREADABLE, StoredArrays, check_expansion
+from continuous_states.arrays import StoredArrays
+from discrete_diffusion.data import UNREADABLE, check_expansion
 from discrete_diffusion.runtime import install_command
 
 _HARMLESS = frozenset(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from continuous_states.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.algorithms import eval_mode
-from discrete_diffusion.categorical import sent, uniform_draws
+from discrete_diffusion.categorical import send, uniform_draws
 from discrete_diffusion.config import Bounds, Count
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
@@ -156,4 +156,4 @@ class RowAncestral(Sampler[MaskedFeatures]):
         if temperature == 0:
             return torch.zeros_like(like)
         drawn = torch.randn(like.shape, generator=generator, device=generator.device)
-        return temperature * sent(drawn, like.device)
+        return temperature * send(drawn, like.device)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.plan import even_plan, plan_calls
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_softmax_on, sent
+from discrete_diffusion.categorical import log_softmax_on, send
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import Count
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
@@ -99,7 +99,7 @@ class Distill(TokenAlgorithm):
             return self.output(torch.stack(terms).sum(dim=0), batch)
         order = torch.randperm(len(batch), generator=generator, device=generator.device)
         first = torch.randint(num, (1,), generator=generator, device=generator.device)
-        call = sent(order + first, batch.x0.device) % num
+        call = send(order + first, batch.x0.device) % num
         return self.output(num * self.call_nll(batch, call), batch)
 
     def call_nll(self, batch: Batch, call: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from discrete_diffusion.categorical import sent, uniform_draws
+from discrete_diffusion.categorical import send, uniform_draws
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process.absorbing import Absorbing
@@ -218,7 +218,7 @@ def _stratified_ranks(num_real: Tensor, generator: torch.Generator) -> Tensor:
     Every block has its own order of the samples, so the ranks of a sample are independent.
     """
     (num, num_blocks), device = num_real.shape, num_real.device
-    first = sent(torch.randperm(num, generator=generator, device=generator.device), device)
+    first = send(torch.randperm(num, generator=generator, device=generator.device), device)
     others = uniform_draws((num, num_blocks - 1), generator, device).argsort(dim=0)
     order = torch.cat([rearrange(first, "b -> b 1"), others], dim=1)
     u = (uniform_draws((num_blocks,), generator, device) + order.double() / num) % 1

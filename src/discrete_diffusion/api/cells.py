@@ -24,7 +24,7 @@ from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import build_data, domain_of
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.json_values import finite, read_json, write_json
+from discrete_diffusion.evaluation.json_values import finite_or_none, read_json, write_json
 from discrete_diffusion.runtime.version import __version__
 from discrete_diffusion.sampling.exactness import approximations, exactness
 from discrete_diffusion.sampling.model import Model
@@ -229,7 +229,7 @@ def measure_cell(
     model = Model(algorithm, build_sampler(config), device)
     found = domain_of(config.data).cell_measurement().measure(model, data, protocol, folder.path)
     metrics = {**found.pop("metrics"), "seconds_training": folder.seconds}
-    return finite(
+    return finite_or_none(
         {
             "digest": config_digest(config),
             "data_fingerprint": data.fingerprint(),

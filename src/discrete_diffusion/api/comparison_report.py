@@ -22,7 +22,7 @@ from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import TIED, comparison_table, table_notes
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
-from discrete_diffusion.evaluation.json_values import finite, read_json, write_json
+from discrete_diffusion.evaluation.json_values import finite_or_none, read_json, write_json
 from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.evaluation.typesetting import HEAD_WIDTH, Table, print_table
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
@@ -68,7 +68,7 @@ def write_comparison(
         *measurement.notes(comparison),
         f"{first['hardware']}.",
     ]
-    results = finite(
+    results = finite_or_none(
         {
             "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
             "domain": domain_of(cells[0].config.data).name,

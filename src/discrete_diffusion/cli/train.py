@@ -95,7 +95,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
     from discrete_diffusion.checkpoints.initialising import start_from
     from discrete_diffusion.checkpoints.resuming import check_resumable
     from discrete_diffusion.cli.run import build_run
-    from discrete_diffusion.evaluation.json_values import finite, write_metrics
+    from discrete_diffusion.evaluation.json_values import finite_or_none, write_metrics
 
     settled = plain(config.trainer)
     set_devices(settled)  # refuses what there is not before data is read
@@ -149,7 +149,7 @@ def _train(config: DictConfig, folder: Path, signals: StopSignals) -> dict[str, 
         write_metrics(folder, metrics)
         logger.info("%s", built.report.summary(metrics))
         logger.info("run folder: %s", folder)
-    return finite(metrics)
+    return finite_or_none(metrics)
 
 
 def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:

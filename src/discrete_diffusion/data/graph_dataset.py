@@ -12,7 +12,7 @@ from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset, shares_of
 from discrete_diffusion.data.canonical import canonical_orders
-from discrete_diffusion.data.graph_tokens import EncodedGraphs, joined, random_orders, relabel
+from discrete_diffusion.data.graph_tokens import EncodedGraphs, random_orders, relabel
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
 NODE_ORDERS = ("random", "canonical", "given")
@@ -121,7 +121,7 @@ def without_held_out(
     """The training graphs that are not, up to relabelling, among the held-out ones."""
     if len(train) == 0:
         return train
-    keys = distinct_keys(joined([train, *held_out]), vocab)
+    keys = distinct_keys(EncodedGraphs.joined([train, *held_out]), vocab)
     return train[~torch.isin(keys[: len(train)], keys[len(train) :])]
 
 

@@ -46,16 +46,17 @@ class EncodedGraphs:
         facts = None if self.facts is None else self.facts[rows]
         return EncodedGraphs(self.x0[rows], self.real[rows], self.num_nodes[rows], facts)
 
-
-def joined(parts: Sequence[EncodedGraphs]) -> EncodedGraphs:
-    """Graphs one after the other; their ``facts`` too, if all have some."""
-    held = [part for part in parts if len(part)]
-    facts = [part.facts for part in held if part.facts is not None]
-    x0, real, num_nodes = (
-        torch.cat([getattr(part, name) for part in parts]) for name in ("x0", "real", "num_nodes")
-    )
-    complete = facts and len(facts) == len(held)
-    return EncodedGraphs(x0, real, num_nodes, torch.cat(facts) if complete else None)
+    @staticmethod
+    def joined(parts: Sequence[EncodedGraphs]) -> EncodedGraphs:
+        """Graphs one after the other; their ``facts`` too, if all have some."""
+        held = [part for part in parts if len(part)]
+        facts = [part.facts for part in held if part.facts is not None]
+        x0, real, num_nodes = (
+            torch.cat([getattr(part, name) for part in parts])
+            for name in ("x0", "real", "num_nodes")
+        )
+        complete = facts and len(facts) == len(held)
+        return EncodedGraphs(x0, real, num_nodes, torch.cat(facts) if complete else None)
 
 
 def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGraphs:

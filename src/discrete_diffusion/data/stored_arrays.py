@@ -1,20 +1,11 @@
-"""Arrays by name in files: what every store of them offers, and ``.npz`` files, never a pickle."""
+"""Arrays in files: errors of their readers, and claims that memory could not hold."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
 
-import numpy as np
 from numpy.lib.npyio import NpzFile
-from numpy.typing import NDArray
-
-from discrete_diffusion.runtime.atomic_files import atomic_write
 
 UNREADABLE = (
     *(OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RuntimeError),
@@ -24,117 +15,6 @@ UNREADABLE = (
 
 _MOST, _MOST_TIMES = 1 << 30, 200
 """Bytes of an array from which on it may not be more than so many times as large as in its file."""
-
-
-class StoredArrays(Protocol):
-    """Arrays by key in a file or folder that is open.
-
-    ``source``: its path, for errors. ``keys``: of all arrays, those of a group as ``group/name``.
-    """
-
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def keys(self) -> frozenset[str]: ...
-
-    def read(self, key: str) -> NDArray:
-        """The array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if it is damaged
-        or needs code of its own to be read."""
-        ...
-
-
-def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
-    """The array of a key; ``ValueError`` naming ``source``, ``key``, what is ``expected`` and what
-    is there if it is not."""
-    if key not in store.keys:
-        found = ", ".join(sorted(store.keys)) or "nothing"
-        raise ValueError(f"{store.source} has no array '{key}'; expected {expected}; found {found}")
-    return store.read(key)
-
-
-def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
-    """A one-dimensional array of text or UTF-8 bytes as strings.
-
-    Raises ``ValueError`` naming ``source`` and ``key`` if it is something else.
-    """
-    if array.ndim == 1 and array.dtype.kind in "UT":
-        return tuple(str(name) for name in array)
-    if array.ndim == 1 and array.dtype.kind in "SO":
-        values = array.tolist()
-        if all(isinstance(value, bytes | str) for value in values):
-            try:
-                return tuple(v if isinstance(v, str) else v.decode("utf-8") for v in values)
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{source}: {key} is not UTF-8: {error}; write it as text"
-                ) from error
-    raise ValueError(
-        f"{source}: {key} is {array.dtype} of shape {array.shape}; expected one name per row, as "
-        "text"
-    )
-
-
-def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
-    """An array of numbers as Float32; ``ValueError`` naming ``source`` and ``key`` otherwise."""
-    if array.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{source}: {key} is {array.dtype}; expected numbers: save it as "
-            "array.astype(numpy.float32)"
-        )
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
-        return np.ascontiguousarray(array, dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class ArraysInMemory:
-    """``StoredArrays`` of Python objects; ``source`` says which in errors, such as ``given[0]``."""
-
-    arrays: Mapping[str, NDArray]
-    source: str
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset(self.arrays)
-
-    def read(self, key: str) -> NDArray:
-        return self.arrays[key]
-
-
-@dataclass(frozen=True)
-class _NpzArrays:
-    file: NpzFile
-    source: str
-    keys: frozenset[str]
-
-    def read(self, key: str) -> NDArray:
-        try:
-            return self.file[key]
-        except UNREADABLE as error:
-            if isinstance(error, ValueError) and "pickle" in str(error):
-                raise ValueError(
-                    f"{self.source}: {key} holds Python objects, which are never loaded; save it "
-                    "as numbers, or text as array.astype(str)"
-                ) from error
-            raise ValueError(f"{self.source}: {key} is damaged: {error}; copy it anew") from error
-
-
-@contextmanager
-def open_npz(path: Path) -> Iterator[StoredArrays]:
-    """The arrays of a ``.npz`` file. Raises ``ValueError`` if it is none."""
-    with path.open("rb") as handle:  # numpy does not close what it cannot read
-        try:
-            file = np.load(handle, allow_pickle=False)
-        except UNREADABLE as error:
-            raise ValueError(
-                f"{path} is no .npz file, or damaged (was it copied in full?); numpy.savez writes "
-                "one"
-            ) from error
-        if not isinstance(file, NpzFile):
-            raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
-        with file:
-            check_members(file, str(path))
-            yield _NpzArrays(file, str(path), frozenset(file.files))
 
 
 def check_members(file: NpzFile, source: str) -> None:
@@ -156,12 +36,3 @@ def check_expansion(num_bytes: int, num_stored: int, array: str) -> None:
             f"{array} is stored in {num_stored:,} bytes and takes {num_bytes:,} in memory; write "
             "it anew without compression if that is right"
         )
-
-
-def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name, compressed, as a ``.npz`` file that appears whole."""
-    with (
-        atomic_write(path) as unfinished,
-        unfinished.open("wb") as file,  # given a name, numpy would append .npz to it
-    ):
-        np.savez_compressed(file, **arrays)

@@ -1,8 +1,6 @@
 from .cell_measurement import CellMeasurement as CellMeasurement
 from .cell_measurement import SampleScore as SampleScore
 from .cell_measurement import TokenCells as TokenCells
-from .cell_measurement import data_and_sampling as data_and_sampling
-from .cell_measurement import sample_files as sample_files
 from .domain import Domain as Domain
 from .option import DATA as DATA
 from .option import FLOOR_DRAWS as FLOOR_DRAWS

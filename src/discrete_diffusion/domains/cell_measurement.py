@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.comparison import BOUND, Column, Measure
 from discrete_diffusion.evaluation.evaluation_protocol import (
     held_out_bounds,
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
     from discrete_diffusion.evaluation.token_report import TokenReport
     from discrete_diffusion.sampling.model import Model
-
-logger = logging.getLogger(__name__)
 
 SampleScore = Callable[[list[Any]], Sequence[float | None]]
 """Function of samples, one score for each; None where nothing is known of a sample."""
@@ -116,40 +112,3 @@ class TokenCells(CellMeasurement):
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
         return score_real_data(data, num_samples, self.report(data))
-
-
-def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> str:
-    """The data set in which each algorithm has the samples, and how it samples: ``mdlm:
-    data=eit-levels, sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: of
-    samplers, reported too."""
-    ways: dict[str, list[str]] = {}
-    for model in comparison.models:
-        data, sampling = model.config.data, model.config.sampling
-        steps = sampling.get("steps")
-        settings = [] if steps is None else [counted(steps, "step")]
-        settings += [f"{key} {sampling[key]}" for key in options if sampling.get(key) is not None]
-        way = " with ".join([sampling.name, ", ".join(settings)] if settings else [sampling.name])
-        names = ways.setdefault(f"data={data.name}, sampling={way}", [])
-        if model.algorithm not in names:
-            names.append(model.algorithm)
-    return "; ".join(f"{', '.join(names)}: {way}" for way, names in ways.items())
-
-
-def sample_files(comparison: Comparison, file: str, shown_in: Path) -> dict[str, Path]:
-    """``file`` of every model, trained with the first seed, that has it, by the name of the model;
-    a log line names those that do not, which ``shown_in`` lacks."""
-    there, lost = {}, []
-    for name, model in zip(comparison.short_names(), comparison.models, strict=True):
-        if (model.folder / file).is_file():
-            there[name] = model.folder / file
-        else:
-            lost.append(model.folder.name)
-    if lost:
-        what = f"left out of {shown_in.name}" if there else f"{shown_in.name} is not written anew"
-        logger.warning(
-            "%s: no %s, %s; without cell.json too, they are sampled again",
-            ", ".join(lost),
-            file,
-            what,
-        )
-    return there

@@ -43,10 +43,8 @@ class Interval:
 
     def text(self, digits: int, *, scale: float = 1) -> str:
         """``mean ± standard_error``, both times ``scale``; the mean alone without an error."""
-        shown = f"{scale * self.mean:.{digits}f}"
-        if self.standard_error is None:
-            return shown
-        return f"{shown} ± {error_text(scale * self.standard_error, digits)}"
+        error = self.standard_error
+        return plus_minus(scale * self.mean, None if error is None else scale * error, digits)
 
 
 def interval_entries(intervals: Mapping[str, Interval]) -> dict[str, Any]:
@@ -159,8 +157,10 @@ def error_text(error: float, digits: int) -> str:
 
 def plus_minus(value: float, error: float | None, digits: int = 3) -> str:
     """``3.465 ± 0.012``; the value alone where it has no error, as the mean of one sample."""
-    shown = f"{value:.{digits}f}"
-    return shown if error is None or math.isnan(error) else f"{shown} ± {error:.{digits}f}"
+    shown = f"{round(value, digits) + 0.0:.{digits}f}"  # no sign of 0
+    if error is None or math.isnan(error):
+        return shown
+    return f"{shown} ± {error_text(error, digits)}"
 
 
 def _wilson(share: float, num: float, z: float) -> tuple[float, float]:

@@ -23,18 +23,18 @@ def rounded(values: Tensor, digits: int = 6) -> list[float | None]:
     ]
 
 
-def finite(value: Any) -> Any:
+def finite_or_none(value: Any) -> Any:
     """``value`` with None for every NaN and infinity in it, in its dicts and lists too."""
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: finite_or_none(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [finite(item) for item in value]
+        return [finite_or_none(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Write ``metrics.json`` into ``folder``, whole; warns of the names that are null in it."""
-    written = finite(metrics)
+    written = finite_or_none(metrics)
     if lost := [name for name in metrics if written[name] != metrics[name]]:
         logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
     write_json(folder / "metrics.json", written, indent=2)

@@ -29,7 +29,7 @@ from discrete_diffusion.viz.chart_style import (
     add_colour_bar,
     add_legend,
     new_figure,
-    save,
+    save_figure,
     style_axes,
 )
 from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
@@ -103,7 +103,7 @@ def plot_calibration(
     last.set_ylim(0, None)
     if measured:
         add_legend(last)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _plot_reliability(axes: Axes, calibration: Calibration, g: int, norm: BoundaryNorm) -> None:
@@ -139,7 +139,7 @@ def plot_bound_by_time(
     left, right = figure.subplots(1, 2)
     _plot_integrand(left, by_time, titles)
     _plot_cross_entropy(right, by_time, titles, token)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _plot_integrand(axes: Axes, by_time: BoundByTime, titles: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.json_values import finite
+from discrete_diffusion.evaluation.json_values import finite_or_none
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.sampling.particles import effective_number, log_mean
 
@@ -96,7 +96,7 @@ class Structure:
     def weights(self, log_weights: Tensor) -> dict[str, Sequence[Any]]:
         """What the lines of ``samples.jsonl`` say beside their samples, by key; null of weight
         0."""
-        return {"log_weight": finite(log_weights.tolist())} if self else {}
+        return {"log_weight": finite_or_none(log_weights.tolist())} if self else {}
 
     def summary(self, facts: dict[str, Any]) -> str:
         """Sentence for the log: a line of its own, "" without a structure."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation.bound import BoundBySize
-from discrete_diffusion.evaluation.intervals import error_text, plus_minus
+from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.likelihood import BoundByOrders, OrderLikelihood
 from discrete_diffusion.evaluation.model_scores import ModelScores
 
@@ -167,51 +165,6 @@ def model_notes(scores: ModelScores | None) -> list[str]:
     if scores.tail is not None and scores.tail.is_doubtful:
         notes.append(scores.tail.warning())
     return notes
-
-
-def metric_rows(
-    values: Mapping[str, float], what: Mapping[str, str], who: Mapping[str, str]
-) -> list[TableRow]:
-    """Everybody's numbers, one metric after the other, without those that ``values`` lacks.
-
-    ``what``: metrics with their meanings. ``who``: how the names of somebody's metrics are made,
-    such as ``ridge_{}``, with who that is.
-    """
-    return [
-        metric_row(name, values, f"{meaning}; {whose}")
-        for metric, meaning in what.items()
-        for pattern, whose in who.items()
-        if (name := pattern.format(metric)) in values
-    ]
-
-
-def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow:
-    """A number, ± its standard error if ``values`` has it."""
-    text = four_decimals(values[name])
-    error = values.get(f"{name}_standard_error")
-    if error is not None and not math.isnan(error):
-        text += f" ± {error_text(error, 4)}"
-    return TableRow(name, text, meaning=meaning)
-
-
-def four_decimals(value: float) -> str:
-    """Number with four decimals, without a sign of 0."""
-    return f"{round(value, 4) + 0.0:.4f}"
-
-
-def bound_row(bound: BoundEstimate, of: str) -> TableRow:
-    """The bound on -log p of what ``of`` says, ± its standard error."""
-    return TableRow(
-        f"nelbo_{bound.quantity}",
-        plus_minus(bound.per_sample, bound.standard_error),
-        meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
-    )
-
-
-def known_numbers(metrics: Mapping[str, float], names: Mapping[str, str]) -> str:
-    """``mean image 0.443, ridge 0.335``: the metrics that there are. ``names``: by metric."""
-    known = (f"{name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
-    return ", ".join(known)
 
 
 def markdown(sections: Sequence[TableSection], notes: Sequence[str], head: str = "") -> str:

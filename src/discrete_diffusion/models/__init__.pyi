@@ -12,7 +12,6 @@ from .blocks.transformer import hidden_width as hidden_width
 from .blocks.transformer import modulate as modulate
 from .blocks.transformer import process_t as process_t
 from .blocks.transformer import sinusoid as sinusoid
-from .blocks.transformer import zero_linear as zero_linear
 from .blocks.transformer import zeroed as zeroed
 from .registry import available_backbones as available_backbones
 from .registry import build_backbone as build_backbone

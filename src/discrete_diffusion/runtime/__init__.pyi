@@ -4,7 +4,6 @@ from .atomic_files import atomic_write as atomic_write
 from .atomic_files import check_parent as check_parent
 from .atomic_files import ensured_folder as ensured_folder
 from .atomic_files import growing_file as growing_file
-from .atomic_files import is_same_file as is_same_file
 from .atomic_files import note_of_complete_files as note_of_complete_files
 from .atomic_files import refuse_overwriting as refuse_overwriting
 from .atomic_files import write_text as write_text
@@ -18,9 +17,9 @@ from .file_kinds import JSON as JSON
 from .file_kinds import JSON_LINES as JSON_LINES
 from .file_kinds import TSV as TSV
 from .file_kinds import FileKind as FileKind
-from .file_kinds import beginning as beginning
+from .file_kinds import begins_with_bytes as begins_with_bytes
+from .file_kinds import begins_with_text as begins_with_text
 from .file_kinds import kind_of as kind_of
-from .file_kinds import starting as starting
 from .given_objects import GivenObjects as GivenObjects
 from .given_objects import place_of_line as place_of_line
 from .shards import Shard as Shard
@@ -28,4 +27,3 @@ from .stopping import Stop as Stop
 from .stopping import StopSignals as StopSignals
 from .stopping import end_if_stopping as end_if_stopping
 from .stopping import is_stopping as is_stopping
-from .version import __version__ as __version__

@@ -98,12 +98,12 @@ class FileKind:
         return f"{self.name}; {self.remedy}" if self.remedy else self.name
 
 
-def starting(*magic: bytes) -> Callable[[Head], bool]:
+def begins_with_bytes(*magic: bytes) -> Callable[[Head], bool]:
     """Test for the first bytes of a file."""
     return lambda head: head.content.startswith(magic)
 
 
-def beginning(pattern: str) -> Callable[[Head], bool]:
+def begins_with_text(pattern: str) -> Callable[[Head], bool]:
     """Test for the first characters of a text, in any case."""
     compiled = re.compile(pattern, re.IGNORECASE)
     return lambda head: compiled.match(head.text) is not None
@@ -134,7 +134,7 @@ def _is_spreadsheet(head: Head) -> bool:
     return _OLE(head) and head.path.suffix.lower() == ".xls"
 
 
-_OLE = starting(b"\xd0\xcf\x11\xe0")
+_OLE = begins_with_bytes(b"\xd0\xcf\x11\xe0")
 
 NPZ = FileKind(
     "arrays of NumPy (.npz)",
@@ -142,17 +142,19 @@ NPZ = FileKind(
     is_text=False,
     suffixes=(".npz",),
 )
-NPY = FileKind("arrays of NumPy (.npy)", starting(b"\x93NUMPY"), is_text=False, suffixes=(".npy",))
+NPY = FileKind(
+    "arrays of NumPy (.npy)", begins_with_bytes(b"\x93NUMPY"), is_text=False, suffixes=(".npy",)
+)
 GRAPHML = FileKind(
     "GraphML",
-    beginning(r"\s*(<\?xml[^>]*>\s*)?(<!(?s:.){0,2000}?>\s*)*<graphml\b"),
+    begins_with_text(r"\s*(<\?xml[^>]*>\s*)?(<!(?s:.){0,2000}?>\s*)*<graphml\b"),
     "write its graphs as JSON lines",
     suffixes=(".graphml",),
 )
 JSON_LINES = FileKind("JSON lines", lambda head: _is_json_lines(head), suffixes=_LINES_SUFFIXES)
 JSON = FileKind("JSON", lambda head: _is_json(head), suffixes=(".json",))
 HTML = FileKind(
-    "an HTML page", beginning(r"\s*(<!doctype html|<html\b)"), "download the file itself"
+    "an HTML page", begins_with_text(r"\s*(<!doctype html|<html\b)"), "download the file itself"
 )
 CSV = FileKind("CSV", by_name_alone, "write its rows as JSON lines", suffixes=(".csv",))
 TSV = FileKind("TSV", by_name_alone, "write its rows as JSON lines", suffixes=(".tsv",))
@@ -183,11 +185,17 @@ _FIRST = (
         "copy it anew",
     ),
     _binary("a ZIP archive", _holding(lambda names: True), _UNPACK),
-    _binary("a 7z archive", starting(b"7z\xbc\xaf"), _UNPACK),
-    _binary("a RAR archive", starting(b"Rar!\x1a"), _UNPACK),
+    _binary("a 7z archive", begins_with_bytes(b"7z\xbc\xaf"), _UNPACK),
+    _binary("a RAR archive", begins_with_bytes(b"Rar!\x1a"), _UNPACK),
     _binary("a tar archive", lambda head: head.content[257:262] == b"ustar", _UNPACK),
-    _binary("compressed by zstd", starting(b"\x28\xb5\x2f\xfd"), "unpack it first, zstd -d FILE"),
-    _binary("compressed by lz4", starting(b"\x04\x22\x4d\x18"), "unpack it first, lz4 -d FILE"),
+    _binary(
+        "compressed by zstd",
+        begins_with_bytes(b"\x28\xb5\x2f\xfd"),
+        "unpack it first, zstd -d FILE",
+    ),
+    _binary(
+        "compressed by lz4", begins_with_bytes(b"\x04\x22\x4d\x18"), "unpack it first, lz4 -d FILE"
+    ),
     FileKind(
         "a pickle, which is never loaded because it could run code",
         lambda head: _is_pickle(head),
@@ -195,21 +203,23 @@ _FIRST = (
         is_text=False,
         suffixes=(".pickle", ".pkl"),
     ),
-    _binary("Arrow", starting(b"ARROW1", b"FEA1"), "write it as Parquet, or as JSON lines"),
-    _binary("an HDF5 file", starting(b"\x89HDF"), "convert it"),
-    _binary("a database of SQLite", starting(b"SQLite format 3\x00"), "export its table"),
+    _binary(
+        "Arrow", begins_with_bytes(b"ARROW1", b"FEA1"), "write it as Parquet, or as JSON lines"
+    ),
+    _binary("an HDF5 file", begins_with_bytes(b"\x89HDF"), "convert it"),
+    _binary("a database of SQLite", begins_with_bytes(b"SQLite format 3\x00"), "export its table"),
     _binary(
         "a picture",
-        starting(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*"),
+        begins_with_bytes(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*"),
         "trace what it shows first",
     ),
-    _binary("a PDF document", starting(b"%PDF"), "save its text"),
+    _binary("a PDF document", begins_with_bytes(b"%PDF"), "save its text"),
     FileKind(
         "a pointer of Git LFS, not the file itself",
-        starting(b"version https://git-lfs"),
+        begins_with_bytes(b"version https://git-lfs"),
         "fetch the file, git lfs pull",
     ),
-    _binary("text in UTF-16", starting(b"\xff\xfe", b"\xfe\xff"), "save it as UTF-8"),
+    _binary("text in UTF-16", begins_with_bytes(b"\xff\xfe", b"\xfe\xff"), "save it as UTF-8"),
 )
 """Kinds that are told by their first bytes, and none of which holds another."""
 

@@ -18,7 +18,6 @@ from .guidance import Guidance as Guidance
 from .guidance import check_given as check_given
 from .model import Model as Model
 from .model import check_drawn as check_drawn
-from .model import not_finite as not_finite
 from .model import rows_at_once as rows_at_once
 from .narrowing import Narrowing as Narrowing
 from .particles import Constraint as Constraint
@@ -33,9 +32,9 @@ from .registry import build_sampler as build_sampler
 from .registry import check_sampler as check_sampler
 from .registry import register_sampler as register_sampler
 from .remdm import ReMDM as ReMDM
-from .scoring import WHILE_WEIGHED as WHILE_WEIGHED
-from .scoring import first_unseen as first_unseen
+from .scoring import check_weighed as check_weighed
 from .scoring import log_prob_of as log_prob_of
+from .scoring import unseen_position as unseen_position
 from .speculative import Speculative as Speculative
 from .tokens import TokenSampler as TokenSampler
 from .unmasking import Confidence as Confidence

@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.sampling.base import Law, Sampler
-from discrete_diffusion.sampling.scoring import first_unseen
+from discrete_diffusion.sampling.scoring import unseen_position
 
 _LAWS = {
     Law.UNKNOWN: "sampling={name} does not state which distribution its samples have",
@@ -84,7 +84,7 @@ def _of_given(
     process, reasons = algorithm.process, []
     if not process.absorbing:
         reasons.append(f"with {process.name} noise the network takes given tokens for noisy ones")
-    if first_unseen(algorithm, known, real) is not None:
+    if unseen_position(algorithm, known, real) is not None:
         reasons.append(f"{algorithm.name} samples tokens without seeing those given behind them")
     if not type(sampler).sees_given:
         reasons.append(f"sampling={sampler.name} was not made for given tokens")

@@ -13,9 +13,6 @@ from discrete_diffusion.categorical import log_prob_at
 from discrete_diffusion.sampling.calls import time_of_masked_share
 from discrete_diffusion.sampling.model import not_finite
 
-WHILE_WEIGHED = "while it weighed what is given"
-"""When logits were seen that are not finite, for ``not_finite``."""
-
 
 @dataclass(frozen=True)
 class KnownLogProb:
@@ -54,9 +51,9 @@ def log_prob_of(
     logs add up: an approximation that takes them for independent.
 
     Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
-    ``first_unseen``, or for logits that are not finite.
+    ``unseen_position``, or for logits that are not finite.
     """
-    if (unseen := first_unseen(algorithm, known, real)) is not None:
+    if (unseen := unseen_position(algorithm, known, real)) is not None:
         raise ValueError(
             f"position {unseen[1]} of row {unseen[0]} is known, but {algorithm.name} samples an "
             "earlier block without seeing it"
@@ -66,12 +63,20 @@ def log_prob_of(
     score = _by_chain_rule if algorithm.process.absorbing else _from_noise
     with eval_mode(algorithm):
         found = score(algorithm, tokens, known, real, generator, batch_size)
-    if found.log_prob.isnan().any():
-        raise not_finite(algorithm.backbone, WHILE_WEIGHED)
+    check_weighed(algorithm, found.log_prob)
     return found
 
 
-def first_unseen(algorithm: TokenAlgorithm, known: Tensor, real: Tensor) -> tuple[int, int] | None:
+def check_weighed(algorithm: TokenAlgorithm, log_probs: Tensor) -> None:
+    """Raise ``ValueError`` if the network that weighs what is given has logits that are not
+    finite."""
+    if log_probs.isnan().any():
+        raise not_finite(algorithm.backbone, "while it weighed what is given")
+
+
+def unseen_position(
+    algorithm: TokenAlgorithm, known: Tensor, real: Tensor
+) -> tuple[int, int] | None:
     """Row and position of a known token that is not seen when unknown ones are sampled: an
     algorithm with ``blocks`` does not see a later block than its own. None if all are seen.
 

@@ -1,13 +1,5 @@
-from .callbacks import SampleAtValidation as SampleAtValidation
-from .callbacks import TimeOfMeasuring as TimeOfMeasuring
-from .callbacks import TrainingProgress as TrainingProgress
-from .callbacks import ValidationLine as ValidationLine
 from .ema import EMA as EMA
 from .metrics_log import MetricsLog as MetricsLog
 from .module import DiffusionModule as DiffusionModule
 from .optimizers import MuonAdamW as MuonAdamW
-from .run_checkpoints import CheckpointFiles as CheckpointFiles
-from .run_checkpoints import RunCheckpoints as RunCheckpoints
-from .sharding import ShardedPrecision as ShardedPrecision
-from .sharding import whole_weights as whole_weights
 from .trackio_logger import TrackioLogger as TrackioLogger

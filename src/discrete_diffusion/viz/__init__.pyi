@@ -13,5 +13,5 @@ from .chart_style import TITLE_POINTS as TITLE_POINTS
 from .chart_style import add_colour_bar as add_colour_bar
 from .chart_style import add_legend as add_legend
 from .chart_style import new_figure as new_figure
-from .chart_style import save as save
+from .chart_style import save_figure as save_figure
 from .chart_style import style_axes as style_axes

@@ -95,7 +95,7 @@ def add_colour_bar(
     return bar
 
 
-def save(figure: Figure, path: str | Path | None) -> Figure:
+def save_figure(figure: Figure, path: str | Path | None) -> Figure:
     """Write the figure if there is a path: ``.png`` or ``.svg``; return it."""
     if path is not None:
         with atomic_write(Path(path)) as unfinished:

@@ -24,7 +24,7 @@ from discrete_diffusion.viz.chart_style import (
     TITLE_POINTS,
     add_legend,
     new_figure,
-    save,
+    save_figure,
     style_axes,
 )
 
@@ -107,7 +107,7 @@ def plot_pareto(
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=MUTED_TEXT)
     if handles := _legend(points, has_front=len(front) > 1):
         add_legend(figure, handles=handles, loc="outside lower center", ncols=len(handles))
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.evaluation import TableRow, TableSection, error_text, share_error
+from discrete_diffusion.evaluation import TableRow, TableSection, plus_minus, share_error
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import (
     DISTANCES,
@@ -120,8 +120,7 @@ class MethodScores:
         """``100.0 %``, or ``61.2 ± 3.0 %``."""
         if not self.diagrams:
             return "-"
-        error = f" ± {error_text(100 * self.share_met_error, 1)}" if self.share_met_error else ""
-        return f"{100 * self.share_met:.1f}{error} %"
+        return f"{plus_minus(100 * self.share_met, 100 * self.share_met_error or None, 1)} %"
 
     def probability_cell(self) -> str:
         """Probability that the model meets the brief, as this way estimates it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from discrete_diffusion.categorical import pick, uniform_draws
+from discrete_diffusion.categorical import sample_categorical
 from discrete_diffusion.config import is_number
 from discrete_diffusion.sampling import Draft, Steered
 
@@ -54,8 +54,7 @@ class SoftGuidance(Steered):
             log_r = log_d + (torch.zeros_like(tilt) if self.gamma == 0 else tilt)
             none = log_r.amax(dim=-1, keepdim=True) == -torch.inf
             log_r = torch.where(none, log_d, log_r).log_softmax(dim=-1)
-            u = uniform_draws((len(rows),), draft.generator, draft.x.device)
-            draft.x[rows, position] = pick(log_r, u)
+            draft.x[rows, position] = sample_categorical(log_r, draft.generator)
             draft.record()
             if self.on_sampled is not None:
                 self.on_sampled(len(rows))

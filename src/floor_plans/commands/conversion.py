@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.runtime import check_parent, is_same_file
+from discrete_diffusion.runtime import check_parent
 from floor_plans.diagrams.files import writers
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.ifc import check_ifc
@@ -61,7 +61,7 @@ def check_target(options: argparse.Namespace) -> None:
         raise ValueError(f"--first {options.first}: expected at least 1")
     source = Path(options.source)
     inputs = [source, *source.iterdir()] if source.is_dir() else [source]
-    if any(is_same_file(target, given) for given in inputs):
+    if target.exists() and any(given.exists() and given.samefile(target) for given in inputs):
         raise ValueError(f"{target} is the input; choose another name for the output")
     if target.is_dir():
         raise ValueError(f"{target} is a folder; give the name of a file")

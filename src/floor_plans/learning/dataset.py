@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from discrete_diffusion.data import (
-    SPLITS,
-    EncodedGraphs,
-    Examples,
-    GraphDataset,
-    joined,
-    without_held_out,
-)
+from discrete_diffusion.data import SPLITS, EncodedGraphs, Examples, GraphDataset, without_held_out
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.symmetries import images
 
@@ -47,7 +40,7 @@ class DiagramDataset(GraphDataset):
         self.facts, self.symmetry, self._num_given = facts, symmetry, len(splits["train"])
         held_out = [splits[name] for name in SPLITS if name != "train"]
         added = without_held_out(images(splits["train"], vocab, symmetry), held_out, vocab)
-        splits = {**splits, "train": joined([splits["train"], added])}
+        splits = {**splits, "train": EncodedGraphs.joined([splits["train"], added])}
         super().__init__(splits, vocab, node_order=node_order)
 
     def beside(self, trained_on: DiagramDataset | None) -> DiagramDataset:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.evaluation import finite
+from discrete_diffusion.evaluation import finite_or_none
 from discrete_diffusion.sampling import effective_number
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
@@ -117,7 +117,7 @@ class Way:
             return [*diagrams]
         return [
             replace(diagram, metadata={**diagram.metadata, "log_weight": weight})
-            for diagram, weight in zip(diagrams, finite(log_weights.tolist()), strict=True)
+            for diagram, weight in zip(diagrams, finite_or_none(log_weights.tolist()), strict=True)
         ]
 
     def facts(self, log_weights: Tensor, work: SolverWork) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from discrete_diffusion.runtime import __version__
+from discrete_diffusion import __version__
 from floor_plans.studio.address import LOCAL
 from floor_plans.studio.answers import (
     Accepted,

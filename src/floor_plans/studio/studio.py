@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import Any
 
-from discrete_diffusion.runtime import __version__
+from discrete_diffusion import __version__
 from floor_plans.diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.studio.batching import Batcher, Errands

@@ -19,10 +19,11 @@ from continuous_states.regions.table import RegionTable, write_regions
 from continuous_states.sampling.row_ancestral import RowAncestral
 from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.checkpoints import INFO_KEY, info_with_digest
+from discrete_diffusion.checkpoints.contents import info_with_digest
+from discrete_diffusion.checkpoints.files import INFO_KEY
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.evaluation import error_text
+from discrete_diffusion.evaluation import plus_minus
 from interrupting import stop_at_call, stopped
 from made_checkpoints import MACHINE, training_state
 
@@ -469,7 +470,7 @@ def test_evaluate(model, capsys):
         assert low < found[name] < high
         assert found[name] == pytest.approx(np.mean(found["per_seed"][name]))
         error = np.std(found["per_seed"][name], ddof=1) / len(found["per_seed"][name]) ** 0.5
-        assert f" {found[name]:.4f} ± {error_text(error, 4)} |" in table
+        assert f" {plus_minus(found[name], error, 4)} |" in table
     assert found["column_mean_per_motif_r"] == 0
     assert "masked_mse" in found["intervals"]
     assert all(n.endswith(("_r", "_r2", "masked_mse")) for n in found["intervals"])

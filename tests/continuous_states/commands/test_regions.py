@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.train import TrainRequest, run_training
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from region_tables import made_table, table_config
 
+from continuous_states.arrays import write_npz
 from continuous_states.regions.build import build_regions
 from continuous_states.regions.table import (
     RegionTable,
@@ -24,6 +25,7 @@ from continuous_states.regions.table import (
     write_regions,
 )
 from discrete_diffusion.data import stored_arrays
+from full_disk import check_old_or_new
 from guide_code import run_python
 
 
@@ -356,3 +358,11 @@ def test_a_group_nested_too_deeply_is_no_group(tmp_path: Path) -> None:
     (tmp_path / "t.zarr" / "zarr.json").write_text(100_000 * "[")
     with pytest.raises(ValueError, match=r"t\.zarr is not a zarr group"):
         read_regions(tmp_path / "t.zarr")
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["no room", "told late"])
+def test_arrays_are_written_whole(tmp_path: Path, late: bool) -> None:
+    noise = np.random.default_rng(0)
+    check_old_or_new(
+        tmp_path / "a.npz", lambda p: write_npz(p, {"a": noise.random(300)}), late=late
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from discrete_diffusion.checkpoints import write_weights_file
+from discrete_diffusion.checkpoints.files import write_weights_file
 from discrete_diffusion.cli import compose
 from fake_hub import hub
 from made_checkpoints import training_state

@@ -18,17 +18,16 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from discrete_diffusion import load
-from discrete_diffusion.checkpoints import (
-    FORMAT,
+from discrete_diffusion.checkpoints import read_checkpoint
+from discrete_diffusion.checkpoints.contents import FORMAT, info_with_digest
+from discrete_diffusion.checkpoints.files import (
     INFO_KEY,
+    check_readable,
     checkpoint_file,
-    info_with_digest,
-    read_checkpoint,
-    read_starting_weights,
     read_training_file,
     write_weights_file,
 )
-from discrete_diffusion.checkpoints.files import check_readable
+from discrete_diffusion.checkpoints.initialising import read_starting_weights
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from made_checkpoints import training_state

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from discrete_diffusion import load
-from discrete_diffusion.checkpoints import INFO_KEY
+from discrete_diffusion.checkpoints.files import INFO_KEY
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains.registry import _DOMAINS
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS

@@ -11,14 +11,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from discrete_diffusion.checkpoints import (
-    INFO_KEY,
-    info_with_digest,
-    read_checkpoint,
-    read_starting_weights,
-    write_weights_file,
-)
-from discrete_diffusion.checkpoints.initialising import initialise
+from discrete_diffusion.checkpoints import read_checkpoint
+from discrete_diffusion.checkpoints.contents import info_with_digest
+from discrete_diffusion.checkpoints.files import INFO_KEY, write_weights_file
+from discrete_diffusion.checkpoints.initialising import initialise, read_starting_weights
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.models.mixtures import ComponentHead

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from comparison_fixtures import SHORT, TWO, again
 from discrete_diffusion.api.cells import config_digest
-from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.cli.compare.request import is_option, read_words

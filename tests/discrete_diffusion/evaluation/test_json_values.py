@@ -5,20 +5,20 @@ import math
 
 import torch
 
-from discrete_diffusion.evaluation.json_values import finite, rounded
+from discrete_diffusion.evaluation.json_values import finite_or_none, rounded
 
 
 def test_what_is_not_finite_becomes_none_at_any_depth():
     value = {"a": math.nan, "b": [1.5, -math.inf, {"c": math.inf}], "d": {"e": "nan", "f": 2}}
     expected = {"a": None, "b": [1.5, None, {"c": None}], "d": {"e": "nan", "f": 2}}
-    assert finite(value) == expected
+    assert finite_or_none(value) == expected
     assert math.isnan(value["a"])  # the original is left alone
-    assert json.loads(json.dumps(finite(value), allow_nan=False)) == expected
+    assert json.loads(json.dumps(finite_or_none(value), allow_nan=False)) == expected
 
 
 def test_what_is_finite_stays_equal():
     value = {"a": [1, 2.5, None, True, "x"], "b": {"c": []}}
-    assert finite(value) == value
+    assert finite_or_none(value) == value
 
 
 def test_vectors_are_rounded():

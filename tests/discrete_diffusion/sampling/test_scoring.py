@@ -10,7 +10,7 @@ import torch
 from discrete_diffusion.algorithms import AR, BD3LM, MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.sampling.scoring import first_unseen, log_prob_of
+from discrete_diffusion.sampling.scoring import log_prob_of, unseen_position
 from toy_algorithms import TOYS
 from toy_world import (
     FULL,
@@ -135,11 +135,11 @@ def test_blockwise_and_autoregressive_models_score_what_they_see():
         for known in subsets(FULL):
             rows = known.unsqueeze(0)
             if "".join(str(int(k)) for k in known) in patterns:
-                assert first_unseen(algorithm, rows, FULL.unsqueeze(0)) is None
+                assert unseen_position(algorithm, rows, FULL.unsqueeze(0)) is None
                 found = score(algorithm, world, known).log_prob
                 torch.testing.assert_close(found, exact(world, known), atol=1e-5, rtol=0)
                 continue
-            row, position = first_unseen(algorithm, rows, FULL.unsqueeze(0))
+            row, position = unseen_position(algorithm, rows, FULL.unsqueeze(0))
             assert row == 0
             assert known[position]
             with pytest.raises(ValueError, match=f"position {position} of row 0 is known"):

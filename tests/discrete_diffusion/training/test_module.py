@@ -157,7 +157,7 @@ def test_ema_refuses_weights_of_which_a_process_has_a_part(strategy):
 
 def test_samples_at_validation_come_from_averaged_weights(tmp_path):
     """The callback stands before EMA in the list, so the average is still in place."""
-    from discrete_diffusion.training import SampleAtValidation
+    from discrete_diffusion.training.callbacks import SampleAtValidation
 
     ema, module, same = EMA(decay=0.9), make_module(), []
 
@@ -181,7 +181,7 @@ def test_samples_at_validation_come_from_averaged_weights(tmp_path):
 
 
 def test_a_failing_sampler_fails_the_run_before_it_starts(tmp_path):
-    from discrete_diffusion.training import SampleAtValidation
+    from discrete_diffusion.training.callbacks import SampleAtValidation
 
     def draw(num):
         raise RuntimeError("the sampler is broken")

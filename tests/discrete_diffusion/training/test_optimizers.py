@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from discrete_diffusion.building.algorithm import build_algorithm
-from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.training import MuonAdamW, RunCheckpoints
+from discrete_diffusion.training import MuonAdamW
 from discrete_diffusion.training.optimizers import build_optimizer, check_optimizer
+from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 from toy_training import fit, make_module
 
 MUON = "discrete_diffusion.training.MuonAdamW"

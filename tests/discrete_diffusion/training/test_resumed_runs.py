@@ -11,9 +11,11 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
-from discrete_diffusion.checkpoints import read_training_file
+from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
-from discrete_diffusion.training import EMA, MetricsLog, RunCheckpoints, TrainingProgress
+from discrete_diffusion.training import EMA, MetricsLog
+from discrete_diffusion.training.callbacks import TrainingProgress
+from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 from toy_training import fit, make_module
 
 STEPS = 14

@@ -12,8 +12,10 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.plugins.precision import MixedPrecision
 
-from discrete_diffusion.checkpoints import read_training_file
-from discrete_diffusion.training import EMA, RunCheckpoints, ValidationLine
+from discrete_diffusion.checkpoints.files import read_training_file
+from discrete_diffusion.training import EMA
+from discrete_diffusion.training.callbacks import ValidationLine
+from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 from toy_training import ToyData, fit, make_module, streams
 
 INFO = {"config": {}, "size_counts": [1, 2]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.training import SampleAtValidation, TimeOfMeasuring
+from discrete_diffusion.training.callbacks import SampleAtValidation, TimeOfMeasuring
 from toy_training import fit, make_module
 
 

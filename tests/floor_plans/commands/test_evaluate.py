@@ -12,12 +12,9 @@ import torch
 from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints import (
-    INFO_KEY,
-    checkpoint_info,
-    info_with_digest,
-    write_weights_file,
-)
+from discrete_diffusion.checkpoints import checkpoint_info
+from discrete_diffusion.checkpoints.contents import info_with_digest
+from discrete_diffusion.checkpoints.files import INFO_KEY, write_weights_file
 from discrete_diffusion.cli import compose, evaluate, main
 from discrete_diffusion.config.files import config_dirs
 from discrete_diffusion.data import Examples, TokenDataset

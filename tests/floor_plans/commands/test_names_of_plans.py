@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discrete_diffusion import load
-from discrete_diffusion.checkpoints import read_contents
+from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.cli import main
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.cli.override_words import path_keys, paths_as_typed

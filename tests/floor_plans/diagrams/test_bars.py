@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.patches import Rectangle
 
-from discrete_diffusion.viz.chart_style import GROUP_COLOURS, REAL, SAMPLED
+from discrete_diffusion.viz import GROUP_COLOURS, REAL, SAMPLED
 from floor_plans.diagrams.pictures.bars import BarPanel, plot_bars
 
 

@@ -9,7 +9,7 @@ from diagram_strategies import diagrams
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discrete_diffusion.data import joined
+from discrete_diffusion.data import EncodedGraphs
 from discrete_diffusion.data.graph_dataset import distinct_keys
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans import decode, encode, generate_plans
@@ -87,7 +87,7 @@ def test_only_training_diagrams_get_images_and_none_that_is_held_out():
 
 def test_the_images_of_a_plan_differ():
     plans = encode(generate_plans(12, seed=0))
-    every = joined([plans, images(plans, RPLAN_VOCAB_CONFIG, "square")])
+    every = EncodedGraphs.joined([plans, images(plans, RPLAN_VOCAB_CONFIG, "square")])
     assert len(distinct_keys(every, RPLAN_VOCAB_CONFIG).unique()) == 96
 
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import count_nodes, inverse_ids, relabel
+from discrete_diffusion.data import inverse_ids, relabel
 from discrete_diffusion.data.graph_tokens import random_orders
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans import BubbleDiagram, decode, encode
+from floor_plans.diagrams.partial import count_nodes
 
 ROOMS_14 = VocabConfig(n_max=14)
 MOLECULES = VocabConfig(n_max=5, node_types=("C", "N"), edge_types=("single", "double", "none"))

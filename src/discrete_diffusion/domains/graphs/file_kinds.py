@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from discrete_diffusion.runtime.file_kinds import FileKind, Head, beginning, by_name_alone
+from discrete_diffusion.runtime.file_kinds import FileKind, Head, begins_with_text, by_name_alone
 
 ENDS = (
     ("source", "target"),
@@ -61,13 +61,13 @@ def _is_node_table(head: Head) -> bool:
 
 GRAPH6 = FileKind(
     "graph6 or sparse6",
-    beginning(">>(graph6|sparse6)<<"),
+    begins_with_text(">>(graph6|sparse6)<<"),
     "data=graphs reads it",
     suffixes=(".g6", ".graph6", ".s6", ".sparse6"),
 )
 DIGRESS = FileKind(
     "blocks N= X: E: of DiGress",
-    beginning(r"(\s|[#%].*\n)*N\s*=\s*\d+\s*\n"),
+    begins_with_text(r"(\s|[#%].*\n)*N\s*=\s*\d+\s*\n"),
     "data=graphs reads it",
 )
 EDGE_TABLE = FileKind("a table of edges", _is_edge_table, "data=graphs reads it")
@@ -91,10 +91,10 @@ GRAPH_KINDS = (
     GRAPH6,
     DIGRESS,
     EDGE_TABLE,
-    FileKind("digraph6, of directed graphs", beginning(">>digraph6<<"), _EDGES),
+    FileKind("digraph6, of directed graphs", begins_with_text(">>digraph6<<"), _EDGES),
     FileKind(
         "DOT or GML",
-        beginning(
+        begins_with_text(
             r'\s*(strict\s+)?(di)?graph(\s+("[^"\n]*"|\w+))?\s*\{|'
             r"\s*(#.*\n|creator .*\n|version .*\n)*\s*graph\s*\["
         ),
@@ -102,9 +102,9 @@ GRAPH_KINDS = (
     ),
     FileKind(
         "a Matrix Market file",
-        beginning("%%MatrixMarket"),
+        begins_with_text("%%MatrixMarket"),
         "save the matrix with scipy.sparse.save_npz",
     ),
-    FileKind("a Pajek file", beginning(r"\s*\*vertices\s+\d"), "write it as GraphML"),
-    FileKind("a DIMACS file", beginning(r"(c .*\n|c\n)*p\s+\w+\s+\d+\s+\d+"), _EDGES),
+    FileKind("a Pajek file", begins_with_text(r"\s*\*vertices\s+\d"), "write it as GraphML"),
+    FileKind("a DIMACS file", begins_with_text(r"(c .*\n|c\n)*p\s+\w+\s+\d+\s+\d+"), _EDGES),
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.libraries import library
-from discrete_diffusion.viz.chart_style import TEXT, add_legend, new_figure, save
+from discrete_diffusion.viz.chart_style import TEXT, add_legend, new_figure, save_figure
 
 MAX_DRAWN = 36
 """More could not be distinguished."""
@@ -68,7 +68,7 @@ def plot_graphs(
     if keyed:
         key = _key(types)
         add_legend(figure, handles=key, loc="outside lower center", ncols=min(len(key), 6))
-    save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:

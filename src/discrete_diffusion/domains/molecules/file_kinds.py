@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from discrete_diffusion.runtime.compressed_files import suffix_of
-from discrete_diffusion.runtime.file_kinds import FileKind, Head, beginning
+from discrete_diffusion.runtime.file_kinds import FileKind, Head, begins_with_text
 
 _CONVERT = "write it as SMILES or SDF, for example by Open Babel"
 _ATOM = re.compile(r"\s*([A-Z][a-z]?|\d{1,3})(\s+-?\d+\.?\d*([eE][+-]?\d+)?){3}(\s|$)")
@@ -41,6 +41,6 @@ SMILES_TABLE = FileKind("a table of SMILES", _is_smiles_table, "data=molecules r
 MOLECULE_KINDS = (
     SDF,
     FileKind("XYZ, atoms in space without bonds", _is_xyz, _CONVERT),
-    FileKind("MOL2", beginning(r"(\s|#.*\n)*@<TRIPOS>"), _CONVERT),
-    FileKind("PDB", beginning(r"(HEADER|COMPND|CRYST1|HETATM|ATOM  ) .{20}"), _CONVERT),
+    FileKind("MOL2", begins_with_text(r"(\s|#.*\n)*@<TRIPOS>"), _CONVERT),
+    FileKind("PDB", begins_with_text(r"(HEADER|COMPND|CRYST1|HETATM|ATOM  ) .{20}"), _CONVERT),
 )

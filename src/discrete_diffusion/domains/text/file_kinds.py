@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.runtime.file_kinds import FileKind, starting
+from discrete_diffusion.runtime.file_kinds import FileKind, begins_with_bytes
 
 MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
 LLMC_MAGICS = {20240520: "<u2", 20240801: "<u4"}
@@ -12,19 +12,19 @@ _TOKENS = "data=tokens reads it, under the name .bin"
 
 PARQUET = FileKind(
     "Parquet",
-    starting(b"PAR1"),
+    begins_with_bytes(b"PAR1"),
     "its texts are read by discrete-diffusion data tokenize",
     is_text=False,
 )
 LLMC = FileKind(
     "a file of token ids of llm.c",
-    starting(*(magic.to_bytes(4, "little") for magic in LLMC_MAGICS)),
+    begins_with_bytes(*(magic.to_bytes(4, "little") for magic in LLMC_MAGICS)),
     _TOKENS,
     is_text=False,
 )
 MEGATRON_INDEX = FileKind(
     "an index of Megatron",
-    starting(MEGATRON_MAGIC),
+    begins_with_bytes(MEGATRON_MAGIC),
     "give the .bin next to it as data.path of data=tokens",
     is_text=False,
 )
@@ -40,6 +40,9 @@ TEXT_KINDS = (
     LLMC,
     MEGATRON_INDEX,
     FileKind(
-        "an index of fairseq", starting(b"TNTIDX"), "write the ids as .npy or .bin", is_text=False
+        "an index of fairseq",
+        begins_with_bytes(b"TNTIDX"),
+        "write the ids as .npy or .bin",
+        is_text=False,
     ),
 )

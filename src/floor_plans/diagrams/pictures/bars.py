@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from discrete_diffusion.viz import REAL, SAMPLED, add_legend, new_figure, save, style_axes
+from discrete_diffusion.viz import REAL, SAMPLED, add_legend, new_figure, save_figure, style_axes
 
 _MAX_TICKS = 16
 
@@ -49,7 +49,7 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
         _plot_panel(axes, panel, length)
     handles, labels = grid[0].get_legend_handles_labels()
     add_legend(figure, handles=handles, labels=labels, loc="outside upper right", ncols=2)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _plot_panel(axes: Axes, panel: BarPanel, length: int) -> None:

@@ -20,7 +20,7 @@ from discrete_diffusion.viz import (
     TICK_POINTS,
     add_colour_bar,
     new_figure,
-    save,
+    save_figure,
     style_axes,
 )
 from floor_plans.diagrams.diagram import BubbleDiagram
@@ -117,7 +117,7 @@ def plot_adjacency(
     _add_scale(figure, maps[2:], "difference (points)", DIFFERENCE_MAP, signed)
     if note:
         figure.supxlabel(note, fontsize=TICK_POINTS, color=MUTED_TEXT)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _add_scale(

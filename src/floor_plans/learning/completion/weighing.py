@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import TokenAlgorithm, eval_mode
-from discrete_diffusion.categorical import make_generator, thin
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import (
-    WHILE_WEIGHED,
-    first_unseen,
+    check_weighed,
     log_prob_of,
-    not_finite,
     time_of_masked_share,
+    unseen_position,
 )
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.learning.completion.arrangements import Arrangements, ArrangementTree, as_numbered
+from floor_plans.learning.completion.thinning import thin
 
 SCORED_PER_COMPLETION = 60
 """Default limit on the sequences that the network evaluates to weigh arrangements."""
@@ -136,7 +136,7 @@ class Arranger:
     def _check_seen(self, found: Arrangements, line: int) -> None:
         device = self.algorithm.layout.support.device
         known, real = (part.to(device) for part in known_and_real(found.tokens, self.vocab))
-        unseen = first_unseen(self.algorithm, known, real)
+        unseen = unseen_position(self.algorithm, known, real)
         if unseen is None:
             return
         row, position = unseen
@@ -293,8 +293,7 @@ class _Network:
         self.num_scored += len(distinct)
         self.num_batches += len(batches)
         found = torch.cat([self._denoised(x) for x in batches]).double().cpu()
-        if found.isnan().any():
-            raise not_finite(self.algorithm.backbone, WHILE_WEIGHED)
+        check_weighed(self.algorithm, found)
         return found[which]
 
     def _denoised(self, x: Tensor) -> Tensor:

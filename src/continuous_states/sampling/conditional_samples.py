@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms import eval_mode
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.data import Dataset, Examples
+from discrete_diffusion.runtime import Stop, progress
 
 if TYPE_CHECKING:
-    from discrete_diffusion.sampling.model import Model
+    from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
 

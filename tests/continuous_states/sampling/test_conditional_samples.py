@@ -7,15 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.evaluation.conditional_samples import (
+from continuous_states.sampling.conditional_samples import (
     first_examples,
     sample_conditional,
     sampled_from_others,
 )
-from discrete_diffusion.runtime.shards import Shard
-from discrete_diffusion.runtime.stopping import Stop
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.data import Dataset, Examples
+from discrete_diffusion.runtime import Shard, Stop
+from discrete_diffusion.sampling import Model
 from fake_processes import in_processes
 
 CONDITIONS = {"y": torch.arange(11), "z": torch.arange(11) ** 2}
