@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.runtime import Shard
-from floor_plans.briefs.asked import BriefPredicate, check_brief
+from floor_plans.briefs.brief_request import BriefPredicate, check_brief
 from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet

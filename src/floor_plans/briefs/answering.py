@@ -26,7 +26,7 @@ from discrete_diffusion.sampling import (
     sample_seeds,
     systematic,
 )
-from floor_plans.briefs.asked import (
+from floor_plans.briefs.brief_request import (
     BriefPredicate,
     load_brief,
     name_of_brief,
@@ -61,27 +61,28 @@ logger = logging.getLogger(__name__)
 METHODS = ("rejection", "particles")
 
 PARTICLES = 512
-"""If ``particles`` does not say; twice the samples, if that is more."""
+"""Default of ``particles``; twice the number of samples, if that is more."""
 
 TRIES = 2000
-"""Samples that rejection takes for each requested one, at most, if ``tries`` does not say."""
+"""Default of ``tries``: most samples that rejection takes for each requested one."""
 
 REPEATS = 4
-"""Independent sets of particles, which tell the error of the probability."""
+"""Independent sets of particles; their spread gives the error of the probability."""
 
 MOVES = 4
 MOVED = 0.3
-"""Metropolis-Hastings moves of every sample of particles, and the share of tokens each redraws."""
+"""Metropolis-Hastings moves of each resampled particle, and share of tokens that one redraws."""
 
 _LEAST_RATE = 1.0
-"""Samples a second that make rejection the way, if ``method`` does not say."""
+"""Accepted samples per second from which on ``method`` defaults to rejection."""
 
 _PILOT = 128
+"""Samples of the first try, which chooses the method."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """``diagrams``: those that meet the brief, and ``facts`` for ``metrics.json``."""
+    """Diagrams that meet a brief, and ``facts`` for ``metrics.json``."""
 
     diagrams: list[BubbleDiagram]
     facts: dict[str, Any] = field(default_factory=dict)
@@ -90,18 +91,22 @@ class Answer:
 def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """Sample ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
 
-    Raises ``ValueError`` naming file, line and key for a brief that is wrong, one that no diagram
-    meets, and one that too few samples meet to be found.
+    Raises ``ValueError`` naming file, line and key for a wrong brief, one that no diagram meets,
+    and one that too few samples meet.
     """
+    # check the brief before anything is sampled
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
     rules = requested_rules(request.habitable)
     start, (condition, stated) = time.perf_counter(), stated_condition(brief, trained, vocab)
+    # sample with the method of the request, or the faster one
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
         asked = BriefRequest(request, trained, model, vocab, brief, shard, num, rules)
         method = request.method or ("rejection" if rules else asked.chosen())
-        answer = asked.by_rejection() if method == "rejection" else asked.by_particles()
+        answer = (
+            asked.answer_by_rejection() if method == "rejection" else asked.answer_by_particles()
+        )
     diagrams = Diagrams(answer.diagrams)
     keys = DiagramSet.of(diagrams, words).canonical_key_set
     facts = {
@@ -126,8 +131,10 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
 
 @dataclass
 class BriefRequest:
-    """A request for ``num`` diagrams, and what has been sampled for it so far. ``rules``: that
-    their plans are to keep too; rejection sees to that."""
+    """A request for ``num`` diagrams that meet a brief, and its first samples.
+
+    ``rules``: rules that the floor plans have to keep as well; only rejection checks them.
+    """
 
     request: Request
     trained: TrainedModel
@@ -154,9 +161,9 @@ class BriefRequest:
         self.share = sum(counts[n] for n in self.sizes) / sum(counts)
 
     def chosen(self) -> str:
-        """Rejection where that finds more than ``_LEAST_RATE`` samples a second, by a first try."""
+        """Choose rejection if a first try accepts ``_LEAST_RATE`` samples a second or more."""
         if not isinstance(self.trained.sampler, FirstHitting):
-            return "rejection"  # the others do not reveal tokens one by one
+            return "rejection"  # particles need a sampler that reveals tokens one by one
         start = time.perf_counter()
         self._first = self._draw(0, max(_PILOT, self.num))
         met = sum(answer is True for answer in self.meets([d.diagram for d in self._first]))
@@ -177,11 +184,12 @@ class BriefRequest:
         return [DrawnDiagram(*each) for each in zip(diagrams, calls, strict=True)]
 
     def _fit(self, tokens: Tensor) -> Tensor:
-        """Bool[N]: which of them meet the brief, floor plan included."""
+        """Bool[N]: True for samples that meet the brief, floor plan included."""
         return torch.tensor([found is True for found in self.meets(decode(tokens, self.vocab))])
 
-    def by_rejection(self, most_calls: int | None = None) -> Answer:
-        """``most_calls``: what it may take; it then ends with as many as it has."""
+    def answer_by_rejection(self, most_calls: int | None = None) -> Answer:
+        """Sample until ``num`` diagrams meet the brief, or ``most_calls`` network calls are
+        spent."""
 
         def write_kept(new: Sequence[DrawnDiagram]) -> None:
             if self.trained.append is not None and self.shard.world_size == 1:
@@ -205,8 +213,13 @@ class BriefRequest:
         }
         return Answer([each.diagram for each in kept.samples], facts)
 
-    def by_particles(self) -> Answer:
+    def answer_by_particles(self) -> Answer:
+        """Steer particles towards the brief, resample them by weight, and move each a few times.
+
+        Raises ``ValueError`` if no particle meets the brief.
+        """
         num = self.request.particles or max(PARTICLES, 2 * self.num)
+        # independent sets of weighted particles; the mean weight of each estimates p(brief)
         parts = self._particles(num // REPEATS)
         if self.brief.buildable:
             parts = [self._with_plans(part) for part in parts]
@@ -215,11 +228,13 @@ class BriefRequest:
         effective = effective_samples(parts, self.vocab.vocab_size)
         if effective == 0:
             raise ValueError(self._too_rare(parts))
+        # resample by weight, then move, so that copies of one particle differ again
         generator = make_generator(self.request.seed, 2)
         rows = systematic(log_weights, self.num, generator)
         kept = torch.cat([part.x0 for part in parts])[rows]
         kept = kept[torch.randperm(len(kept), generator=generator)]
         kept, calls, accepted = self._moved(kept, generator)
+        # every network call counts: moves, particles, and the first try
         calls += sum(int(part.nfe.sum()) for part in parts)
         if self._first is not None:
             calls += sum(each.network_calls for each in self._first)
@@ -238,7 +253,7 @@ class BriefRequest:
         return Answer(decode(kept, self.vocab), facts)
 
     def _particles(self, num: int) -> list[SampleOutput]:
-        """``REPEATS`` independent sets of ``num`` particles, their sizes as in training."""
+        """Sample ``REPEATS`` independent sets of ``num`` particles, with sizes as in training."""
         trained, device = self.trained, self.model.device
         counts = [count if n in self.sizes else 0 for n, count in enumerate(trained.size_counts)]
         real = [
@@ -264,7 +279,7 @@ class BriefRequest:
             return self.shard.map(draw, range(REPEATS))
 
     def _with_plans(self, part: SampleOutput) -> SampleOutput:
-        """Particles without a floor plan weigh nothing."""
+        """Set the weight of particles without a floor plan to 0."""
         alive = part.log_weights.isfinite()
         fit = alive.clone()
         if alive.any():
@@ -272,8 +287,10 @@ class BriefRequest:
         return replace(part, log_weights=part.log_weights.masked_fill(~fit, -torch.inf))
 
     def _moved(self, tokens: Tensor, generator: torch.Generator) -> tuple[Tensor, int, float]:
-        """The samples Int[N, L] after ``MOVES`` moves, the network calls of these, and the share of
-        moves that were accepted."""
+        """Apply ``MOVES`` Metropolis-Hastings moves to samples Int[N, L].
+
+        Returns the samples, the network calls, and the share of accepted moves.
+        """
         model, calls, accepted = self.model, 0, []
         real = tokens != self.vocab.pad_id
         sampler = self.trained.sampler
@@ -289,6 +306,7 @@ class BriefRequest:
             )
             calls += int(output.nfe.sum())
             moved = output.x0.cpu()
+            # a move to a diagram without a floor plan is rejected
             if self.brief.buildable:
                 fit = self._fit(moved)
                 took, moved = took.cpu() & fit, torch.where(fit.unsqueeze(1), moved, tokens)
@@ -297,7 +315,7 @@ class BriefRequest:
         return tokens, calls, sum(accepted) / len(accepted)
 
     def _too_rare(self, parts: Sequence[SampleOutput]) -> str:
-        """Message that says how far the particles came."""
+        """Message on how far the particles came, and the rules that most samples break."""
         real = torch.cat([(part.x0 != self.vocab.pad_id).sum(dim=1) for part in parts])
         furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
         first = self._draw(0, _PILOT)
@@ -309,8 +327,8 @@ class BriefRequest:
         broken = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
         return (
             f"{name_of_brief(self.request)}: none of {len(real):,} particles met it; the furthest "
-            f"had {100 * furthest:.0f} % of its tokens drawn. Of {len(first)} samples without it "
-            f"most break {broken}. Raise particles=, or ask for less"
+            f"had {100 * furthest:.0f} % of its tokens drawn. Of {len(first)} unconditional "
+            f"samples most break {broken}. Raise particles=, or ask for less"
         )
 
 

@@ -1,4 +1,4 @@
-"""``Brief``: what a floor plan must have, stated of its bubble diagram."""
+"""``Brief``: requirements on a floor plan, stated as rules of its bubble diagram."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram
     from floor_plans.solver.diagram_list import Diagrams
 
-BESIDE = frozenset(range(len(RELATIONS))) - {NO_EDGE}
-"""``adjacent``: the codes of all relations, whatever their direction."""
+ANY_RELATION = frozenset(range(len(RELATIONS))) - {NO_EDGE}
+"""``adjacent``: the codes of all relations, of any direction."""
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """``least`` to ``most``, both included; ``most`` None: as many as you like."""
+    """Range from ``least`` to ``most``, both included; ``most`` None: no upper bound."""
 
     least: int = 0
     most: int | None = None
@@ -34,7 +34,7 @@ class Numbers:
 
     @property
     def exact(self) -> int | None:
-        """The only number that is in it; None if several are."""
+        """The number itself if only one is allowed, else None."""
         return self.least if self.least == self.most else None
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Kind:
-    """Rooms of some ``types``, codes, by the ``name`` of the type or of the group of types."""
+    """Rooms of the ``types`` (codes), under the ``name`` of a room type or of a group of types."""
 
     name: str
     types: frozenset[int]
@@ -60,7 +60,7 @@ class Kind:
 
 
 class Quantity(StrEnum):
-    """Number of pairs that a relation must hold for.
+    """Quantifier of a relation rule.
 
     ``some``: at least one pair; ``every``: each subject with some other room; ``no``: no pair.
     """
@@ -72,7 +72,7 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True)
 class CountRule:
-    """Number of rooms of a kind."""
+    """Bounds on the number of rooms of a kind."""
 
     kind: Kind
     number: Numbers
@@ -99,13 +99,13 @@ class RelationRule:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Named rooms in it."""
+        """Names of the named rooms at its ends."""
         return tuple(end for end in (self.subject, self.object) if isinstance(end, str))
 
 
 @dataclass(frozen=True)
 class DegreeRule:
-    """No room has more than ``most`` others beside it."""
+    """No room is adjacent to more than ``most`` others."""
 
     most: int
     source: Source = field(default=Source(), compare=False)
@@ -118,17 +118,17 @@ class DegreeRule:
 
 @dataclass(frozen=True)
 class ConnectedRule:
-    """Every room can be reached from every other through rooms beside each other."""
+    """Every room can be reached from every other by way of adjacent rooms."""
 
     source: Source = field(default=Source(), compare=False)
 
     def holds(self, diagram: BubbleDiagram) -> bool:
         """True if a diagram obeys the rule."""
-        beside = {room: {room} for room in range(diagram.num_rooms)}
+        component = {room: {room} for room in range(diagram.num_rooms)}
         for i, j, _ in diagram.relations:
-            merged = beside[i] | beside[j]
-            beside.update((room, merged) for room in merged)
-        return len(beside[0]) == diagram.num_rooms
+            merged = component[i] | component[j]
+            component.update((room, merged) for room in merged)
+        return len(component[0]) == diagram.num_rooms
 
 
 Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
@@ -136,7 +136,7 @@ Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """Facts that a brief states of the plan and no diagram shows, for a model conditioned on plans.
+    """Facts of the floor plan that a diagram does not show, for a model conditioned on plans.
 
     In metres, y downwards: ``area`` of the floor in square metres, the corners of the ``outline``
     in order, the middle of the ``front_door``; ``north`` in degrees clockwise from up, for the
@@ -156,7 +156,7 @@ class PlanFacts:
 
 @dataclass(frozen=True)
 class Brief:
-    """Everything that is requested of a diagram, which meets it if all rules hold together.
+    """Rules that a diagram has to meet, all together.
 
     ``read_brief(path)`` reads one from a file, ``brief_of(mapping)`` from an object.
 
@@ -208,19 +208,19 @@ class Brief:
 
     @property
     def rules(self) -> Iterator[Rule]:
-        """Rules but for the number of rooms and ``buildable``."""
+        """All rules except the number of rooms and ``buildable``."""
         yield from self.counts
         yield from self.relations
         yield from (rule for rule in (self.degree, self.connected) if rule is not None)
 
     @property
-    def of_named(self) -> tuple[RelationRule, ...]:
-        """Relations of named rooms, which hold together for one choice of them."""
+    def named_relations(self) -> tuple[RelationRule, ...]:
+        """Relation rules of named rooms; one choice of these rooms has to meet them all."""
         return tuple(rule for rule in self.relations if rule.names)
 
     @property
-    def of_kinds(self) -> tuple[RelationRule, ...]:
-        """Relations of kinds of rooms, each of which holds for itself."""
+    def kind_relations(self) -> tuple[RelationRule, ...]:
+        """Relation rules of kinds of rooms, each independent of the others."""
         return tuple(rule for rule in self.relations if not rule.names)
 
     def unmet(self, diagram: BubbleDiagram) -> list[str]:
@@ -242,14 +242,14 @@ class Brief:
             elif not rule.holds(diagram):
                 broken.append(rule.source.key)
         if self.named and not any(
-            all(_holds(rule, chosen, diagram, relation) for rule in self.of_named)
+            all(_holds(rule, chosen, diagram, relation) for rule in self.named_relations)
             for chosen in self._choices(diagram)
         ):
             broken.append("named")
         return broken
 
     def _choices(self, diagram: BubbleDiagram) -> Iterator[dict[str, int]]:
-        """Different rooms, each of its kind, by name."""
+        """Assignments of distinct rooms to the names, each room of the requested kind."""
 
         def extended(chosen: dict[str, int]) -> Iterator[dict[str, int]]:
             if len(chosen) == len(self.named):
@@ -265,7 +265,7 @@ class Brief:
 
 
 def _relations_of(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:
-    """The code of every pair that has a relation, read from its first room, in both orders."""
+    """Code of each related pair, read from its first room; both orders of a pair are keys."""
     seen = {(i, j): r for i, j, r in diagram.relations}
     return seen | {(j, i): INVERSE[r] for (i, j), r in seen.items()}
 
@@ -276,7 +276,7 @@ def _holds(
     diagram: BubbleDiagram,
     relation: Mapping[tuple[int, int], int],
 ) -> bool:
-    """``chosen``: the named rooms."""
+    """True if the diagram obeys the rule; ``chosen``: the room of each name."""
 
     def rooms(end: Kind | str) -> list[int]:
         if isinstance(end, str):

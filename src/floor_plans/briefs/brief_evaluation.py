@@ -15,14 +15,17 @@ from floor_plans.diagrams.pictures.statistics import plot_samples
 
 if TYPE_CHECKING:
     from floor_plans.briefs.brief import Brief
-    from floor_plans.briefs.matches import Matches
+    from floor_plans.briefs.method_scores import Matches
 
 
 @dataclass(frozen=True)
 class BriefEvaluation(Evaluation):
-    """``facts``: how all was measured. ``methods``: the first is the requested one.
-    ``by_held_out``: the share of the training data that meet the brief which as many held-out ones
-    cover; None without them."""
+    """Numbers, tables and notes of ``evaluate brief=FILE``.
+
+    ``facts``: settings of the measurement. ``methods``: scores, the requested method first.
+    ``by_held_out``: coverage of the matching training data by as many held-out diagrams; None if
+    there are too few.
+    """
 
     facts: dict[str, Any]
     brief: Brief
@@ -31,6 +34,7 @@ class BriefEvaluation(Evaluation):
     by_held_out: float | None
 
     def sections(self) -> list[TableSection]:
+        # probability of the brief: by each method, then in the data
         rows = [
             TableRow(
                 f"the model, by {method.name}",
@@ -69,7 +73,8 @@ class BriefEvaluation(Evaluation):
                 "brief is of what it draws then."
             )
         if unseen := self.brief.plan_facts.names:
-            notes.append(f"No diagram shows {', '.join(unseen)}: the data are of any.")
+            notes.append(f"No diagram shows {', '.join(unseen)}: the data have any value of it.")
+        # notes on each method, then on what it is compared with
         asked = self.facts["num_samples"]
         for method in self.methods:
             notes += _notes_of(method, asked)
@@ -77,9 +82,9 @@ class BriefEvaluation(Evaluation):
         if (reference := self.matches.reference) is None:
             return notes
         notes.append(
-            "Coverage is of whole diagrams, however their rooms are numbered, by how often the "
-            "data have them; under 'real data' its ceiling, that of as many diagrams drawn from "
-            "these data themselves, and beside the ratio that of as many held-out ones."
+            "Coverage counts whole diagrams, up to the order of their rooms, weighted by their "
+            "frequency in the data. Under 'real data' stands its ceiling: the coverage of as many "
+            "diagrams drawn from these data; for the ratio, that of as many held-out ones."
         )
         if (floors := self.methods[0].floors) is not None:
             sizes = (floors.num_samples, floors.num_reference)
@@ -96,7 +101,7 @@ class BriefEvaluation(Evaluation):
         return notes
 
     def metrics(self) -> dict[str, Any]:
-        """Single numbers before lists and tables."""
+        """Values for ``metrics.json``: single numbers before lists and tables."""
         train, reference = self.matches.train, self.matches.reference
         return {
             **self.facts,
@@ -111,7 +116,7 @@ class BriefEvaluation(Evaluation):
         }
 
     def save(self, folder: Path) -> None:
-        """The samples of the requested method."""
+        """Write the samples of the requested method."""
         write_diagrams(folder / "samples.jsonl", self.methods[0].diagrams)
 
     def plot(self, folder: Path) -> None:

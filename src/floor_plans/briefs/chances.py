@@ -13,18 +13,18 @@ from torch import Tensor
 
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import Constraint
-from floor_plans.briefs.brief import BESIDE, Brief, CountRule, Kind, Quantity, RelationRule
+from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
 from floor_plans.diagrams.type_codes import codes_of
 from floor_plans.diagrams.vocabulary import INVERSE
 
 MOST_STATES = 4096
-"""Most states of the automaton that counts all kinds together; past that each rule counts alone."""
+"""Most states of one automaton for all count rules; past that each rule has its own automaton."""
 
 _AT_ONCE = 256
-"""Choices of named rooms that are weighed at once."""
+"""Choices of named rooms in one batch."""
 
 _DOUBT = 1e-6
-"""Share of every belief that is spread over all types, so that rounding rules nothing out."""
+"""Share of every probability that is spread over all types, so that rounding excludes nothing."""
 
 
 @dataclass(frozen=True)
@@ -43,37 +43,37 @@ class Beliefs:
 
     @cached_property
     def present(self) -> Tensor:
-        """Bool[R, 1, n]: where there is a room."""
+        """Bool[R, 1, n]: True at slots that hold a room."""
         return self.rooms[:, :1].sum(dim=-1) > 0
 
-    def of_kind(self, kind: Kind) -> Tensor:
-        """Float64[R, W or 1, n]: that the room at a slot is of a kind."""
+    def kind_probability(self, kind: Kind) -> Tensor:
+        """Float64[R, W or 1, n]: probability that the room at a slot is of a kind."""
         kept = [code in kind.types for code in codes_of(self.vocab).rooms]
         return self.rooms[..., kept].sum(dim=-1).clamp(max=1.0)
 
     def related(self, relations: frozenset[int]) -> Tensor:
-        """Float64[R, W or 1, n, n]: that slot i is so related to slot j."""
+        """Float64[R, W or 1, n, n]: probability that slot i has one of the relations to slot j."""
         kept = [code in relations for code in codes_of(self.vocab).relations]
         return self.relations[..., kept].sum(dim=-1).clamp(max=1.0)
 
 
 class BriefConstraint(Constraint):
-    """Constraint that diagrams meet a brief, its number of rooms and ``buildable`` aside.
+    """Constraint that diagrams meet a brief, except its number of rooms and ``buildable``.
 
-    The look-ahead takes all that is not sampled yet as independent, as the network says of each
-    token, and multiplies the chances of the rules:
+    The look-ahead treats unsampled tokens as independent, with the probabilities of the network,
+    and multiplies the chances of the rules:
 
-    * counts: exact for independent rooms, all rules together, by dynamic programming over slots
-      with the numbers of rooms so far, no further than they matter, as state;
+    * counts: exact for independent rooms and all rules together, by dynamic programming over
+      slots; the state is the number of rooms so far, capped where more makes no difference;
     * some A is R to B: 1 - prod over i, j of (1 - a_i b_j r_ij);
       no A is: prod of (1 - a_i b_j r_ij);
       every A is: prod over i of (1 - a_i prod_j (1 - b_j r_ij));
     * named rooms: 1 - prod over choices of different rooms of (1 - chance of all their rules);
-    * degree: prod over rooms of the chance (Poisson binomial) that few enough are beside them;
-    * connected: 0 where what can still be related leaves the rooms apart, else the chance that no
-      room is alone.
+    * degree: prod over rooms of the chance (Poisson binomial) of few enough neighbours;
+    * connected: 0 if the possible relations cannot connect the rooms, else the chance that no room
+      is isolated.
 
-    All are 0 or 1 of a finished diagram, and above 0 of one that can still meet the brief.
+    All are 0 or 1 for a finished diagram, and above 0 for one that can still meet the brief.
     """
 
     def __init__(self, brief: Brief, vocab: VocabConfig) -> None:
@@ -89,7 +89,7 @@ class BriefConstraint(Constraint):
         self._counts = [_Counter(group, vocab) for group in groups if group]
 
     def met(self, x: Tensor) -> Tensor:
-        """Bool[R]: of finished tokens Int[R, L]."""
+        """Bool[R]: finished diagrams, tokens Int[R, L], that meet the brief."""
         device, x = x.device, x.cpu()
         everything = self._probabilities(x, None)
         beliefs = Beliefs(*self._views(everything), self.vocab)
@@ -113,7 +113,7 @@ class BriefConstraint(Constraint):
         return found.to(device)
 
     def _probabilities(self, x: Tensor, log_d0: Tensor | None) -> Tensor:
-        """Float64[R, L, V]: 1 for what is sampled, else what the network says; 0 at PAD."""
+        """Float64[R, L, V]: one-hot for sampled tokens, else of the network; 0 at PAD."""
         known = torch.nn.functional.one_hot(x, self.vocab.vocab_size).double()
         known[..., [self.vocab.mask_id, self.vocab.pad_id]] = 0.0
         if log_d0 is None:
@@ -123,10 +123,11 @@ class BriefConstraint(Constraint):
         return torch.where(hidden, believed, known)
 
     def _views(self, probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """``rooms`` and ``relations`` of ``Beliefs``, of one world."""
+        """``rooms`` and ``relations`` of ``Beliefs`` in a single world."""
         n, offset = self.vocab.n_max, self.vocab.edge_offset
         rooms = probabilities[:, :n, : self.vocab.num_node_types]
         edges = probabilities[:, n:, offset : offset + self.vocab.num_edge_types]
+        # each edge token fills both orders of its pair, the second with inverse relations
         i, j = self._ends.unbind(dim=1)
         relations = edges.new_zeros(len(rooms), n, n, self.vocab.num_edge_types)
         relations[:, i, j] = edges
@@ -136,7 +137,7 @@ class BriefConstraint(Constraint):
     def _room_worlds(
         self, rooms: Tensor, relations: Tensor, position: Tensor
     ) -> tuple[Beliefs, Tensor]:
-        """A world per type of the room at ``position`` Int[R], and its slot."""
+        """One world per type of the room at ``position`` Int[R], and the slot of that room."""
         num = self.vocab.num_node_types
         rooms = rooms.repeat(1, num, 1, 1)
         rooms[torch.arange(len(rooms)), :, position] = torch.eye(num, dtype=rooms.dtype)
@@ -145,7 +146,7 @@ class BriefConstraint(Constraint):
     def _edge_worlds(
         self, rooms: Tensor, relations: Tensor, position: Tensor
     ) -> tuple[Beliefs, None]:
-        """A world per relation of the pair at ``position`` Int[R]."""
+        """One world per relation of the pair at ``position`` Int[R]."""
         num, row = self.vocab.num_edge_types, torch.arange(len(rooms))
         i, j = self._ends[position - self.vocab.n_max].unbind(dim=1)
         relations = relations.repeat(1, num, 1, 1, 1)
@@ -155,80 +156,91 @@ class BriefConstraint(Constraint):
         return Beliefs(rooms, relations, self.vocab), None
 
     def _chances(self, beliefs: Beliefs, slot: Tensor | None) -> Tensor:
-        """Float64[R, W] of all rules; ``slot`` Int[R]: where the worlds have other rooms."""
-        chance = self._of_relations(beliefs)
+        """Float64[R, W]: chance of all rules; ``slot`` Int[R]: the room in which worlds differ."""
+        chance = self._relation_chances(beliefs)
         for counter in self._counts:
             chance = chance * counter.chances(beliefs, slot)
         return chance
 
-    def _of_relations(self, beliefs: Beliefs) -> Tensor:
-        """Float64[R, W]: the chances of all rules but counts, multiplied."""
+    def _relation_chances(self, beliefs: Beliefs) -> Tensor:
+        """Float64[R, W]: product of the chances of all rules except counts."""
         chance = torch.ones_like(beliefs.rooms[..., 0, 0]) * torch.ones_like(
             beliefs.relations[..., 0, 0, 0]
         )
-        for rule in self.brief.of_kinds:
+        for rule in self.brief.kind_relations:
             assert isinstance(rule.subject, Kind)
             assert isinstance(rule.object, Kind)
             related = beliefs.related(rule.relations)
-            subject, object = beliefs.of_kind(rule.subject), beliefs.of_kind(rule.object)
-            chance = chance * _of_kinds(rule.quantity, subject, related, object)
+            subject = beliefs.kind_probability(rule.subject)
+            object = beliefs.kind_probability(rule.object)
+            chance = chance * _kind_rule_chance(rule.quantity, subject, related, object)
         if self.brief.named:
-            chance = chance * self._of_named(beliefs)
+            chance = chance * self._named_chance(beliefs)
         if self.brief.degree is not None:
-            chance = chance * _few_beside(beliefs, self.brief.degree.most)
+            chance = chance * _degree_chance(beliefs, self.brief.degree.most)
         if self.brief.connected is not None:
-            chance = chance * _connected(beliefs)
+            chance = chance * _connected_chance(beliefs)
         return chance
 
-    def _of_named(self, beliefs: Beliefs) -> Tensor:
-        """Chance that there are different rooms for all names, of which the rules hold together."""
+    def _named_chance(self, beliefs: Beliefs) -> Tensor:
+        """Chance that some choice of distinct rooms for the names meets all their rules."""
         names, brief = list(self.brief.named), self.brief
-        kinds = [beliefs.of_kind(kind) for kind in brief.named.values()]
+        kinds = [beliefs.kind_probability(kind) for kind in brief.named.values()]
+        # one row per choice of distinct slots for the names
         choices = torch.tensor([*permutations(range(self.vocab.n_max), len(names))])
-        chance = None
+        no_choice = None
         for part in choices.split(_AT_ONCE):
             chosen = dict(zip(names, part.unbind(dim=1), strict=True))
-            of_choice = _product(
+            # each room is of its kind, and each rule holds: (R, W or 1, choices)
+            chance = _product(
                 kind[..., rooms] for kind, rooms in zip(kinds, chosen.values(), strict=True)
             )
-            for rule in brief.of_named:
-                of_choice = of_choice * self._of_rule(rule, chosen, beliefs)
-            none = (1 - of_choice).prod(dim=-1)
-            chance = none if chance is None else chance * none
-        assert chance is not None
-        return 1 - chance
+            for rule in brief.named_relations:
+                chance = chance * self._named_rule_chance(rule, chosen, beliefs)
+            # choices count as independent: none of them holds with the product of 1 - chance
+            none = (1 - chance).prod(dim=-1)
+            no_choice = none if no_choice is None else no_choice * none
+        assert no_choice is not None
+        return 1 - no_choice
 
-    def _of_rule(self, rule: RelationRule, chosen: dict[str, Tensor], beliefs: Beliefs) -> Tensor:
-        """Float64[R, W or 1, C]: of C choices of named rooms."""
+    def _named_rule_chance(
+        self, rule: RelationRule, chosen: dict[str, Tensor], beliefs: Beliefs
+    ) -> Tensor:
+        """Float64[R, W or 1, C]: chance of a rule for each of C choices of named rooms."""
         related = beliefs.related(rule.relations)
         subject, object = rule.subject, rule.object
+        # between two named rooms: the relation of their pair
         if isinstance(subject, str) and isinstance(object, str):
             chance = related[..., chosen[subject], chosen[object]]
             return 1 - chance if rule.quantity is Quantity.NO else chance
+        # from a named room to a kind: 1 - chance that no room of the kind is so related
         if isinstance(subject, str):
             assert isinstance(object, Kind)
-            to_none = (1 - beliefs.of_kind(object).unsqueeze(-2) * related).prod(dim=-1)
+            to_none = (1 - beliefs.kind_probability(object).unsqueeze(-2) * related).prod(dim=-1)
             none = to_none[..., chosen[subject]]
             return none if rule.quantity is Quantity.NO else 1 - none
+        # from a kind to a named room; "every" leaves out the named room itself
         assert isinstance(object, str)
-        of_subject = beliefs.of_kind(subject).unsqueeze(-1)
+        is_subject = beliefs.kind_probability(subject).unsqueeze(-1)
         if rule.quantity is Quantity.EVERY:
             other = 1 - torch.eye(related.shape[-1], dtype=related.dtype)
-            return (1 - of_subject * (1 - related) * other).prod(dim=-2)[..., chosen[object]]
-        none = (1 - of_subject * related).prod(dim=-2)[..., chosen[object]]
+            return (1 - is_subject * (1 - related) * other).prod(dim=-2)[..., chosen[object]]
+        none = (1 - is_subject * related).prod(dim=-2)[..., chosen[object]]
         return none if rule.quantity is Quantity.NO else 1 - none
 
 
 def _product(factors: Iterable[Tensor]) -> Tensor:
-    found = None
+    product = None
     for factor in factors:
-        found = factor if found is None else found * factor
-    assert found is not None
-    return found
+        product = factor if product is None else product * factor
+    assert product is not None
+    return product
 
 
-def _of_kinds(quantity: Quantity, subject: Tensor, related: Tensor, object: Tensor) -> Tensor:
-    """Float64[R, W or 1]: of a rule between two kinds of rooms, both Float64[..., n]."""
+def _kind_rule_chance(
+    quantity: Quantity, subject: Tensor, related: Tensor, object: Tensor
+) -> Tensor:
+    """Float64[R, W or 1]: chance of a rule between two kinds of rooms, both Float64[..., n]."""
     to = object.unsqueeze(-2) * related  # (..., i, j)
     if quantity is Quantity.EVERY:
         return (1 - subject * (1 - to).prod(dim=-1)).prod(dim=-1)
@@ -236,48 +248,53 @@ def _of_kinds(quantity: Quantity, subject: Tensor, related: Tensor, object: Tens
     return none if quantity is Quantity.NO else 1 - none
 
 
-def _few_beside(beliefs: Beliefs, most: int) -> Tensor:
-    """Chance that no room has more than ``most`` others beside it, each room for itself."""
-    beside = beliefs.related(BESIDE)
-    number = beside.new_zeros(*beside.shape[:-1], most + 1)  # of neighbours so far
+def _degree_chance(beliefs: Beliefs, most: int) -> Tensor:
+    """Chance that no room has more than ``most`` neighbours, rooms taken as independent."""
+    adjacent = beliefs.related(ANY_RELATION)
+    # distribution of the number of neighbours, slot by slot; mass past ``most`` is dropped
+    number = adjacent.new_zeros(*adjacent.shape[:-1], most + 1)
     number[..., 0] = 1
-    for j in range(beside.shape[-1]):
-        one = beside[..., j].unsqueeze(-1)
+    for j in range(adjacent.shape[-1]):
+        one = adjacent[..., j].unsqueeze(-1)
         more = torch.cat([torch.zeros_like(number[..., :1]), number[..., :-1]], dim=-1)
         number = number * (1 - one) + more * one
     return number.sum(dim=-1).prod(dim=-1)
 
 
-def _connected(beliefs: Beliefs) -> Tensor:
-    """0 where the rooms cannot be connected any more, else the chance that none is alone."""
-    beside, present = beliefs.related(BESIDE), beliefs.present
-    reached = (beside > 0) | torch.eye(beside.shape[-1], dtype=torch.bool)
-    for _ in range(beside.shape[-1].bit_length()):
+def _connected_chance(beliefs: Beliefs) -> Tensor:
+    """Chance that no room is isolated; 0 if the possible relations cannot connect the rooms."""
+    adjacent, present = beliefs.related(ANY_RELATION), beliefs.present
+    # transitive closure of the pairs that can still be adjacent, by squaring
+    reached = (adjacent > 0) | torch.eye(adjacent.shape[-1], dtype=torch.bool)
+    for _ in range(adjacent.shape[-1].bit_length()):
         reached = (reached.double() @ reached.double()) > 0
     whole = (reached[..., 0, :] | ~present).all(dim=-1)
     single = present.sum(dim=-1) == 1
-    alone = (1 - beside).prod(dim=-1) * present
-    return torch.where(single, 1.0, (1 - alone).prod(dim=-1)) * whole
+    isolated = (1 - adjacent).prod(dim=-1) * present
+    return torch.where(single, 1.0, (1 - isolated).prod(dim=-1)) * whole
 
 
 def _cap(rule: CountRule) -> int:
-    """The number past which more rooms make no difference."""
+    """Number of rooms past which more make no difference to a rule."""
     return rule.number.least if rule.number.most is None else rule.number.most + 1
 
 
 class _Counter:
-    """The chance that some count rules hold together, of independent rooms."""
+    """Automaton that gives the chance of several count rules together, for independent rooms."""
 
     def __init__(self, rules: list[CountRule], vocab: VocabConfig) -> None:
+        # a state is the number of rooms of each rule's kind, capped
         caps = [_cap(rule) for rule in rules]
         states = [*product(*(range(cap + 1) for cap in caps))]
         index = {state: k for k, state in enumerate(states)}
+        # a signature is the set of rules that count a room type; types that share one are alike
         members = [
             tuple(code in rule.kind.types for rule in rules) for code in codes_of(vocab).rooms
         ]
         nothing = tuple(False for _ in rules)
         signatures = [nothing, *sorted({*members} - {nothing})]
         self._signature = torch.tensor([signatures.index(each) for each in members])
+        # transitions: from each state, by a room of each signature
         self._next = torch.tensor(
             [
                 [
@@ -287,6 +304,7 @@ class _Counter:
                 for each in signatures
             ]
         )  # (signatures, states)
+        # accepting states, already read one room ahead, for the slot in which worlds differ
         met = [
             all(number in rule.number for rule, number in zip(rules, state, strict=True))
             for state in states
@@ -294,19 +312,23 @@ class _Counter:
         self._accepts = torch.tensor(met, dtype=torch.float64)[self._next]
 
     def chances(self, beliefs: Beliefs, slot: Tensor | None) -> Tensor:
-        """Float64[R, W] of a room at ``slot`` Int[R] for each of its types, [R, 1] without one."""
-        rooms = beliefs.rooms[:, 0]  # the worlds differ in ``slot`` alone
-        of = rooms.new_zeros(*rooms.shape[:2], len(self._next))
-        of.index_add_(2, self._signature, rooms)
-        of[..., 0] = torch.where(beliefs.present[:, 0], of[..., 0], 1.0)
+        """Chance of the rules, Float64[R, W] with a world for each type of the room at ``slot``
+        Int[R]; Float64[R, 1] if ``slot`` is None."""
+        rooms = beliefs.rooms[:, 0]  # worlds differ only at ``slot``
+        # probability of each signature at each slot; empty slots, and ``slot``, count nothing
+        signature = rooms.new_zeros(*rooms.shape[:2], len(self._next))
+        signature.index_add_(2, self._signature, rooms)
+        signature[..., 0] = torch.where(beliefs.present[:, 0], signature[..., 0], 1.0)
         if slot is not None:
-            of[torch.arange(len(of)), slot] = torch.eye(len(self._next), dtype=of.dtype)[0]
+            nothing = torch.eye(len(self._next), dtype=signature.dtype)[0]
+            signature[torch.arange(len(signature)), slot] = nothing
+        # distribution over states, slot by slot
         state = rooms.new_zeros(len(rooms), self._next.shape[1])
         state[:, 0] = 1
         for k in range(rooms.shape[1]):
             after = torch.zeros_like(state)
             for s, move in enumerate(self._next):
-                after.index_add_(1, move, state * of[:, k, s].unsqueeze(1))
+                after.index_add_(1, move, state * signature[:, k, s].unsqueeze(1))
             state = after
         if slot is None:
             return state @ self._accepts[0].unsqueeze(1)

@@ -1,4 +1,4 @@
-"""``brief check``: what a brief means, whether it can be met, and how rare it is in plans."""
+"""``brief check``: print the meaning of a brief, its feasibility, and its share among plans."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from floor_plans.plans.contradiction import room_names
 _CONFIDENCE = 0.95
 
 _NUM_DECIDED = 20
-"""Plans that meet a brief of which it is decided whether they can be built."""
+"""Most matching plans for which a floor plan is searched."""
 
 
 def check_brief(options: argparse.Namespace) -> None:
-    """Print what the brief of ``file`` means, and whether it can be met.
+    """Print the meaning of the brief of ``file``, and say if it can be met.
 
     Raises ``SystemExit`` if no diagram meets it.
     """
@@ -41,9 +41,10 @@ def check_brief(options: argparse.Namespace) -> None:
     brief = read_brief(options.file)
     for sentence in sentences(brief):
         print(sentence)
-    for wish in brief.left_out:
-        print(f"warning: left out, as a diagram does not say it: {wish}")
+    for request in brief.left_out:
+        print(f"warning: left out, as a diagram does not say it: {request}")
     found = feasibility(brief, options.n_max, vocabulary)
+    # plans to count matches in: those of --plans, or the embedded ones
     title, plans = "", list[BubbleDiagram]()
     if found.can_be_met is not False and options.plans not in (None, "none"):
         title = options.plans
@@ -53,6 +54,7 @@ def check_brief(options: argparse.Namespace) -> None:
     met = [
         plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)
     ]
+    # a real plan is a better example than the solver's
     if found.example is not None and met and not brief.buildable:
         found = replace(found, example=met[0])
     print(f"\n{verdict(found, brief, options.n_max, vocabulary, options.file)}")
@@ -67,7 +69,7 @@ def check_brief(options: argparse.Namespace) -> None:
 def verdict(
     found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
 ) -> str:
-    """Sentences that say if a brief can be met; a line for each rule of a contradiction."""
+    """Sentences on the feasibility of a brief, with a line for each rule of a contradiction."""
     scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
     if found.can_be_met is None:
         if found.example is None and brief.buildable:
@@ -78,7 +80,7 @@ def verdict(
             f"{'' if is_installed() else more}."
         )
     if found.example is not None:
-        return f"It can be met, as by this diagram:\n  {_in_words(found.example)}"
+        return f"It can be met, as by this diagram:\n  {_diagram_text(found.example)}"
     if len(found.contradiction) == 1:
         head = f"No {scope} meets this:"
     else:
@@ -92,16 +94,18 @@ def verdict(
     return "\n".join([head, *lines])
 
 
-def _in_words(diagram: BubbleDiagram) -> str:
-    """``1 kitchen, 1 bathroom``, and ``kitchen left of bathroom`` in a line below."""
+def _diagram_text(diagram: BubbleDiagram) -> str:
+    """Rooms, ``1 kitchen, 1 bathroom``, and below them ``kitchen left of bathroom``."""
     names = room_names(diagram)
     relations = [f"{names[i]} {relation_words([r])} {names[j]}" for i, j, r in diagram.relations]
     return rooms_in_words(diagram) + (f"\n  {', '.join(relations)}" if relations else "")
 
 
 def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:
-    """The share of ``num`` plans that meet it, with an exact interval; of ``buildable``, how many
-    of the first that meet the rest have a floor plan."""
+    """Sentence on the share of ``num`` plans that meet a brief, with an exact interval.
+
+    With ``buildable`` it also counts floor plans of the first matches.
+    """
     low, high = interval(len(met), num)
     confidence = f"{100 * _CONFIDENCE:.0f} %"
     aside = ", buildable aside" if brief.buildable else ""
@@ -123,8 +127,8 @@ def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> 
 
 
 def interval(hits: int, num: int) -> tuple[float, float]:
-    """Confidence interval of the share of which ``hits`` of ``num`` were found, both ends exact
-    (Clopper and Pearson 1934); without a hit, the upper end alone."""
+    """Exact confidence interval of a share, for ``hits`` among ``num`` (Clopper and Pearson 1934);
+    one-sided at 0 and ``num`` hits."""
     from scipy.special import betaincinv
 
     if num == 0:

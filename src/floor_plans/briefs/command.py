@@ -1,4 +1,4 @@
-"""``discrete-diffusion brief check``: what a brief means and whether it can be met.
+"""``discrete-diffusion brief check``: explain a brief and decide if it can be met.
 
 FILE is YAML or JSON, see examples/briefs, or an OAS-Program in JSON.
 """
@@ -11,7 +11,7 @@ from discrete_diffusion.domains import SubCommand
 from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 
 _N_MAX = 8
-"""As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""
+"""``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch."""
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plans",
         metavar="PLANS",
-        help="a file or folder of plans of which the share that meets it is counted (default: the "
+        help="a file or folder of plans, to count the share that meets the brief (default: the "
         "embedded plans, data=bubble_diagrams); none: no plans",
     )
     parser.add_argument(
@@ -38,9 +38,9 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Say what a brief means, a sentence for each rule; whether any diagram meets it, and if none
-    does, which rules contradict each other (exactly with OR-Tools, which is in the extra "plans");
-    and the share of plans that meet it."""
+    """Explain a brief, with a sentence for each rule. Decide if any diagram meets it; if none does,
+    list the rules that contradict each other (exactly with OR-Tools, of the extra "plans"). Count
+    the share of plans that meet it."""
     from floor_plans.briefs.checking import check_brief
 
     check_brief(options)

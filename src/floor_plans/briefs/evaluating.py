@@ -1,4 +1,4 @@
-"""``evaluate brief=FILE``: what a model answers, beside the data that meet the brief."""
+"""``evaluate brief=FILE``: compare the answers of a model with the data that meet the brief."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from discrete_diffusion.evaluation import (
 )
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.answering import Answer, BriefRequest
-from floor_plans.briefs.asked import load_brief, softly_steered, stated_condition
 from floor_plans.briefs.brief_evaluation import BriefEvaluation
-from floor_plans.briefs.matches import Matches
-from floor_plans.briefs.method_scores import MethodScores
+from floor_plans.briefs.brief_request import load_brief, softly_steered, stated_condition
+from floor_plans.briefs.method_scores import Matches, MethodScores
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics, coverage_by_others
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
@@ -29,31 +28,31 @@ from floor_plans.learning.real_data import RealDiagrams, real_data_for_model
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from floor_plans.briefs.soft_guidance import SoftGuidance
+    from floor_plans.briefs.brief_request import SoftGuidance
 
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 256
-"""If ``num_samples`` does not say."""
+"""Default of ``num_samples``."""
 
 FLOOR_DRAWS = 20
-"""If ``floor_draws`` does not say."""
+"""Default of ``floor_draws``."""
 
 GAMMA = 1.0
-"""If ``gamma`` does not say."""
+"""Default of ``gamma``."""
 
 _ELSEWHERE = ("seeds", "verdicts", "bound_draws", "time_bins", "likelihood", "orders")
-"""Keys that say how samples without a brief, and the model itself, are measured."""
+"""Keys that measure samples without a brief, or the model itself."""
 
 _OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
 
 _SOFT = (0, 7)
-"""Keeps the samples of soft guidance apart from those of the other methods."""
+"""Entropy of soft guidance, distinct from that of the other methods."""
 
 
 def refuse_options(request: EvaluateRequest) -> None:
-    """``ValueError`` for an option that goes with a brief alone, where there is none, or that does
-    not go with one."""
+    """Refuse options of briefs in a request without a brief, and the reverse, by
+    ``ValueError``."""
     unused, why = list(_OF_BRIEFS), "is for brief=FILE; leave it out"
     if request.brief is not None:
         unused = [] if request.quick else list(_ELSEWHERE)
@@ -68,20 +67,23 @@ def refuse_options(request: EvaluateRequest) -> None:
 def evaluate_brief(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> BriefEvaluation:
-    """Answer ``brief`` as ``sample`` does, and by plain rejection and soft guidance, and measure
-    all against the data that meet it; see docs/briefs.md."""
+    """Answer ``brief`` as ``sample`` does, by plain rejection and by soft guidance, and compare all
+    answers with the data that meet it; see docs/briefs.md."""
     start = time.perf_counter()
+    # read the brief and the data that meet it
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
     condition, stated = stated_condition(brief, trained, vocab)
     trained.check_weights()
     real = real_data_for_model(request, trained, vocab)
     matches = Matches.of(brief, real, words)
     num = NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
+    # sample by every method
     with trained.sharing() as shard:
         model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
         asked = BriefRequest(request, trained, model, vocab, brief, shard, num)
         answers, left_out = _answers(request, asked)
         verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}
+    # score each answer, with floors of real data sets of the same size
     floors: dict[int, Floors | None] = {}
     scores = []
     for name, answer in answers.items():
@@ -89,6 +91,7 @@ def evaluate_brief(
         if size not in floors:
             floors[size] = _floors(request, matches, size)
         scores.append(MethodScores.of(name, answer, verdicts[name], matches, words, floors[size]))
+    # coverage of the training data by held-out data, as a yardstick
     by_held_out, train = None, matches.train
     if train is not None and len(train) and real.split != "train":
         size = len(scores[0].diagrams)
@@ -118,15 +121,12 @@ def _facts(request: EvaluateRequest, trained: TrainedModel, real: RealDiagrams) 
     }
 
 
-def _gamma(request: EvaluateRequest) -> float:
-    return GAMMA if request.gamma is None else request.gamma
-
-
 def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, Answer], list[str]]:
-    """Scores by method, the requested one first; and sentences on the methods that are left out."""
+    """Answers by method, the requested one first, and sentences on methods that are left out."""
     soft, left_out = None, []
     if isinstance(asked.trained.sampler, FirstHitting):
-        soft = softly_steered(asked.trained.sampler, asked.constraint, _gamma(request))
+        gamma = GAMMA if request.gamma is None else request.gamma
+        soft = softly_steered(asked.trained.sampler, asked.constraint, gamma)
     else:
         left_out.append(
             "soft_guidance is left out: it draws tokens one by one, and the sampler "
@@ -135,25 +135,26 @@ def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, A
     method = request.method or asked.chosen()
     logger.info("drawing %s by %s", counted(asked.num, "diagram"), method)
     if method == "rejection":
-        answers = {method: asked.by_rejection()}
+        answers = {method: asked.answer_by_rejection()}
     else:
-        answers = {method: (answer := asked.by_particles())}
+        answers = {method: (answer := asked.answer_by_particles())}
+        # plain rejection for comparison, with the network calls that the particles took
         calls = answer.facts["network_calls_per_sample"] * len(answer.diagrams)
         most = round(calls) if request.rejection_calls is None else request.rejection_calls
         if most:
             logger.info("drawing as many by rejection, with at most %s network calls", f"{most:,}")
-            beside = asked.by_rejection(most)
-            answers["rejection"] = replace(beside, facts={**beside.facts, "rejection_calls": most})
+            plain = asked.answer_by_rejection(most)
+            answers["rejection"] = replace(plain, facts={**plain.facts, "rejection_calls": most})
         else:
             left_out.append("rejection is left out: rejection_calls=0.")
     if soft is not None:
         logger.info("drawing as many by soft guidance")
-        answers["soft_guidance"] = _by_soft_guidance(asked, soft)
+        answers["soft_guidance"] = _answer_by_soft_guidance(asked, soft)
     return answers, left_out
 
 
-def _by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
-    """``num`` diagrams, whether they meet the brief or not, of sizes that it allows."""
+def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
+    """Sample ``num`` diagrams of sizes that the brief allows; some may break the brief."""
     drawn = sample_fresh(
         asked.trained,
         replace(asked.model, sampler=sampler, steps=None),
@@ -173,8 +174,7 @@ def _by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
 
 
 def _floors(request: EvaluateRequest, matches: Matches, size: int) -> Floors | None:
-    """Floors of the metrics: those of ``size`` real diagrams that meet the brief, in the samples'
-    place."""
+    """Floors of the metrics: their values for ``size`` real diagrams that meet the brief."""
     draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
     if not draws or not size or matches.reference is None or len(matches.known) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Check that a brief can be met at all, and if not, which of its rules contradict each other."""
+"""Feasibility of a brief: decide if any diagram meets it, and find contradictory rules."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ EFFORT = 2.0
 """Effort of the solver for each question: its deterministic units, about CPU-seconds."""
 
 MOST_ROOMS = (8, 12)
-"""Numbers of rooms of the diagrams that the solver looks for: more only if there is none of so
-many."""
+"""Most rooms of the diagrams that the solver looks for, in steps: it takes the next step only if no
+smaller diagram meets the brief."""
 
 _MOST_TWICE = 12
-"""Rules of a brief that are left out in two orders, for the smaller contradiction."""
+"""Most rules for which contradictions are reduced in two orders, to report the smaller one."""
 
 _SEEDS = range(4)
-"""Seeds of the diagrams for which a floor plan is looked for."""
+"""Seeds of the example diagrams for which a floor plan is searched."""
 
 _ANY = Kind("room", frozenset(range(len(ROOM_TYPES))))
 
 
 @dataclass(frozen=True)
 class Feasibility:
-    """Answer to whether a brief can be met.
+    """Result of a feasibility check.
 
-    ``can_be_met``: None, it was not decided. ``contradiction``: rules that cannot hold together,
-    whatever the others are, in the order of the brief; ``is_irreducible``: without any one of them
-    the others can; False: for some that was not decided. ``example``: a diagram that meets all.
+    ``can_be_met``: None if undecided. ``contradiction``: rules that cannot hold together, in the
+    order of the brief. ``is_irreducible``: without any one of them the others can be met; False if
+    that was not decided for some. ``example``: a diagram that meets the brief.
     """
 
     can_be_met: bool | None
@@ -65,59 +65,63 @@ def feasibility(
     effort: float = EFFORT,
     exact: bool | None = None,
 ) -> Feasibility:
-    """Find out whether diagrams with at most ``n_max`` rooms can meet the brief.
+    """Decide if diagrams with at most ``n_max`` rooms can meet the brief.
 
-    Numbers of rooms and orders of named rooms are looked at first, see ``is_refuted``. Then,
-    ``exact``, a solver decides (``GraphModel``), where OR-Tools is installed; it knows that left of
-    and above are orders, as they are in every plan. Without it no brief is found to be possible.
+    Counts of rooms and orders of named rooms are checked first, see ``is_refuted``. Then, if
+    ``exact``, a solver decides (``GraphModel``, needs OR-Tools); it treats left of and above as
+    orders, as in every plan. Without the solver no brief is found feasible.
 
-    ``Brief.buildable`` is met if one of a few diagrams that meet the rest has a floor plan; if none
-    of them has, it was not decided.
+    ``Brief.buildable`` is met if one of a few diagrams that meet the other rules has a floor plan;
+    if none of them has, the answer is undecided.
     """
     exact = is_installed() if exact is None else exact
-    demands = list(_demands(brief))
+    requirements = list(_requirements(brief))
 
-    def is_refuted_by(kept: Sequence[_Demand]) -> bool:
-        return is_refuted(_only(brief, kept), n_max, vocabulary)
+    def is_refuted_by(kept: Sequence[_Requirement]) -> bool:
+        return is_refuted(_restricted(brief, kept), n_max, vocabulary)
 
-    def is_impossible(kept: Sequence[_Demand]) -> bool | None:
+    def is_impossible(kept: Sequence[_Requirement]) -> bool | None:
         if is_refuted_by(kept):
             return True
-        found, _ = _solved(_only(brief, kept), n_max, vocabulary, effort)
-        return None if found is None else not found
+        answer, _ = _solve(_restricted(brief, kept), n_max, vocabulary, effort)
+        return None if answer is None else not answer
 
     example = None
-    if not is_refuted_by(demands):
+    # not refuted by counting: the solver finds a diagram, or reduces the contradiction
+    if not is_refuted_by(requirements):
         if not exact:
             return Feasibility(None)
-        answer, example = _solved(brief, n_max, vocabulary, effort)
+        answer, example = _solve(brief, n_max, vocabulary, effort)
         if answer is not False:
-            return _with_plan(brief, answer, example, n_max, vocabulary, effort)
-        return _contradiction(*_reduced(demands, is_impossible))
-    members, is_irreducible = _reduced(demands, is_refuted_by)
+            return _check_plan(brief, answer, example, n_max, vocabulary, effort)
+        return _contradiction(*_reduce(requirements, is_impossible))
+    # refuted by counting: reduce the contradiction first cheaply, then by the solver
+    members, is_irreducible = _reduce(requirements, is_refuted_by)
     if exact:
-        members, is_irreducible = _reduced(members, is_impossible)
+        members, is_irreducible = _reduce(members, is_impossible)
     return _contradiction(members, is_irreducible and exact)
 
 
 def contradiction(
     brief: Brief, n_max: int, vocabulary: PlanVocabulary = DIRECTIONS
 ) -> tuple[Source, ...] | None:
-    """Rules that cannot hold together, see ``Feasibility``; None if the brief can be met, or that
-    was not decided."""
+    """Rules that cannot hold together; None if the brief can be met or the answer is undecided."""
     found = feasibility(brief, n_max, vocabulary)
     return found.contradiction if found.can_be_met is False else None
 
 
-def without(brief: Brief, dropped: Sequence[Source]) -> Brief:
-    """The brief without the rules that have these sources. A named room whose source is among them
-    may be of any type, and is no longer requested unless a relation speaks of it."""
+def drop_rules(brief: Brief, dropped: Sequence[Source]) -> Brief:
+    """Return the brief without the rules of these sources.
+
+    A dropped named room may be of any type, and stays only if a relation names it.
+    """
     keys = {source.key for source in dropped}
-    return _only(brief, [each for each in _demands(brief) if each.source.key not in keys])
+    kept = [each for each in _requirements(brief) if each.source.key not in keys]
+    return _restricted(brief, kept)
 
 
 @dataclass(frozen=True, eq=False)
-class _Demand:
+class _Requirement:
     """One rule, the number of rooms, or a named room."""
 
     source: Source
@@ -125,50 +129,52 @@ class _Demand:
     name: str | None = None
 
 
-def _demands(brief: Brief) -> Iterator[_Demand]:
+def _requirements(brief: Brief) -> Iterator[_Requirement]:
     if brief.num_rooms != Numbers(1):
         own = Source("num_rooms", f"num_rooms: {brief.num_rooms}")
-        yield _Demand(brief.sources.get("num_rooms", own))
+        yield _Requirement(brief.sources.get("num_rooms", own))
     for name, kind in brief.named.items():
         own = Source(f"named.{name}", named_sentence(name, kind))
-        yield _Demand(brief.sources.get(f"named.{name}", own), name=name)
+        yield _Requirement(brief.sources.get(f"named.{name}", own), name=name)
     for rule in brief.rules:
         source = rule.source if rule.source.text else replace(rule.source, text=sentence_of(rule))
-        yield _Demand(source, rule)
+        yield _Requirement(source, rule)
 
 
-def _only(brief: Brief, kept: Sequence[_Demand]) -> Brief:
+def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
+    """The brief with the ``kept`` requirements only."""
     rules = [each.rule for each in kept]
     relations = [rule for rule in rules if isinstance(rule, RelationRule)]
-    spoken_of = {name for rule in relations for name in rule.names}
+    in_relations = {name for rule in relations for name in rule.names}
     kinds = {each.name: brief.named[each.name] for each in kept if each.name is not None}
+    has_size = any(each.rule is None and each.name is None for each in kept)
     return Brief(
-        num_rooms=brief.num_rooms if any(_is_size(each) for each in kept) else Numbers(1),
+        num_rooms=brief.num_rooms if has_size else Numbers(1),
         counts=[rule for rule in rules if isinstance(rule, CountRule)],
         relations=relations,
         named={
             name: kinds.get(name, _ANY)
             for name in brief.named
-            if name in kinds or name in spoken_of
+            if name in kinds or name in in_relations
         },
         degree=next((rule for rule in rules if isinstance(rule, DegreeRule)), None),
         connected=next((rule for rule in rules if isinstance(rule, ConnectedRule)), None),
     )
 
 
-def _is_size(demand: _Demand) -> bool:
-    return demand.rule is None and demand.name is None
+def _reduce(
+    requirements: Sequence[_Requirement],
+    is_impossible: Callable[[Sequence[_Requirement]], bool | None],
+) -> tuple[list[_Requirement], bool]:
+    """Reduce contradictory requirements by leaving out one after the other.
 
-
-def _reduced(
-    demands: Sequence[_Demand], is_impossible: Callable[[Sequence[_Demand]], bool | None]
-) -> tuple[list[_Demand], bool]:
-    """Demands of which none can be left out, and whether that was decided of each; those of the end
-    of the brief are left out first, or, of few, those of its beginning, if that leaves fewer."""
-    found, known = [], dict[frozenset[_Demand], bool | None]()
-    orders = [demands[::-1], demands]
-    for order in orders if len(demands) <= _MOST_TWICE else orders[:1]:
-        kept, is_irreducible = list(demands), True
+    Returns the smaller of two reductions, from the end of the brief and, for few requirements, from
+    its beginning; and True if every remaining one was found necessary.
+    """
+    found, known = [], dict[frozenset[_Requirement], bool | None]()
+    orders = [requirements[::-1], requirements]
+    for order in orders if len(requirements) <= _MOST_TWICE else orders[:1]:
+        kept, is_irreducible = list(requirements), True
         for each in order:
             rest = [other for other in kept if other is not each]
             if (key := frozenset(rest)) not in known:
@@ -181,15 +187,17 @@ def _reduced(
     return min(found, key=lambda each: (not each[1], len(each[0])))
 
 
-def _contradiction(members: Sequence[_Demand], is_irreducible: bool) -> Feasibility:
+def _contradiction(members: Sequence[_Requirement], is_irreducible: bool) -> Feasibility:
     return Feasibility(False, tuple(each.source for each in members), is_irreducible)
 
 
-def _solved(
+def _solve(
     brief: Brief, n_max: int, vocabulary: PlanVocabulary, effort: float, seed: int = 0
 ) -> tuple[bool | None, BubbleDiagram | None]:
-    """True and such a diagram if there is one; None: not decided, also of more rooms than
-    ``MOST_ROOMS``."""
+    """Search for a diagram that meets the brief: True and the diagram, or False if none exists.
+
+    None: undecided, also if only diagrams of more rooms than ``MOST_ROOMS`` are left.
+    """
     least, most = least_and_most(brief, n_max)
     least = max(least, len(brief.named))
     if least > most:
@@ -203,7 +211,7 @@ def _solved(
     return None, None
 
 
-def _with_plan(
+def _check_plan(
     brief: Brief,
     answer: bool | None,
     example: BubbleDiagram | None,
@@ -211,10 +219,11 @@ def _with_plan(
     vocabulary: PlanVocabulary,
     effort: float,
 ) -> Feasibility:
+    """Result for a brief that no contradiction refutes: ``buildable`` needs a floor plan too."""
     if not (answer and brief.buildable):
         return Feasibility(answer, example=example)
     for seed in _SEEDS:
-        _, example = _solved(brief, n_max, vocabulary, effort, seed)
+        _, example = _solve(brief, n_max, vocabulary, effort, seed)
         assert example is not None
         if has_floor_plan(example, effort):
             return Feasibility(True, example=example)
@@ -222,8 +231,7 @@ def _with_plan(
 
 
 def has_floor_plan(diagram: BubbleDiagram, effort: float = EFFORT) -> bool:
-    """True if one was found in which rooms do not overlap; of a diagram that says no directions,
-    none is looked for."""
+    """True if a floor plan without overlaps was found; False for a diagram without directions."""
     if not diagram.vocabulary.has_directions:
         return False
     graph = (diagram.num_rooms, diagram.relations)

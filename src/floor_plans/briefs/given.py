@@ -1,4 +1,4 @@
-"""Completions of partial diagrams that meet a brief, too."""
+"""Completions of partial diagrams that also meet a brief."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import FirstHitting, effective_number, systematic
-from floor_plans.briefs.asked import BriefPredicate, load_brief, name_of_brief, steered
+from floor_plans.briefs.brief_request import BriefPredicate, load_brief, name_of_brief, steered
 from floor_plans.briefs.chances import BriefConstraint
 
 if TYPE_CHECKING:
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from floor_plans.learning.completion.completions import Choose, Completions, Draw
 
 PARTICLES = 512
-"""For each partial diagram, if ``particles`` does not say."""
+"""Default of ``particles``, for each partial diagram."""
 
 TRIES = 200
-"""Completions that rejection takes for each requested one, at most, if ``tries`` does not say."""
+"""Default of ``tries``: most completions that rejection takes for each requested one."""
 
 _PILOT = 32
 _LEAST_SHARE = 0.1
-"""Least share of completions that meet the brief, of each line, from which on rejection is the
-way."""
+"""Share of the ``_PILOT`` completions of each line that have to meet the brief for rejection to be
+the default."""
 
 
 def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
-    """Function that samples and chooses completions that meet ``brief``.
+    """Build the ``Choose`` of completions that meet ``brief``.
 
-    Raises ``ValueError`` as ``load_brief``, and for a brief that says more than diagrams do.
+    Raises ``ValueError`` as ``load_brief`` does, and for a brief with facts of the plan.
     """
     brief = load_brief(request, vocab)
     if brief.plan_facts.names:
@@ -60,14 +60,15 @@ class BriefChoice:
     def __call__(
         self, lines: Sequence[int], draw: Draw, num: int, shard: Shard
     ) -> tuple[Completions, dict[str, Any]]:
-        """``num`` completions of each of the ``lines``, and facts of how they were sampled.
+        """Sample ``num`` completions of each of the ``lines``; returns facts of the sampling too.
 
-        Raises ``ValueError`` naming a line without."""
+        Raises ``ValueError`` naming a line with too few.
+        """
         request, sampler = self.request, self.trained.sampler
         meets = BriefPredicate(self.brief, shard)
         method = request.method or self._method(draw, meets, len(lines))
         if method == "rejection":
-            found = by_rejection(
+            found = choose_by_rejection(
                 lambda turn: draw(sampler, num, (1, turn)),
                 meets,
                 lines,
@@ -79,12 +80,12 @@ class BriefChoice:
             steering = replace(steering, resample=0.0)  # a row keeps its line and its arrangement
             particles = request.particles or PARTICLES
             pool = draw(steering, particles, (1,))
-            found = by_particles(pool, meets, lines, num, particles, request.seed)
+            found = choose_by_particles(pool, meets, lines, num, particles, request.seed)
         completed, facts = found
         return completed, {"brief": str(request.brief), "method": method, **facts}
 
     def _method(self, draw: Draw, meets: BriefPredicate, num_lines: int) -> str:
-        """Rejection if enough of a few completions of every line meet the brief."""
+        """Choose rejection if enough of a few completions of every line meet the brief."""
         sampler = self.trained.sampler
         met = meets(draw(sampler, _PILOT, (3,)).diagrams)
         shares = [
@@ -95,15 +96,18 @@ class BriefChoice:
         return "rejection" if common else "particles"
 
 
-def by_rejection(
+def choose_by_rejection(
     draw: Callable[[int], Completions],
     judge: BriefPredicate,
     lines: Sequence[int],
     num: int,
     tries: int,
 ) -> tuple[Completions, dict[str, Any]]:
-    """The first ``num`` completions of each line that meet the brief; at most ``tries`` are sampled
-    for each requested one. Raises ``ValueError`` naming a line of which too few do."""
+    """Return the first ``num`` completions of each line that meet the brief.
+
+    At most ``tries`` are sampled for each requested one. Raises ``ValueError`` naming a line with
+    too few matches.
+    """
     kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
     drawn = calls = 0
     for turn in range(tries):
@@ -121,6 +125,7 @@ def by_rejection(
             f"line {short[0]}: fewer than {num} of {num * tries:,} completions meet the brief; "
             f"tries={tries}: raise it, or take method=particles"
         )
+    # collect the chosen rows of all rounds in the order of the lines
     chosen = [pair for found in kept for pair in found[:num]]
     first = chosen[0][0]
     rows = torch.tensor([row for _, row in chosen])
@@ -135,7 +140,7 @@ def by_rejection(
     return completed, {"num_drawn": drawn, "network_calls_per_sample": calls / len(chosen)}
 
 
-def by_particles(
+def choose_by_particles(
     pool: Completions,
     judge: BriefPredicate,
     lines: Sequence[int],
@@ -143,15 +148,18 @@ def by_particles(
     particles: int,
     seed: int,
 ) -> tuple[Completions, dict[str, Any]]:
-    """``num`` of the ``particles`` of each line in ``pool``, sampled by their weights.
+    """Resample ``num`` of the ``particles`` of each line in ``pool`` by their weights.
 
-    ``judge``: also of what they are not steered towards, number of rooms and floor plan.
-    Raises ``ValueError`` naming a line of which none is left."""
+    ``judge`` also checks the number of rooms and the floor plan, which do not steer particles.
+    Raises ``ValueError`` naming a line without a match.
+    """
+    # weights of particles that do not meet the brief are 0
     alive = pool.log_weights.isfinite()
     rows = alive.nonzero().squeeze(1)
     met = judge([pool.diagrams[row] for row in rows.tolist()])
     alive[rows] = torch.tensor([answer is True for answer in met], dtype=torch.bool)
     weights = pool.log_weights.masked_fill(~alive, -torch.inf)
+    # resample the particles of each line
     chosen: list[Tensor] = []
     effective = []
     for k, line in enumerate(lines):

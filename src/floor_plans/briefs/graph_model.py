@@ -1,4 +1,4 @@
-"""``GraphModel``: small diagrams that meet a brief, as variables of CP-SAT (OR-Tools)."""
+"""``GraphModel``: diagrams that meet a brief, as a constraint program for CP-SAT (OR-Tools)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import combinations, pairwise, permutations
 from typing import Any
 
-from floor_plans.briefs.brief import BESIDE, Brief, CountRule, Kind, Quantity, RelationRule
+from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.contradictions import ORDERS
 from floor_plans.diagrams.rooms import NO_EDGE
@@ -15,15 +15,15 @@ from floor_plans.plans.box_model import cp_sat, search
 
 
 class GraphModel:
-    """All diagrams of ``least`` to ``most`` rooms that meet a brief, ``buildable`` aside.
+    """Constraint program of the diagrams of ``least`` to ``most`` rooms that meet a brief.
 
-    Rooms have a type each and pairs a relation each, as booleans. Of a vocabulary with directions,
-    rooms have places along both axes and in one another, as integers: left of and above are orders,
-    as in every plan, so that no room is left of itself by way of others. A diagram that breaks this
-    may meet ``Brief.unmet``; it is none here.
+    ``buildable`` is not modelled. Each room has a type and each pair a relation, as booleans. For
+    relations with directions, each room also has integer positions along both axes and in nesting
+    depth, so that left of, above and inside are orders, as in every plan. A diagram that breaks
+    these orders may meet ``Brief.unmet``, but it is not a solution here.
 
-    Named rooms come first, the others by their types. Types that no rule tells apart are one, and
-    so are relations.
+    To break symmetries, named rooms come first and the others are sorted by type. Types that no
+    rule distinguishes share a variable, and so do relations.
     """
 
     def __init__(self, brief: Brief, *, least: int, most: int, vocabulary: PlanVocabulary) -> None:
@@ -41,13 +41,13 @@ class GraphModel:
             self._add_relation(relation)
         if brief.degree is not None:
             for i in self._rooms:
-                beside = [self._related(i, j, BESIDE) for j in self._rooms if j != i]
-                self.model.add(sum(beside) <= brief.degree.most)
+                adjacent = [self._related(i, j, ANY_RELATION) for j in self._rooms if j != i]
+                self.model.add(sum(adjacent) <= brief.degree.most)
         if brief.connected is not None:
             self._add_connected()
 
     def solve(self, effort: float, *, seed: int = 0) -> tuple[bool | None, BubbleDiagram | None]:
-        """True and a solution if there is one; None if the ``effort`` does not do."""
+        """Solve: True and a diagram, False if infeasible, None if the ``effort`` is too small."""
         solver = self._solver.CpSolver()
         solver.parameters.max_deterministic_time = effort
         solver.parameters.num_workers = 1
@@ -58,6 +58,7 @@ class GraphModel:
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):
             return None, None
+        # read the diagram from the values of the variables
         num = sum(solver.value(active) for active in self._active)
         rooms = tuple(
             next(group[0] for group, is_so in self._type[i].items() if solver.value(is_so))
@@ -74,7 +75,8 @@ class GraphModel:
         return self.model.new_bool_var("")
 
     def _add_rooms(self) -> None:
-        """Add variables for the rooms that there are, and their types."""
+        """Add variables for the presence of rooms, and for their types."""
+        # rooms are present from the first on; named rooms always are
         self._active = [self._new() for _ in self._rooms]
         needed = max(self._least, len(self._names))
         for i, active in enumerate(self._active):
@@ -84,6 +86,7 @@ class GraphModel:
             self.model.add_implication(other, one)
         if needed > len(self._rooms):
             self.model.add_bool_or([])
+        # one boolean per group of types that no rule distinguishes
         kinds = [*self._kinds, *(rule.kind for rule in self._brief.counts)]
         groups = self._groups(
             map(ROOM_TYPES.index, self._vocabulary.room_types),
@@ -95,6 +98,7 @@ class GraphModel:
         for (name, kind), i in zip(self._brief.named.items(), self._rooms, strict=False):
             assert self._names[name] == i
             self.model.add(self._is(i, kind) == 1)
+        # the other rooms are sorted by type, to break symmetries
         places = [sum(k * t for k, t in enumerate(types.values())) for types in self._type]
         for i, j in pairwise(self._rooms[len(self._names) :]):
             self.model.add(places[i] <= places[j]).only_enforce_if(self._active[j])
@@ -106,14 +110,14 @@ class GraphModel:
 
     @staticmethod
     def _groups(codes: Iterable[int], signature: Any) -> list[tuple[int, ...]]:
-        """Codes that have the same signature."""
+        """Codes grouped by their signature."""
         found: dict[Any, list[int]] = {}
         for code in codes:
             found.setdefault(signature(code), []).append(code)
         return [tuple(group) for group in found.values()]
 
     def _add_pairs(self) -> None:
-        """One relation each, or none; orders along both axes and of rooms in one another."""
+        """Add a relation or none for each pair, and the orders along both axes and of nesting."""
         sets = [rule.relations for rule in self._brief.relations]
 
         def signature(code: int) -> tuple[Any, ...]:
@@ -124,11 +128,12 @@ class GraphModel:
         self._pair = {
             pair: {group: self._new() for group in groups} for pair in combinations(self._rooms, 2)
         }
+        # positions in each order; a relation with a sign in an order fixes which room comes first
         top = len(self._rooms) - 1
         places = [[self.model.new_int_var(0, top, "") for _ in self._rooms] for _ in ORDERS]
         for (i, j), codes in self._pair.items():
             self.model.add_exactly_one(codes.values())
-            self.model.add_implication(self._related(i, j, BESIDE), self._active[j])
+            self.model.add_implication(self._related(i, j, ANY_RELATION), self._active[j])
             for place, (_, signs) in zip(places, ORDERS, strict=True):
                 for group, is_so in codes.items():
                     if sign := signs[group[0]]:
@@ -136,7 +141,7 @@ class GraphModel:
                         self.model.add(place[first] < place[second]).only_enforce_if(is_so)
 
     def _one_of(self, key: tuple[Any, ...], literals: list[Any]) -> Any:
-        """A literal that says whether one holds, of which at most one does."""
+        """Literal that equals the sum of exclusive ``literals``; cached by ``key``."""
         if key not in self._literals:
             self._literals[key] = found = self._new()
             self.model.add(sum(literals) == found)
@@ -161,12 +166,14 @@ class GraphModel:
 
     def _add_relation(self, rule: RelationRule) -> None:
         subjects, objects = self._ends(rule.subject), self._ends(rule.object)
+        # no: for each pair, one of subject, object and relation is false
         pairs = [(i, j) for i in subjects for j in objects if i != j]
         if rule.quantity is Quantity.NO:
             for i, j in pairs:
                 so = (subjects[i], objects[j], self._related(i, j, rule.relations))
                 self.model.add_bool_or([literal.negated() for literal in so])
             return
+        # some, every: a witness literal per pair implies subject, object and relation
         ways = {pair: self._new() for pair in pairs}
         for (i, j), way in ways.items():
             for literal in (subjects[i], objects[j], self._related(i, j, rule.relations)):
@@ -179,18 +186,18 @@ class GraphModel:
             self.model.add_bool_or([*found, is_subject.negated()])
 
     def _ends(self, end: Kind | str) -> dict[int, Any]:
-        """Rooms that may be meant, each with a literal of whether it is."""
+        """Literal of each room that may stand at this end of a rule."""
         if isinstance(end, str):
             return {self._names[end]: self._active[self._names[end]]}
         return {i: self._is(i, end) for i in self._rooms}
 
     def _add_connected(self) -> None:
-        """Every room but the first has one beside it that is a step nearer to the first."""
+        """Add connectivity: every other room has a neighbour that is nearer to the first room."""
         steps = [self.model.new_int_var(0, len(self._rooms), "") for _ in self._rooms]
         nearer: dict[int, list[Any]] = {i: [] for i in self._rooms}
         for i, j in permutations(self._rooms, 2):
             way = self._new()
-            self.model.add_implication(way, self._related(i, j, BESIDE))
+            self.model.add_implication(way, self._related(i, j, ANY_RELATION))
             self.model.add(steps[j] < steps[i]).only_enforce_if(way)
             nearer[i].append(way)
         for i in self._rooms[1:]:

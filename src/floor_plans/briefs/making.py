@@ -1,16 +1,21 @@
-"""Floor plans from a wish: diagrams of a model, a plan of each, and the best of them."""
+"""``plans make``: sample diagrams that meet a brief, find a plan of each, keep the best."""
 
 from __future__ import annotations
 
+import argparse
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from discrete_diffusion.config import counted
+from discrete_diffusion.runtime import Stop, StopSignals, is_stopping
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.drawings.realise_file import checked_files, request_of
+from floor_plans.drawings.realised_files import summary
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import read_rules
@@ -41,12 +46,12 @@ class MadePlan:
 
     @property
     def given_up(self) -> tuple[Shortfall, ...]:
-        """Demands and rules that the plan does not meet."""
+        """Requirements and rules that the plan does not meet."""
         return self.found.shortfalls[0]
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Rules that the plan breaks, of those that it was made for."""
+        """Requested rules that the plan breaks."""
         return rules_of(self.given_up)
 
 
@@ -87,18 +92,18 @@ def make_plans(
     request = PlanRequest(rules=read_rules("default")) if request is None else request
     request = with_brief(request, brief)
     check_habitable(habitable, request)
-    diagrams = wished_diagrams(
+    diagrams = candidate_diagrams(
         model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
     )
     jobs, _ = possible_jobs(request, diagrams)
-    return best_plans(made_plans(jobs, realise_all(jobs, threads=threads)), num, habitable)
+    return best_plans(scored_plans(jobs, realise_all(jobs, threads=threads)), num, habitable)
 
 
 def check_habitable(habitable: bool, request: PlanRequest) -> None:
-    """``ValueError`` for ``habitable`` plans of a request without rules."""
+    """Refuse ``habitable`` in a request without rules, by ``ValueError``."""
     if habitable and not request.rules.rules:
         raise ValueError(
-            "habitable=true without rules demands nothing of a plan; take rules=default, or leave "
+            "habitable=true without rules requires nothing of a plan; take rules=default, or leave "
             "habitable out"
         )
 
@@ -132,7 +137,7 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
     return request
 
 
-def wished_diagrams(
+def candidate_diagrams(
     model: Any,
     seed: int,
     *,
@@ -141,7 +146,7 @@ def wished_diagrams(
     brief: Mapping[str, Any] | str | None = None,
     num_rooms: int | None = None,
 ) -> list[BubbleDiagram]:
-    """Different diagrams that a model samples; the arguments of ``make_plans``."""
+    """Distinct diagrams, sampled from a model; the arguments of ``make_plans``."""
     candidates = 2 * num if candidates is None else candidates
     if num < 1:
         raise ValueError(f"num={num}: expected at least 1")
@@ -156,8 +161,10 @@ def wished_diagrams(
 def possible_jobs(
     request: PlanRequest, diagrams: Sequence[BubbleDiagram]
 ) -> tuple[list[Job], list[DiagramError]]:
-    """Plans to find of the diagrams whose rooms the request has space for, and why others are left
-    out; ``ValueError`` if none remains."""
+    """Jobs of the diagrams whose rooms fit the request, and the errors of the others.
+
+    Raises ``ValueError`` if no job remains.
+    """
     jobs: list[Job] = []
     left_out: list[DiagramError] = []
     for number, diagram in enumerate(diagrams, start=1):
@@ -173,8 +180,8 @@ def possible_jobs(
     return jobs, left_out
 
 
-def made_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadePlan]:
-    """Those of ``plans``, what ``realise`` found of each job, that are there, with scores."""
+def scored_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadePlan]:
+    """Plans that were found, with their scores; ``plans``: result of ``realise`` for each job."""
     for job, any_order in zip(jobs, plans, strict=True):
         found, scores = ranked(any_order)
         if found.plans:
@@ -182,21 +189,78 @@ def made_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadeP
 
 
 def best_plans(made: Iterable[MadePlan], num: int, habitable: bool = False) -> list[MadePlan]:
-    """The best ``num``, the best first; ``habitable``: of those that break no rule."""
+    """Return the best ``num`` plans, best first; ``habitable``: only plans that keep all rules."""
     some = [each for each in made if not (habitable and each.broken)]
     return sorted(some, key=lambda each: place_of(each.given_up, each.scores))[:num]
 
 
 def rules_of(given_up: Iterable[Shortfall]) -> tuple[str, ...]:
-    """The rules among what is given up, once each."""
+    """Rules among the shortfalls, each once."""
     return tuple(dict.fromkeys(each.rule for each in given_up if each.rule))
 
 
-def none_found(num_diagrams: int, broken: Sequence[Sequence[str]]) -> str:
-    """Why nothing is left: no diagram has a plan, or none that breaks no rule. ``broken``: the
-    rules that each plan breaks."""
+def no_plan_reason(num_diagrams: int, broken: Sequence[Sequence[str]]) -> str:
+    """Sentence on why no plan is left: none was found, or each breaks a rule.
+
+    ``broken``: the rules that each plan breaks.
+    """
     if not broken:
         return f"no plan was found of {counted(num_diagrams, 'different diagram')}"
     counts = Counter(rule for rules in broken for rule in rules)
     shown = ", ".join(f"{rule} by {num}" for rule, num in counts.most_common())
     return f"{counted(len(broken), 'plan')} found, and each breaks a rule: {shown}"
+
+
+def run_make(options: argparse.Namespace) -> None:
+    """Sample diagrams, find a plan of each, write the best.
+
+    A signal ends the search; the best plans found so far are written. Raises ``ValueError`` for
+    wrong options, and if no plan is left.
+    """
+    # check options before sampling
+    files, threads = checked_files(options, {"brief": options.brief})
+    request, began = with_brief(request_of(options), options.brief), time.perf_counter()
+    check_habitable(options.habitable, request)
+    diagrams = candidate_diagrams(
+        options.load(options.checkpoint),
+        request.seed,
+        num=options.num,
+        candidates=options.candidates,
+        brief=options.brief,
+        num_rooms=options.num_rooms,
+    )
+    jobs, left_out = possible_jobs(request, diagrams)
+    if left_out:
+        print(
+            f"{counted(len(left_out), 'different diagram')} left out; of the first: {left_out[0]}"
+        )
+    # search for plans until all diagrams are tried, or a signal asks to stop
+    tried: list[Realised] = []
+    with StopSignals() as signals:
+        signals.promise, signals.finish_step = "writing the best plans that are found", True
+        for found in realise_all(jobs, threads=threads, stop_asked=is_stopping):
+            if is_stopping() and not found.plans:
+                break  # this search was given up
+            tried.append(found)
+            if is_stopping():
+                break
+        stopped = signals.received
+        if stopped is not None and not any(each.plans for each in tried):
+            raise Stop(stopped, where=signals.where)
+    # keep and write the best
+    made = list(scored_plans(jobs[: len(tried)], tried))
+    best = best_plans(made, options.num, options.habitable)
+    if not best:
+        why = no_plan_reason(len(tried), [each.broken for each in made])
+        raise ValueError(
+            why if stopped is not None else f"{why}; raise candidates, or request less"
+        )
+    numbers = files.write_found(
+        [each.job for each in best], [each.found for each in best], began=began
+    )
+    kept = ", without a broken rule" if options.habitable else ""
+    diagrams_tried = counted(len(tried), "different diagram")
+    print(f"the best {counted(len(best), 'plan')} of {diagrams_tried}{kept}, best first")
+    print(summary(numbers, files))
+    if stopped is not None:
+        raise SystemExit(128 + stopped)

@@ -1,12 +1,16 @@
-"""Scores of what a way of meeting a brief returned, beside the data that meet it."""
+"""Data that meet a brief, and scores of each method against them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import TableRow, TableSection, plus_minus, share_error
+from discrete_diffusion.runtime import progress
+from floor_plans.briefs.checking import interval
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import (
     DISTANCES,
@@ -19,28 +23,138 @@ from floor_plans.diagrams.metrics.structure import structure_metrics
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import Floors
     from floor_plans.briefs.answering import Answer
-    from floor_plans.briefs.matches import Matches
+    from floor_plans.briefs.brief import Brief
     from floor_plans.diagrams.diagram import BubbleDiagram
     from floor_plans.diagrams.vocabulary import PlanVocabulary
+    from floor_plans.learning.real_data import RealDiagrams
+
+ENOUGH = 100
+"""Least number of matching held-out diagrams to serve as the reference; with fewer, distances are
+mostly noise, and a note says so."""
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Diagrams among ``num`` that meet a brief; ``name``: the data in words."""
+
+    name: str
+    diagrams: list[BubbleDiagram]
+    num: int
+    words: PlanVocabulary
+
+    def __len__(self) -> int:
+        return len(self.diagrams)
+
+    @property
+    def share(self) -> float:
+        return len(self) / self.num
+
+    @property
+    def standard_error(self) -> float:
+        return share_error(self.share, self.num)
+
+    @cached_property
+    def measured(self) -> DiagramSet:
+        """Set of the diagrams; ``ValueError`` if there are none."""
+        return DiagramSet(self.diagrams, self.words)
+
+    def facts(self) -> dict[str, Any]:
+        """Values for ``metrics.json``, with an exact 95 % interval of the share."""
+        return {
+            "name": self.name,
+            "num": self.num,
+            "num_met": len(self),
+            "share": self.share,
+            "share_interval": list(interval(len(self), self.num)),
+        }
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matches of a brief in the data, where ``buildable`` is not checked.
+
+    ``train``: in the training data, None if these are unknown. ``held_out``: in the held-out data.
+    ``known``: in all data at hand, from which floors are sampled.
+    """
+
+    train: Matching | None
+    held_out: Matching
+    known: Matching
+
+    @classmethod
+    def of(cls, brief: Brief, real: RealDiagrams, words: PlanVocabulary) -> Matches:
+        def matching(name: str, diagrams: Sequence[BubbleDiagram]) -> Matching:
+            found = [
+                diagram
+                for diagram in progress.track(diagrams, f"looking at {name}", "diagrams")
+                if not brief.unmet(diagram)
+            ]
+            return Matching(name, found, len(diagrams), words)
+
+        return cls(
+            None if real.training is None else matching("the training data", real.training),
+            matching(real.name, real.reference),
+            matching("all data", real.known),
+        )
+
+    @property
+    def parts(self) -> dict[str, Matching]:
+        """Data that coverage is measured on: the training data, and the held-out data if there are
+        enough matches, or no training data."""
+        found = {} if self.train is None or not len(self.train) else {"train": self.train}
+        if len(self.held_out) >= ENOUGH or (len(self.held_out) and not found):
+            found["held_out"] = self.held_out
+        return found
+
+    @property
+    def reference(self) -> Matching | None:
+        """Data that distances are measured from: held-out data if there are enough matches, else
+        the larger of both; None if nothing meets the brief."""
+        parts = [self.held_out, *([] if self.train is None else [self.train])]
+        if len(self.held_out) >= ENOUGH:
+            return self.held_out
+        most = max(parts, key=len)
+        return most if len(most) else None
+
+    def notes(self) -> list[str]:
+        """Sentences on the reference of the samples, and how reliable it is."""
+        parts = [self.held_out, *([] if self.train is None else [self.train])]
+        counts = "; ".join(f"{len(p):,} of {p.num:,} of {p.name} meet it" for p in parts)
+        notes = [f"{counts[0].upper()}{counts[1:]}."]
+        reference = self.reference
+        if reference is None:
+            return [*notes, "No data meet the brief, so coverage and distances are not measured."]
+        notes.append(f"Samples are compared with those of {reference.name}.")
+        if reference is not self.held_out:
+            notes[-1] += (
+                f" Too few held-out diagrams meet the brief (fewer than {ENOUGH}); the model was "
+                "trained on the reference."
+            )
+        if len(reference) < ENOUGH:
+            notes.append(
+                f"Only {counted(len(reference), 'diagram')} of the data meet the brief: distances "
+                "and coverage say little of so few; compare them with the floors and ceilings."
+            )
+        return notes
+
 
 SHOWN = tuple(name for name in DISTANCES if "_js" not in name and "unweighted" not in name)
-"""Distances that the table has; ``metrics.json`` has all."""
+"""Distances in the table; ``metrics.json`` has all."""
 
 PROPERTIES = ("valid", "connected", "transitive", "inside_valid")
-"""Shares of the samples by themselves that the table has."""
+"""Properties of the samples in the table, as shares."""
 
 OF_SIZE = ("mode_coverage_weighted", "diversity")
-"""Other metrics of coverage; they depend on the number of samples, and real data are a floor."""
+"""Metrics that depend on the number of samples, with the value of real data as a floor."""
 
 
 @dataclass(frozen=True)
 class MethodScores:
-    """Scores of one way to meet a brief, called ``name``.
+    """Scores of the method ``name`` for a brief.
 
-    ``num_met``: how many of the ``diagrams`` meet it, by ``Brief.unmet``. ``facts``: how they were
-    sampled. ``coverage``: ``data_coverage`` by part of the data. ``metrics``: ``bubble_metrics``
-    against the reference, empty without a diagram or a reference; ``floors``: those of as many real
-    ones.
+    ``num_met``: number of ``diagrams`` that meet the brief. ``facts``: facts of the sampling.
+    ``coverage``: ``data_coverage`` by part of the data. ``metrics``: ``bubble_metrics`` against the
+    reference, empty without diagrams or reference. ``floors``: the same for as many real diagrams.
     """
 
     name: str
@@ -62,7 +176,7 @@ class MethodScores:
         words: PlanVocabulary,
         floors: Floors | None,
     ) -> MethodScores:
-        """``verdicts``: whether each diagram meets the brief."""
+        """Score an answer; ``verdicts``: True for each diagram that meets the brief."""
         diagrams, metrics = answer.diagrams, {}
         drawn = DiagramSet(diagrams, words) if diagrams else None
         if drawn is not None and matches.reference is not None:
@@ -93,7 +207,7 @@ class MethodScores:
 
     @property
     def share_met_error(self) -> float:
-        """0 where nothing else is kept, which makes it no estimate."""
+        """Standard error of ``share_met``; 0 for a method that keeps only matches."""
         if not self.diagrams or (self.share_met == 1 and "probability" in self.facts):
             return 0.0
         return share_error(self.share_met, len(self.diagrams))
@@ -117,13 +231,13 @@ class MethodScores:
         return found
 
     def share_cell(self) -> str:
-        """``100.0 %``, or ``61.2 ± 3.0 %``."""
+        """``share_met`` as text: ``100.0 %``, or ``61.2 ± 3.0 %``."""
         if not self.diagrams:
             return "-"
         return f"{plus_minus(100 * self.share_met, 100 * self.share_met_error or None, 1)} %"
 
     def probability_cell(self) -> str:
-        """Probability that the model meets the brief, as this way estimates it."""
+        """Probability that a sample of the model meets the brief, as this method estimates it."""
         if (p := self.facts.get("probability")) is None:
             return ""
         if p == 0 and "num_drawn" in self.facts:
@@ -131,7 +245,7 @@ class MethodScores:
         return f"{p:.2g} ± {self.facts['probability_standard_error']:.1g}"
 
     def distance_cell(self, name: str) -> str:
-        """``0.0312 (1.4)``: the distance, and how many times its floor that is."""
+        """Distance and its ratio to the floor, as in ``0.0312 (1.4)``."""
         if name not in self.metrics:
             return "-"
         value, floor = self.metrics[name], self.floors.mean[name] if self.floors else 0.0
@@ -142,9 +256,9 @@ class MethodScores:
 def method_sections(
     methods: Sequence[MethodScores], matches: Matches, by_held_out: float | None
 ) -> list[TableSection]:
-    """Table sections of what every method returned, side by side; the first is the requested one.
+    """Table sections with a column for each method, the requested one first.
 
-    ``by_held_out``: the share of the training data that as many held-out diagrams cover.
+    ``by_held_out``: coverage of the training data by as many held-out diagrams.
     """
     heads = ("metric", *(method.name.replace("_", " ") for method in methods), "real data")
     rows = [
@@ -160,7 +274,7 @@ def method_sections(
 
 
 def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
-    """How many diagrams came back, how many meet the brief, and what they cost."""
+    """Number of diagrams, share that meets the brief, and cost in network calls."""
 
     def calls(of: float, num: int) -> str:
         return f"{of / num:,.0f}" if num else "-"
@@ -187,7 +301,7 @@ def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
 def _coverage_rows(
     methods: Sequence[MethodScores], matches: Matches, by_held_out: float | None
 ) -> list[TableRow]:
-    """Share of each part of the data that came back, beside its ceiling."""
+    """Coverage of each part of the data, and its ceiling."""
     rows = []
     for part, matching in matches.parts.items():
         of = f"of {matching.name} that meet the brief"
@@ -212,7 +326,7 @@ def _coverage_rows(
 
 
 def _property_rows(methods: Sequence[MethodScores], matches: Matches) -> list[TableRow]:
-    """Metrics of the samples by themselves, beside those of the data that meet the brief."""
+    """Metrics of the samples themselves, and of the data that meet the brief."""
     if matches.reference is None:
         return []
     first = methods[0]
@@ -231,7 +345,7 @@ def _property_rows(methods: Sequence[MethodScores], matches: Matches) -> list[Ta
 
 
 def _distance_rows(methods: Sequence[MethodScores], matches: Matches) -> list[TableRow]:
-    """Distances from the data that meet the brief, beside their floors; none without any."""
+    """Distances from the data that meet the brief, and their floors; empty without data."""
     first = methods[0]
     if matches.reference is None or not first.metrics:
         return []

@@ -1,4 +1,4 @@
-"""OAS-Program (Open Architecture Standards, Autodesk): a programme of rooms in JSON, as a brief.
+"""Briefs from an OAS-Program (Open Architecture Standards, Autodesk), a room programme in JSON.
 
 {"oas_program": "1.0.0", "rooms": [{"id", "usage", "desired_area_m2": {"min", "max"} or a number,
 "adjacency": {"must_touch", "should_touch", "avoid_touch", "must_connect_via"}, ...}], ...}
@@ -10,7 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from discrete_diffusion.config import unknown_name
-from floor_plans.briefs.brief import BESIDE, Brief, Kind, Numbers, Quantity, RelationRule, Source
+from floor_plans.briefs.brief import (
+    ANY_RELATION,
+    Brief,
+    Kind,
+    Numbers,
+    Quantity,
+    RelationRule,
+    Source,
+)
 from floor_plans.briefs.words import built_in_groups, either, kind_named, kind_of
 from floor_plans.diagrams.files.yaml_nodes import Node
 
@@ -28,17 +36,18 @@ def is_program(root: Node) -> bool:
 
 
 def brief_of_program(root: Node) -> Brief:
-    """A diagram of just these rooms, named by their ids, of the kinds that their ``usage`` means.
+    """Build the brief of an OAS-Program: exactly its rooms, named by id, of the kind of ``usage``.
 
-    ``must_touch`` and ``avoid_touch`` become relations, with ids or with usages ("kitchen"). A
-    usage of several words that are rooms, such as "living_kitchen", is a room of one of them. Other
-    requests, such as areas, cannot be stated of a diagram: ``Brief.left_out`` names it.
+    ``must_touch`` and ``avoid_touch`` become relations, to ids or to usages ("kitchen"). A usage
+    that joins several rooms, such as "living_kitchen", allows each of them. Requests that cannot be
+    stated of a diagram, such as areas, are listed in ``Brief.left_out``.
 
-    Raises ``BriefError`` naming line and key of what is wrong.
+    Raises ``BriefError`` naming line and key of a mistake.
     """
     if "rooms" not in root.value:
         raise root.error("an OAS-Program without 'rooms', a list")
     left_out = [node.text for key, node in root.value.items() if key not in ("rooms", *_LABELS)]
+    # rooms first, since relations name them by id
     rooms = root.value["rooms"].items("a list of rooms")
     by_name: dict[str, Node] = {}
     kinds: dict[str, Kind] = {}
@@ -51,6 +60,7 @@ def brief_of_program(root: Node) -> Brief:
         name = _id_of(room, usage.value, kinds)
         kinds[name], by_name[name] = _kind_of(usage, usage.value), room
         sources[f"named.{name}"] = Source(usage.key, f"{name}: {usage.value}", usage.line)
+    # both rooms of a pair may state the same relation; it is kept once
     relations: dict[RelationRule, None] = {}
     for name, room in by_name.items():
         for found in _rules(name, room, kinds):
@@ -69,7 +79,7 @@ def brief_of_program(root: Node) -> Brief:
 
 
 def _id_of(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
-    """Its id, or its usage with a number where it has none."""
+    """Id of a room; without an id, its usage with a number."""
     if "id" not in room.value:
         names = (f"{usage} {k}" for k in range(1, len(taken) + 2))
         return next(name for name in names if name not in taken)
@@ -93,8 +103,7 @@ def _kind_of(node: Node, usage: str) -> Kind:
 
 
 def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """Rules of one room; a request that cannot be stated as a rule is yielded as ``rooms.NAME:
-    what``."""
+    """Rules of one room; a request that is not a rule of diagrams is yielded as ``NAME: text``."""
     for key, node in room.value.items():
         if key in ("id", "usage"):
             continue
@@ -112,7 +121,7 @@ def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[Relatio
                     if target == name:
                         raise other.error(f"{name} twice; a room does not touch itself")
                     source = Source(other.key, f"{name} {what} {other.words}", other.line)
-                    yield RelationRule(_TOUCHING[what], name, BESIDE, target, source)
+                    yield RelationRule(_TOUCHING[what], name, ANY_RELATION, target, source)
 
 
 def _listed(node: Node) -> tuple[Node, ...]:
@@ -122,14 +131,14 @@ def _listed(node: Node) -> tuple[Node, ...]:
 
 
 def _avoided(name: str, node: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """``avoid`` lists rooms, or anything else in words."""
+    """Rules of ``avoid``, which lists rooms; other words are yielded as text."""
     for other in _listed(node):
         known = isinstance(other.value, str) and (
             other.value in kinds or kind_named(other.value, built_in_groups())
         )
         if known and other.value != name:
             source = Source(other.key, f"{name} avoid {other.words}", other.line)
-            yield RelationRule(Quantity.NO, name, BESIDE, _end(other, kinds), source)
+            yield RelationRule(Quantity.NO, name, ANY_RELATION, _end(other, kinds), source)
         else:
             yield f"{name}: avoid {other.words}"
 
@@ -145,7 +154,7 @@ def _end(node: Node, kinds: Mapping[str, Kind]) -> Kind | str:
 
 
 def _turned(rule: RelationRule) -> RelationRule:
-    """The same, read from the other room; which rooms touch has no direction."""
+    """The rule with both ends exchanged; touching has no direction."""
     if isinstance(rule.object, str):
         return RelationRule(rule.quantity, rule.object, rule.relations, rule.subject)
     return rule

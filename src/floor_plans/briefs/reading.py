@@ -1,4 +1,4 @@
-"""Briefs out of YAML, JSON and Python objects."""
+"""Briefs read from YAML, JSON and Python objects."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ from floor_plans.briefs.brief import (
     RelationRule,
     Source,
 )
-from floor_plans.briefs.measures import area_of, degrees_of, outline_of, point_of
 from floor_plans.briefs.oas import brief_of_program, is_program
-from floor_plans.briefs.relations import relation_rule
 from floor_plans.briefs.words import (
     QUANTITIES,
+    area_of,
     built_in_groups,
     codes_of_relation,
+    degrees_of,
     either,
     kind_named,
     kind_of,
     numbers_of,
+    outline_of,
+    point_of,
+    relation_rule,
 )
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, node_of, read_node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
@@ -39,10 +42,10 @@ from floor_plans.plans.outline import front_door_problem
 
 
 def read_brief(path: str | os.PathLike[str]) -> Brief:
-    """The brief of a YAML or JSON file, or of an OAS-Program, see ``brief_of_program``.
+    """Read the brief of a YAML or JSON file, or of an OAS-Program, see ``brief_of_program``.
 
     Raises ``FileNotFoundError``, and ``BriefError`` (a ``ValueError``) naming file, line and key of
-    what is wrong.
+    a mistake.
     """
     root = read_node(path)
     try:
@@ -73,7 +76,7 @@ def _brief(root: Node) -> Brief:
 
 @dataclass
 class _Reading:
-    """State of reading: the parts of a brief that were read so far."""
+    """Parts of a brief that have been read so far."""
 
     groups: dict[str, Kind] = field(default_factory=built_in_groups)
     num_rooms: Numbers = field(default_factory=lambda: Numbers(1))
@@ -87,7 +90,7 @@ class _Reading:
     sources: dict[str, Source] = field(default_factory=dict)
 
     def brief(self, root: Node) -> Brief:
-        """Groups and names are read first, wherever they stand."""
+        """Read all keys, groups and names before the rules that use them."""
         for key, node in root.value.items():
             if key not in _READERS:
                 raise node.error(unknown_name("key", key, _READERS))
@@ -184,7 +187,7 @@ class _Reading:
         self.plan_facts = replace(self.plan_facts, north=degrees_of(node))
 
     def _check_new(self, node: Node, name: str) -> None:
-        """``BriefError`` for the name of a group or a room that is taken, or is no single word."""
+        """Refuse a name that is taken or is not a single word, by ``BriefError``."""
         if not re.fullmatch(r"[^\W\d][\w'-]*", name):
             raise node.error(f"expected one word as a name, such as first_bath, got {name!r}")
         if name.casefold() in {each.casefold() for each in self.groups}:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from floor_plans.briefs.brief import (
-    BESIDE,
+    ANY_RELATION,
     Brief,
     ConnectedRule,
     CountRule,
@@ -32,14 +32,14 @@ _SAID = {
     "right-above": "right of and above",
     "right-below": "right of and below",
     "surrounding": "around",
-    "adjacent": "beside, in a wall without a door,",
+    "adjacent": "next to, in a wall without a door,",
     "door": "joined by a door to",
 }
-"""Relations whose names are no words of a sentence."""
+"""Words for relations whose names do not fit into a sentence."""
 
 
 def sentences(brief: Brief) -> list[str]:
-    """Sentences: one for each rule, and one for what its file requests that no diagram says."""
+    """Sentences: one for each rule, and one for facts that no diagram shows."""
     number = brief.num_rooms
     sentences = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
     if number == Numbers(1):
@@ -62,7 +62,7 @@ def sentences(brief: Brief) -> list[str]:
 
 
 def named_sentence(name: str, kind: Kind) -> str:
-    """``There is a room "parents": a MasterRoom.``"""
+    """Sentence such as ``There is a room "parents": a MasterRoom.``"""
     types = _types(kind)
     return f'There is a room "{name}": a{"n" * types.startswith(("A", "E", "I", "O"))} {types}.'
 
@@ -73,8 +73,8 @@ def sentence_of(rule: Rule) -> str:
         return _count(rule)
     if isinstance(rule, DegreeRule):
         if rule.most == 0:
-            return "No room is beside another."
-        return f"No room is beside more than {rule.most} other{'s' * (rule.most > 1)}."
+            return "No room is next to another."
+        return f"No room is next to more than {rule.most} other{'s' * (rule.most > 1)}."
     if isinstance(rule, ConnectedRule):
         return "Every room can be reached from every other."
     return _relation(rule)
@@ -102,10 +102,10 @@ def _relation(rule: RelationRule) -> str:
 
 
 def relation_words(relations: Iterable[int]) -> str:
-    """``beside``, ``left of, or below``."""
+    """Words such as ``next to`` or ``left of, or below``."""
     codes = frozenset(relations)
-    if codes == BESIDE:
-        return "beside"
+    if codes == ANY_RELATION:
+        return "next to"
     names = [RELATIONS[code] for code in sorted(codes)]
     return ", or ".join(_SAID.get(name, name) for name in names)
 
@@ -115,7 +115,7 @@ def _end(end: Kind | str, article: str) -> str:
 
 
 def rooms_in_words(diagram: BubbleDiagram) -> str:
-    """``1 kitchen, 2 bathrooms``"""
+    """Counts such as ``1 kitchen, 2 bathrooms``."""
     return ", ".join(
         f"{num} {word if num == 1 else _plural(word)}"
         for word, num in Counter(map(_words, diagram.room_names)).items()
@@ -123,7 +123,7 @@ def rooms_in_words(diagram: BubbleDiagram) -> str:
 
 
 def _word(kind: Kind) -> str:
-    """``living room`` of a name that is ours, ``room of Wet`` of any other."""
+    """Words such as ``living room``, or ``room of Wet`` for a group of the brief."""
     if " or " in kind.name:
         return " or ".join(_words(name) for name in kind.name.split(" or "))
     if kind.name not in (*ROOM_TYPES, *ROOM_GROUPS):

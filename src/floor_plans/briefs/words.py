@@ -1,16 +1,24 @@
-"""The words of briefs: numbers, kinds of rooms, relations."""
+"""Words of a brief: numbers and kinds of rooms, relations and their rules, measures in metres."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from discrete_diffusion.config import unknown_name
-from floor_plans.briefs.brief import BESIDE, Kind, Numbers
+from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity, RelationRule
 from floor_plans.diagrams.files.everyday_names import may_mean, room_type_of
+from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.yaml_nodes import Node
 from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
+from floor_plans.plans.outline import MOST_AREA, Outline
+
+if TYPE_CHECKING:
+    from floor_plans.briefs.brief import Point
+    from floor_plans.diagrams.files.yaml_nodes import Node
 
 _RANGES = (
     (r"(?P<least>\d+)(?P<most>)", 0),
@@ -20,19 +28,19 @@ _RANGES = (
     (r"(?P<least>\d+) ?(\+|or more)(?P<most>)", 2),
     (r"(at most|up to|<=) ?(?P<most>\d+)(?P<least>)", 3),
 )
-"""How numbers are written -> exact, a range, at least or at most."""
+"""Pattern of a number of rooms, and its form: exact, a range, at least or at most."""
 
 _FORMS = "6, 5-7, [5, 7], at least 5, at most 7 or 5+"
 
 _MOST_DIGITS = 4
 
-BESIDE_WORDS = ("adjacent", "adjacent-to", "beside", "next-to", "touches")
+ADJACENT_WORDS = ("adjacent", "adjacent-to", "beside", "next-to", "touches")
 
 QUANTITIES = {"some": "some", "every": "every", "each": "every", "all": "every", "no": "no"}
 
 
 def numbers_of(node: Node) -> Numbers:
-    """``BriefError`` for what is no number of rooms."""
+    """Range of a number of rooms; ``BriefError`` for anything else."""
     if isinstance(node.value, tuple):
         ends = [each.value for each in node.value]
         if len(ends) != 2 or not all(type(end) is int for end in ends):
@@ -67,7 +75,7 @@ def _range(node: Node, least: int, most: int | None) -> Numbers:
 
 
 def kind_named(word: str, groups: Mapping[str, Kind]) -> Kind | None:
-    """The group, or the room type, that a word means, also in the plural; None if it is none."""
+    """Group or room type that a word names, also in the plural; None for other words."""
     for each in (word, word[:-1] if word.endswith("s") else ""):
         by_name = {name.casefold(): kind for name, kind in groups.items()}
         if found := by_name.get(each.casefold()):
@@ -82,9 +90,11 @@ def built_in_groups() -> dict[str, Kind]:
 
 
 def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[str] = ()) -> Kind:
-    """Kind that a word means, such as "living room", "Bedroom" or "Kitchen|DiningRoom". ``names``:
-    of rooms, that could have been meant as well. ``BriefError`` if it means none, or may mean
-    several."""
+    """Kind that a word names, such as "living room", "Bedroom" or "Kitchen|DiningRoom".
+
+    ``names``: names of rooms, to suggest for an unknown word. Raises ``BriefError`` for an unknown
+    or ambiguous word.
+    """
     if "|" in word:
         kinds = [kind_of(node, each.strip(), groups, names) for each in word.split("|")]
         return either(kinds)
@@ -100,20 +110,20 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
 
 
 def either(kinds: Iterable[Kind]) -> Kind:
-    """Rooms of any of these."""
+    """Union of several kinds of rooms."""
     kinds = list(kinds)
     types = frozenset(code for kind in kinds for code in kind.types)
     return Kind(" or ".join(kind.name for kind in kinds), types)
 
 
 def codes_of_relation(phrase: str) -> frozenset[int] | None:
-    """Codes of a phrase such as "left-of", "left of", "next to", "left-of|left-above", "left of or
-    above"; None if it is no relation."""
+    """Codes of a phrase such as "left-of", "next to", "left-of|left-above" or "left of or above";
+    None if the phrase is not a relation."""
     codes: set[int] = set()
     for part in re.split(r"\s*\|\s*|\s+or\s+", phrase.strip()):
         word = "-".join(part.casefold().replace("_", "-").split())
-        if word in (*BESIDE_WORDS, "touching"):
-            codes |= BESIDE
+        if word in (*ADJACENT_WORDS, "touching"):
+            codes |= ANY_RELATION
         elif word in RELATIONS:
             codes.add(RELATIONS.index(word))
         else:
@@ -122,14 +132,144 @@ def codes_of_relation(phrase: str) -> frozenset[int] | None:
 
 
 def relation_of(node: Node, phrase: str) -> frozenset[int]:
-    """Codes of ``codes_of_relation``; ``BriefError`` if it is none, or "no-edge"."""
+    """Codes of ``codes_of_relation``; ``BriefError`` for other phrases and for "no-edge"."""
     codes = codes_of_relation(phrase)
     if codes is None:
         known = [name for name in RELATIONS if name != RELATIONS[NO_EDGE]]
-        raise node.error(unknown_name("relation", phrase, dict.fromkeys([*known, *BESIDE_WORDS])))
+        raise node.error(unknown_name("relation", phrase, dict.fromkeys([*known, *ADJACENT_WORDS])))
     if NO_EDGE in codes:
         raise node.error(
-            f"{RELATIONS[NO_EDGE]} is no relation of a brief; say that rooms are not beside each "
-            "other with: no A adjacent B"
+            f"{RELATIONS[NO_EDGE]} is not a relation of a brief; to keep rooms apart, write: "
+            "no A adjacent B"
         )
     return codes
+
+
+_ARTICLES = ("a", "an", "the")
+_LONGEST_RELATION = 7
+"""Words, as in "left of or left above"."""
+
+_EXAMPLE = "'Kitchen adjacent LivingRoom' or [Kitchen, adjacent, LivingRoom]"
+
+
+def relation_rule(
+    node: Node, groups: Mapping[str, Kind], named: Mapping[str, Kind]
+) -> RelationRule:
+    """Read a relation rule from a sentence or a list.
+
+    ``groups`` and ``named``: kinds that it may name. Raises ``BriefError`` for anything else.
+    """
+    if isinstance(node.value, tuple):
+        quantity, first, relation, second = _parse_list(node)
+    elif isinstance(node.value, str):
+        quantity, first, relation, second = _parse_sentence(node, node.value)
+    else:
+        raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
+    codes = relation_of(node, relation)
+
+    def end(word: str) -> Kind | str:
+        return word if word in named else kind_of(node, word, groups, named)
+
+    subject, target = end(first), end(second)
+    if isinstance(subject, str) and subject == target:
+        raise node.error(f"{subject} twice; a room has no relation to itself")
+    return RelationRule(quantity, subject, codes, target, node.source)
+
+
+def _parse_list(node: Node) -> tuple[Quantity, str, str, str]:
+    words = [_alternatives(item) for item in node.value]
+    quantity = Quantity.SOME
+    if len(words) == 4 and words[0].casefold() in QUANTITIES:
+        quantity = Quantity(QUANTITIES[words.pop(0).casefold()])
+    if len(words) != 3:
+        raise node.error(f"expected a rule such as {_EXAMPLE}, got a list of {len(words)}")
+    return quantity, words[0], words[1], words[2]
+
+
+def _alternatives(node: Node) -> str:
+    """Write ``[below, left-below]`` as ``below|left-below``."""
+    if isinstance(node.value, tuple):
+        return "|".join(_alternatives(item) for item in node.items("words"))
+    if isinstance(node.value, dict | int | None) and not isinstance(node.value, bool):
+        raise node.error(f"expected a word, got {node.shown}")
+    return node.words
+
+
+def _parse_sentence(node: Node, text: str) -> tuple[Quantity, str, str, str]:
+    """Quantity, subject, relation and object of a sentence."""
+    words, quantity = text.split(), Quantity.SOME
+    if words and words[0].casefold() in QUANTITIES:
+        quantity = Quantity(QUANTITIES[words.pop(0).casefold()])
+    start, stop = _place(node, words)
+    subject, relation, target = words[:start], words[start:stop], words[stop:]
+    if subject[-1].casefold() == "not":
+        raise node.error(f"say it as: no {' '.join([*_bare(subject[:-1]), *relation, *target])}")
+    if len(subject) > 1 and subject[0].casefold() in _ARTICLES:
+        subject = subject[1:]
+    if len(target) > 1 and target[0].casefold() in (*_ARTICLES, "some", "any"):
+        target = target[1:]
+    if len(target) > 1 and target[0].casefold() in QUANTITIES:
+        raise node.error(f"'{target[0]}' can stand before the first room alone")
+    return quantity, " ".join(_bare(subject)), " ".join(relation), " ".join(target)
+
+
+def _bare(words: list[str]) -> list[str]:
+    """Words without a final "is" or "are"."""
+    return words[:-1] if len(words) > 1 and words[-1].casefold() in ("is", "are") else words
+
+
+def _place(node: Node, words: list[str]) -> tuple[int, int]:
+    """Start and stop of the longest relation in a sentence, with words on either side."""
+    for start in range(1, len(words) - 1):
+        for stop in range(min(len(words) - 1, start + _LONGEST_RELATION), start, -1):
+            if codes_of_relation(" ".join(words[start:stop])) is not None:
+                return start, stop
+    if len(words) == 3:
+        relation_of(node, words[1])
+    raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
+
+
+def area_of(node: Node) -> float:
+    """Square metres; ``BriefError`` unless a number above 0 and at most ``MOST_AREA``."""
+    area = _number(node)
+    if area is None or not 0 < area <= MOST_AREA:
+        raise node.error(
+            f"expected square metres, such as 85, at most {MOST_AREA:,}; got {node.shown}"
+        )
+    return area
+
+
+def degrees_of(node: Node) -> float:
+    """Degrees clockwise from up; ``BriefError`` unless a number."""
+    degrees = _number(node)
+    if degrees is None:
+        raise node.error(f"expected degrees clockwise from up, such as 30, got {node.shown}")
+    return degrees
+
+
+def point_of(node: Node) -> Point:
+    """Point in metres; ``BriefError`` unless [x, y]."""
+    ends = node.value if isinstance(node.value, tuple) else ()
+    numbers = [_number(end) for end in ends]
+    if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
+        raise node.error(f"expected [x, y] in metres, got {node.shown}")
+    return numbers[0], numbers[1]
+
+
+def outline_of(node: Node) -> tuple[Point, ...]:
+    """Corners in metres; ``BriefError`` unless they make a polygon that a plan can fill."""
+    corners = tuple(map(point_of, node.items("the corners [[x, y], ...], in metres")))
+    try:
+        Outline(boundary=corners)
+    except DiagramError as error:
+        raise node.error(error.reason) from error
+    return corners
+
+
+def _number(node: Node) -> float | None:
+    """The finite number of a node, else None; YAML's 8.5 comes as text."""
+    try:
+        number = None if isinstance(node.value, bool) else float(node.value)
+    except (TypeError, ValueError):
+        return None
+    return number if number is not None and math.isfinite(number) else None

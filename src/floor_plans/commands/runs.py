@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from discrete_diffusion.config import counted
-from floor_plans.briefs.make_command import run_make
+from floor_plans.briefs.making import run_make
 from floor_plans.commands.conversion import check_target, plan_format, write_target
 from floor_plans.commands.description import describe, print_description
 from floor_plans.diagrams.files.foreign_files import refuse_features

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from floor_plans.briefs.making import none_found, possible_jobs, rules_of, wished_diagrams
+from floor_plans.briefs.making import candidate_diagrams, no_plan_reason, possible_jobs, rules_of
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.sheet import svg_of
 from floor_plans.drawings.pictures.plan_pictures import plot_plan
@@ -154,7 +154,7 @@ def plans_of(
     kept = [each for each in every if not (wish.habitable and each[1]["broken"])]
     best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: wish.num]]
     if not best and not reason:
-        reason = none_found(len(jobs), [shown["broken"] for _, shown in every])
+        reason = no_plan_reason(len(jobs), [shown["broken"] for _, shown in every])
     return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
 
 
@@ -167,7 +167,7 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
         checked = check_brief(wish.brief, model.vocab.n_max, model.words)
         if not checked["ok"]:
             raise ValueError(checked["verdict"])
-    diagrams = wished_diagrams(
+    diagrams = candidate_diagrams(
         model.algorithm,
         wish.request.seed,
         num=wish.num,

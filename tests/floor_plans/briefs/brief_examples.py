@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from floor_plans.briefs.brief import (
-    BESIDE,
+    ANY_RELATION,
     Brief,
     ConnectedRule,
     CountRule,
@@ -22,7 +22,9 @@ ANY = Kind.of("LivingRoom", "MasterRoom")
 SIDE = frozenset(map(RELATIONS.index, ("left-of", "right-of")))
 
 
-def relation(quantity: str, subject: Kind | str, object: Kind | str, codes=BESIDE) -> RelationRule:
+def relation(
+    quantity: str, subject: Kind | str, object: Kind | str, codes=ANY_RELATION
+) -> RelationRule:
     return RelationRule(Quantity(quantity), subject, frozenset(codes), object)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from floor_plans import BubbleDiagram
 from floor_plans.briefs.brief import (
-    BESIDE,
+    ANY_RELATION,
     Brief,
     ConnectedRule,
     CountRule,
@@ -119,7 +119,7 @@ def random_brief(
             ends = [
                 name if rng.random() < 0.6 else end for name, end in zip(picked, ends, strict=False)
             ] + ends[len(picked) :]
-        related = BESIDE
+        related = ANY_RELATION
         if rng.random() < 0.6:
             related = frozenset(rng.choice(codes, rng.integers(1, 3), replace=False).tolist())
         quantity = list(Quantity)[rng.integers(0, 3)]

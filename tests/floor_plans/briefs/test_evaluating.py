@@ -13,14 +13,13 @@ from brief_worlds import VOCAB, all_diagrams
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import main
 from floor_plans import BubbleDiagram, decode, generate_plans, read_diagrams, write_diagrams
-from floor_plans.briefs import matches as matching
+from floor_plans.briefs import method_scores as matching
 from floor_plans.briefs.answering import Answer
 from floor_plans.briefs.brief import Brief
+from floor_plans.briefs.brief_request import SoftGuidance
 from floor_plans.briefs.chances import BriefConstraint
-from floor_plans.briefs.matches import Matches
-from floor_plans.briefs.method_scores import MethodScores
+from floor_plans.briefs.method_scores import Matches, MethodScores
 from floor_plans.briefs.reading import read_brief
-from floor_plans.briefs.soft_guidance import SoftGuidance
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics, data_coverage
 from floor_plans.diagrams.vocabulary import DIRECTIONS

@@ -9,7 +9,7 @@ from random_briefs import SMALL, all_diagrams, random_brief
 from floor_plans import generate_plans
 from floor_plans.briefs import brief_of
 from floor_plans.briefs.brief import Brief, Source
-from floor_plans.briefs.feasibility import contradiction, feasibility, without
+from floor_plans.briefs.feasibility import contradiction, drop_rules, feasibility
 from floor_plans.briefs.refutation import is_refuted
 from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, RELATIONS
 from floor_plans.plans.box_model import is_installed
@@ -29,7 +29,7 @@ def parts(brief: Brief) -> set[str]:
 
 def only(brief: Brief, kept: set[str]) -> Brief:
     """The brief with the rules of these keys alone."""
-    return without(brief, [Source(key) for key in parts(brief) - kept])
+    return drop_rules(brief, [Source(key) for key in parts(brief) - kept])
 
 
 @pytest.mark.slow
@@ -184,9 +184,9 @@ def test_none_of_a_contradiction_can_be_left_out(mapping, keys):
     assert found.is_irreducible
     assert {source.key for source in found.contradiction} == keys
     others = [Source(key) for key in parts(brief) - keys]
-    assert contradiction(without(brief, others), 8)
+    assert contradiction(drop_rules(brief, others), 8)
     for key in keys:
-        rest = feasibility(without(brief, [*others, Source(key)]), 8)
+        rest = feasibility(drop_rules(brief, [*others, Source(key)]), 8)
         assert rest.can_be_met
 
 

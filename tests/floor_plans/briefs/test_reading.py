@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from floor_plans.briefs import BriefError, brief_of, read_brief
-from floor_plans.briefs.brief import BESIDE, Kind, Numbers, Quantity
+from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 FOLDER = Path(__file__).parents[3] / "examples" / "briefs"
@@ -62,7 +62,7 @@ def test_everything_is_read_with_its_source(tmp_path):
     assert brief.named == {"parents": Kind.of("MasterRoom"), "ensuite": BATH}
     assert brief.buildable
     some, every, no, named, listed = brief.relations
-    assert (some.quantity, some.relations) == (Quantity.SOME, BESIDE)
+    assert (some.quantity, some.relations) == (Quantity.SOME, ANY_RELATION)
     assert (every.quantity, every.object) == (Quantity.EVERY, Kind.of("Bedroom"))
     assert no.quantity is Quantity.NO
     assert no.subject.types == {ROOM_TYPES.index("Bathroom"), ROOM_TYPES.index("Kitchen")}
@@ -162,7 +162,7 @@ def test_words_of_rooms(word, types):
 )
 def test_words_of_relations(phrase, names):
     found = relation(f"the living room {phrase} any WC")
-    assert found.relations == (BESIDE if names is None else codes(*names))
+    assert found.relations == (ANY_RELATION if names is None else codes(*names))
     assert (found.subject, found.object) == (Kind.of("LivingRoom"), BATH)
 
 

@@ -29,8 +29,8 @@ def test_numbers_of_a_group_name_its_types(number, words):
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ("WC beside dining", ("Some bathroom", "beside", "some dining room")),
-        ("every WC beside Bedroom", ("Every bathroom", "beside", "some bedroom")),
+        ("WC beside dining", ("Some bathroom", "next to", "some dining room")),
+        ("every WC beside Bedroom", ("Every bathroom", "next to", "some bedroom")),
         ("no WC left-of|above Wall-in", ("No bathroom", "left of", "above", "any wall-in")),
         ("inner right-below Kitchen", ('"inner"', "right of and below", "some kitchen")),
         ("no inner inside WC", ('"inner"', "not inside", "any bathroom")),

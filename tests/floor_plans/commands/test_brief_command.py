@@ -44,7 +44,7 @@ def test_it_says_what_a_brief_means_and_how_rare_it_is(capsys):
     asked = brief_of({"rooms": {"Kitchen": 1}, "relations": ["Kitchen beside LivingRoom"]})
     met = sum(not asked.unmet(plan) for plan in PLANS)
     assert 0 < met < 200
-    for word in ("Exactly 1 kitchen", "Some kitchen is beside", f"{met} of 200", "95 %"):
+    for word in ("Exactly 1 kitchen", "Some kitchen is next to", f"{met} of 200", "95 %"):
         assert word in out
     assert ("can be met" in out) is box_model.is_installed()
 

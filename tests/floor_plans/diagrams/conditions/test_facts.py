@@ -11,7 +11,7 @@ from shapely import box, union_all
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
-from floor_plans.briefs.asked import condition_of
+from floor_plans.briefs.brief_request import condition_of
 from floor_plans.briefs.reading import brief_of
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.procedural.generator import generate_plans

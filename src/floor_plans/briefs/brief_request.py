@@ -1,20 +1,24 @@
-"""The brief that a request names, what meets it, and particles that are steered towards it."""
+"""Brief of a request, its predicate, and samplers steered towards it, soft guidance included."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from discrete_diffusion.categorical import sample_categorical
+from discrete_diffusion.config import is_number
 from discrete_diffusion.runtime import GivenObjects
-from discrete_diffusion.sampling import FirstHitting, Particles
+from discrete_diffusion.sampling import Draft, FirstHitting, Particles, Steered
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.reading import brief_of, read_brief
-from floor_plans.briefs.soft_guidance import SoftGuidance
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.conditions.facts import OF_PLANS, Facts
 from floor_plans.plans.rejection import EFFORT, Buildable
@@ -28,12 +32,66 @@ if TYPE_CHECKING:
     from floor_plans.briefs.chances import BriefConstraint
     from floor_plans.diagrams.diagram import BubbleDiagram
 
+
+@dataclass(kw_only=True)
+class SoftGuidance(Steered):
+    """First-hitting sampling with every token tilted towards ``constraint``, without weights.
+
+    With h(C | x with v) the chance that a sample meets C, each token is sampled from
+
+        r(v) proportional to D_l(v) max(h(x with v), doubt)^gamma.
+
+    Nothing is resampled or rejected: samples may break C, and those that meet it are not
+    distributed as p given C. This is guidance by a classifier of unfinished samples (Dhariwal and
+    Nichol, arXiv 2105.05233; for graphs, Vignac et al., arXiv 2209.14734, section 4.3), with h in
+    place of a trained classifier. ``doubt``: lower bound on h, since a trained classifier is never
+    certain that C is out of reach; with 0, tokens that h excludes are never sampled, unless D
+    allows no other. ``gamma=0`` is the model itself.
+
+    ``log_weights`` of the result are 0. Raises ``ValueError`` for a ``gamma`` below 0 or a
+    ``doubt`` outside [0, 1].
+    """
+
+    gamma: float = 1.0
+    doubt: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.gamma) or not 0 <= self.gamma < math.inf:
+            raise ValueError(f"gamma={self.gamma}: expected a number, 0 or more")
+        if not 0 <= self.doubt <= 1:
+            raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
+
+    def run(self, draft: Draft) -> None:
+        # one network call reveals one token of every row that still has masks
+        call, t = self.plan(draft)
+        left = call.amax(dim=1) + 1
+        num_calls = int(left.max()) if len(left) else 0
+        draft.calls.expect(num_calls)
+        for k in range(num_calls):
+            rows = (left > k).nonzero().squeeze(1)
+            position = (call[rows] == k).int().argmax(dim=1)
+            log_d, log_h = self._outlook(draft, rows, position, t[rows, k])
+            # tilt by h^gamma in log space; rows that h excludes entirely fall back to D
+            tilt = self.gamma * log_h.clamp(min=math.log(self.doubt) if self.doubt else -math.inf)
+            log_r = log_d + (torch.zeros_like(tilt) if self.gamma == 0 else tilt)
+            none = log_r.amax(dim=-1, keepdim=True) == -torch.inf
+            log_r = torch.where(none, log_d, log_r).log_softmax(dim=-1)
+            draft.x[rows, position] = sample_categorical(log_r, draft.generator)
+            draft.record()
+            if self.on_sampled is not None:
+                self.on_sampled(len(rows))
+
+
 logger = logging.getLogger(__name__)
 
 
 def load_brief(request: Request, vocab: VocabConfig) -> Brief:
-    """Brief of a request; ``ValueError`` for one that is wrong or that no diagram meets, and for
-    options that do not go with one."""
+    """Load the brief of a request.
+
+    Raises ``ValueError`` for a brief that is wrong or that no diagram meets, and for options that
+    do not go with a brief.
+    """
     for key, why in (
         ("num_rooms", "write it into the brief, as in num_rooms: 5-7"),
         ("trajectory", "diagrams are chosen among many samples; leave it out"),
@@ -49,8 +107,8 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
     slow = "given=" if request.get("given") else "method=particles"
     if request.get("habitable") and (request.get("given") or request.get("method") == "particles"):
         raise ValueError(
-            f"habitable={request['habitable']} does not go with brief= and {slow}: the plans of "
-            "all that are weighed take too long; take buildable=true"
+            f"habitable={request['habitable']} does not go with brief= and {slow}: finding a plan "
+            "of every weighted sample takes too long; take buildable=true"
         )
     brief = check_brief(_requested_brief(request.brief), vocab, name_of_brief(request))
     return replace(brief, buildable=brief.buildable or bool(buildable))
@@ -62,8 +120,7 @@ def name_of_brief(request: Request) -> str:
 
 
 def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:
-    """The brief itself; ``ValueError`` for one that no diagram meets. ``shown``: where it is
-    from."""
+    """Return the brief; ``ValueError`` if no diagram meets it. ``shown``: its name in messages."""
     words = vocabulary_of_graph(vocab)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
@@ -72,7 +129,7 @@ def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:
 
 
 def _requested_brief(given: str | GivenObjects) -> Brief:
-    """A ``Brief``, or what its keys say: those of an object or of a file."""
+    """Read the brief of a file or of an object; return a ``Brief`` as it stands."""
     if not isinstance(given, GivenObjects):
         return read_brief(given)
     alone = given.objects[0] if len(given.objects) == 1 else None
@@ -82,9 +139,11 @@ def _requested_brief(given: str | GivenObjects) -> Brief:
 def stated_condition(
     brief: Brief, trained: TrainedModel, vocab: VocabConfig
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """The condition of one row that the network is given for the brief, and what it says, in words;
-    nothing if the network was trained without ``data.condition``. A fact of plans that it was not
-    trained on is left to the solver, and said."""
+    """Condition of the network for the brief, one row, and its meaning in words.
+
+    Both are empty if the network was trained without ``data.condition``. A fact of plans that it
+    was not trained on is left to the solver, with a warning.
+    """
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
     if unknown := [name for name in brief.plan_facts.names if name not in known]:
@@ -105,7 +164,7 @@ def stated_condition(
 
 
 def condition_of(brief: Brief, facts: Facts) -> Tensor:
-    """Float32[1, S]: what a brief says exactly, of the ``facts`` that a model knows."""
+    """Float32[1, S]: values of the ``facts`` of a model that a brief states exactly."""
     return facts.stated(
         num_rooms=brief.num_rooms.exact,
         counts={rule.kind.types: rule.number.exact for rule in brief.counts},
@@ -117,14 +176,14 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
 
 @dataclass(frozen=True)
 class BriefPredicate:
-    """Predicate: a diagram meets a brief, floor plan included if requested; None: undecided."""
+    """Predicate: a diagram meets a brief, with a floor plan if requested; None if undecided."""
 
     brief: Brief
     shard: Shard
 
     @cached_property
     def _have_plans(self) -> Buildable:
-        """One for all calls: it remembers verdicts."""
+        """Predicate of all calls, so that verdicts are remembered."""
         return Buildable(EFFORT, self.shard)
 
     def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
@@ -139,7 +198,7 @@ class BriefPredicate:
 
 
 def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
-    """Particles that are sampled as ``sampler`` samples; ``ValueError`` for one of another kind."""
+    """Particles with the options of ``sampler``; ``ValueError`` unless it is first-hitting."""
     if not isinstance(sampler, FirstHitting):
         raise ValueError(
             f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
@@ -156,7 +215,7 @@ def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
 def softly_steered(
     sampler: FirstHitting, constraint: BriefConstraint, gamma: float
 ) -> SoftGuidance:
-    """The baseline, sampled as ``sampler`` samples."""
+    """Build the soft-guidance baseline with the options of ``sampler``."""
     return SoftGuidance(
         constraint=constraint,
         gamma=gamma,
