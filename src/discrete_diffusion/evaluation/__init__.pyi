@@ -52,6 +52,8 @@ from .report import scalars_first as scalars_first
 from .requests import EvaluateRequest as EvaluateRequest
 from .requests import Request as Request
 from .requests import SampleRequest as SampleRequest
+from .sample_scores import Metric as Metric
+from .sample_scores import SampleScores as SampleScores
 from .sample_scores import shown_sizes as shown_sizes
 from .sample_sets import SampleSets as SampleSets
 from .sample_sets import facts_of_files as facts_of_files

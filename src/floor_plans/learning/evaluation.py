@@ -12,6 +12,7 @@ from discrete_diffusion.evaluation import (
     Evaluation,
     MeasuredData,
     ModelEvaluation,
+    SampleScores,
     SampleSets,
     TableSection,
     facts_of_files,
@@ -25,7 +26,7 @@ from discrete_diffusion.evaluation import (
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import install_command, progress
 from floor_plans.diagrams.files.writers import write_diagrams
-from floor_plans.diagrams.metrics.sample_scores import SampleScores, score_samples
+from floor_plans.diagrams.metrics.sample_scores import score_samples
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode
@@ -59,10 +60,9 @@ NUM_SAMPLES = 2_000
 @dataclass(frozen=True)
 class DiagramEvaluation(Evaluation):
     """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
-    ``model``: what was measured of the model itself; None of files of samples.
-    ``num_unreadable``: samples of the files that were left out. ``plans``: which have a floor plan;
-    None if that was not requested, or cannot be decided without OR-Tools. ``conditioning``: the use
-    that a model makes of its conditions; None for one without.
+    ``model``: what was measured of the model itself; None of files of samples. ``plans``: which
+    have a floor plan; None if that was not requested, or cannot be decided without OR-Tools.
+    ``conditioning``: the use that a model makes of its conditions; None for one without.
     """
 
     facts: dict[str, Any]
@@ -70,7 +70,6 @@ class DiagramEvaluation(Evaluation):
     sets: list[list[BubbleDiagram]]
     scores: SampleScores
     model: ModelEvaluation | None
-    num_unreadable: int
     plans: PlanScores | None
     conditioning: ConditioningScores | None = None
 
@@ -82,7 +81,7 @@ class DiagramEvaluation(Evaluation):
         return [*self.scores.sections(), *plans, *model, *conditioning]
 
     def notes(self) -> list[str]:
-        notes = [f"Real data: {self.real.name}.", *self.scores.notes(self.num_unreadable)]
+        notes = [f"Real data: {self.real.name}.", *self.scores.notes]
         notes += self.real.notes()
         notes += [] if self.plans is None else [self.plans.note()]
         notes += [] if self.conditioning is None else [self.conditioning.note()]
@@ -184,12 +183,13 @@ def _scored(
         known=real.known,
         floor_draws=_floor_draws(request),
         seed=request.seed,
+        num_unreadable=num_unreadable,
     )
     facts = {**facts, **real.facts()}
     is_large = any(diagram.num_rooms > RPLAN_VOCAB_CONFIG.n_max for diagram in real.reference)
     usual = NUM_LARGE_VERDICTS if is_large else NUM_VERDICTS
     asked = usual if request.verdicts is None else int(request.verdicts)
-    if not scores.has_directions:
+    if "transitive" not in scores.per_seed:
         asked = 0  # there is nothing to contradict
     plans = score_plans(sets, real.reference, asked)
     if plans is None and asked:
@@ -197,4 +197,4 @@ def _scored(
             "which samples can be built is not measured without %s",
             install_command("plans"),
         )
-    return DiagramEvaluation(facts, real, sets, scores, model, num_unreadable, plans)
+    return DiagramEvaluation(facts, real, sets, scores, model, plans)

@@ -40,13 +40,14 @@ def test_means_intervals_and_floors():
             assert errors["over_samples"] == share_error(interval.mean, 120) > 0
             assert errors["over_seeds"] == interval.over_seeds
         assert scores.as_dict()["intervals"][name] == [interval.low, interval.high]
-    assert (scores.floors.num_samples, scores.floors.num_reference) == (60, 80)
-    assert scores.real["node_tv"] == scores.floors.mean["node_tv"] > 0
-    assert scores.real["diversity"] == scores.floors.mean["diversity"]
+    floors = scores.as_dict()["floors"]
+    assert scores.as_dict()["floor_sizes"] == {"num_samples": 60, "num_reference": 80, "draws": 3}
+    assert scores.real["node_tv"] == floors["node_tv"] > 0
+    assert scores.real["diversity"] == floors["diversity"]
     own = structure_metrics(REFERENCE)
     assert {name: scores.real[name] for name in own} == own
     assert "novelty" not in scores.real  # what is held out is new by construction
-    assert set(scores.stratified) == {"samples", "reference"}
+    assert set(scores.as_dict()["stratified"]) == {"samples", "reference"}
     json.dumps(scores.as_dict(), allow_nan=False)
 
 
@@ -73,7 +74,7 @@ def test_one_set_has_intervals_of_shares_and_no_floors_if_none_are_asked_for():
 def test_a_single_sample_against_a_single_plan():
     scores = score_samples([PLANS[:1]], PLANS[1:2])
     json.dumps(scores.as_dict(), allow_nan=False)
-    assert scores.floors is None  # one plan cannot be compared with another
+    assert "floors" not in scores.as_dict()  # one plan cannot be compared with another
 
 
 def test_the_table_holds_every_metric_once_with_its_floor():
@@ -86,11 +87,11 @@ def test_the_table_holds_every_metric_once_with_its_floor():
     assert all(row.meaning for row in rows)
     node = next(row for row in rows if row.name == "node_tv")
     assert "±" in node.value
-    ratio = scores.as_dict()["node_tv"] / scores.floors.mean["node_tv"]
+    ratio = scores.as_dict()["node_tv"] / scores.as_dict()["floors"]["node_tv"]
     assert float(node.ratio) == pytest.approx(ratio, abs=0.05)
     assert distances.columns == COLUMNS
     assert others.columns == COLUMNS[:3]  # no ratio among them
-    notes = scores.notes()
+    notes = scores.notes
     assert "60 real diagrams against 80 others, mean of 2 draws" in notes[2]
     assert len(notes) == 3
     text = markdown([others, distances], notes)
@@ -109,22 +110,22 @@ def test_a_floor_of_zero_is_not_divided_by():
 
 def test_floors_of_other_sizes_are_pointed_out():
     scores = score_samples(SETS, REFERENCE, floor_draws=2)  # 80 plans: two halves of 40
-    notes = scores.notes()
+    notes = scores.notes
     assert "too few real diagrams" in notes[-1]
 
 
 def test_sets_of_unequal_size_are_described_as_they_are():
     scores = score_samples([PLANS[:5], PLANS[5:12]], REFERENCE, known=PLANS, floor_draws=2)
-    notes = scores.notes()
+    notes = scores.notes
     assert notes[0].startswith("Samples: 5 + 7 against 80 real diagrams")
     assert "the floor is for the first" in notes[3]
     assert (shown_sizes([1000, 1000]), shown_sizes([5, 7])) == ("2 x 1,000", "5 + 7")
 
 
 def test_unreadable_samples_are_noted():
-    scores = score_samples(SETS, REFERENCE, floor_draws=0)
-    assert "3 of 123 samples could not be read" in scores.notes(3)[2]
-    assert len(scores.notes(0)) == 2
+    scores = score_samples(SETS, REFERENCE, floor_draws=0, num_unreadable=3)
+    assert "3 of 123 samples could not be read" in scores.notes[2]
+    assert len(score_samples(SETS, REFERENCE, floor_draws=0).notes) == 2
 
 
 def test_a_row_of_the_markdown():

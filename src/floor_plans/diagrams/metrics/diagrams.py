@@ -10,6 +10,7 @@ from collections import Counter
 
 import numpy as np
 
+from discrete_diffusion.evaluation import Metric
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.distances import (
     Diagrams,
@@ -75,6 +76,7 @@ METRIC_MEANINGS: dict[str, str] = {
     "edges_per_diagram_reference": "relations per diagram of the reference, mean",
     "edge_presence_reference": "relations / possible pairs of the reference",
 }
+"""One line on every metric of ``bubble_metrics``, in its order."""
 
 SHARES = frozenset(
     (
@@ -88,7 +90,22 @@ SHARES = frozenset(
 
 OF_COVERAGE = frozenset(("mode_coverage", "mode_coverage_weighted", "diversity"))
 """Those that are not of samples, so that Wilson's interval is not theirs."""
-"""One line on every metric of ``bubble_metrics``, in its order."""
+
+METRICS = {
+    name: Metric(
+        "distances from the reference (0 is best)"
+        if name in DISTANCES
+        else "the samples by themselves, and what they cover",
+        meaning,
+        share=name in SHARES,
+        of_each=name not in OF_COVERAGE,
+        digits=(5 if name.startswith("mmd_") else 4) if name in DISTANCES else None,
+        ratio=1 if name in DISTANCES else None,
+    )
+    for name, meaning in METRIC_MEANINGS.items()
+    if not name.endswith("_reference")  # of the reference itself
+}
+"""Rows of the table."""
 
 
 def bubble_metrics(
