@@ -28,7 +28,7 @@ ARGUMENTS = [
 """20 batches an epoch, so that validations fall anywhere in it."""
 
 FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload(["discrete_diffusion.cli.lightning_setup"])  # imported once, for all
+FORK.set_forkserver_preload(["discrete_diffusion.training.trainer"])  # imported once, for all
 
 
 def start(folder: Path) -> multiprocessing.process.BaseProcess:

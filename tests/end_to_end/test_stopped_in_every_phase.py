@@ -25,7 +25,7 @@ ARGUMENTS = [
 ]
 
 PHASES = {
-    "data": ("discrete_diffusion.cli.run.build_data", 1, None),
+    "data": ("discrete_diffusion.training.run.build_data", 1, None),
     "first batch": ((DiffusionModule, "training_step"), 1, 1),
     "training": ((DiffusionModule, "training_step"), 5, 5),
     "bound of a validation": ((DiffusionModule, "validation_step"), 3, 3),
@@ -33,7 +33,7 @@ PHASES = {
     "its pictures": ((DiagramReport, "plot"), 1, 3),
     "samples of the last validation": ((DiagramReport, "sample"), 4, 7),
     "pictures of the last validation": ((DiagramReport, "plot"), 3, 7),
-    "final bound": ("discrete_diffusion.cli.run.estimate_bound", 1, 7),
+    "final bound": ("discrete_diffusion.training.run.estimate_bound", 1, 7),
     "final samples": ((DiagramReport, "sample"), 5, 7),
     "final files": ((DiagramReport, "save"), 1, 7),
 }

@@ -75,9 +75,9 @@ def computes_on_gpu(options: Mapping[str, Any]) -> bool:
     return asked in ("cuda", "gpu") or (asked == "auto" and torch.cuda.is_available())
 
 
-def set_devices(options: dict[str, Any]) -> None:
-    """Set ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` in ``options``, arguments of
-    Lightning's ``Trainer``.
+def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
+    """``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's ``Trainer``, by
+    the ``options`` of ``trainer``.
 
     ``accelerator: auto`` is CUDA if there is one, else the CPU: sampling is in float64, which
     Apple's MPS does not have. ``devices`` is per machine; torchrun and srun decide it themselves.
@@ -88,21 +88,26 @@ def set_devices(options: dict[str, Any]) -> None:
     """
     import torch
 
-    on_gpu = computes_on_gpu(options)
-    if options.get("accelerator", "auto") == "auto":
-        options["accelerator"] = "cuda" if on_gpu else "cpu"
+    accelerator, on_gpu = options.get("accelerator", "auto"), computes_on_gpu(options)
+    if accelerator == "auto":
+        accelerator = "cuda" if on_gpu else "cpu"
     num_gpus = torch.cuda.device_count() if on_gpu else 0
     name = options.get("strategy") or "auto"
     if name == "fsdp" and not num_gpus:
         raise ValueError("trainer.strategy=fsdp: torch finds no GPU here; take trainer=ddp")
     if on_gpu and not num_gpus:
-        asked = options["accelerator"]
-        raise ValueError(f"trainer.accelerator={asked}: torch finds no GPU here; leave it out")
+        raise ValueError(
+            f"trainer.accelerator={accelerator}: torch finds no GPU here; leave it out"
+        )
     per_node, num_nodes = num_processes(
         options, num_gpus, defaults=(None, 1, -1, "auto"), prefix="trainer."
     )
-    options["devices"], options["num_nodes"] = per_node, num_nodes
-    options["strategy"] = _strategy(name, per_node * num_nodes)
+    return {
+        "accelerator": accelerator,
+        "devices": per_node,
+        "num_nodes": num_nodes,
+        "strategy": _strategy(name, per_node * num_nodes),
+    }
 
 
 def num_processes(
@@ -119,7 +124,7 @@ def num_processes(
     ``num_gpus``: GPUs of this machine to compute on, 0 for the CPU; ``defaults``: values that
     torchrun and srun override; ``prefix``: of the keys on the command line; ``sees_own_gpu``: a
     process that torchrun or srun started may see a single GPU, its own.
-    Raises ``ValueError`` as ``set_devices``.
+    Raises ``ValueError`` as ``trainer_devices``.
     """
     found = started()
     if found is None:

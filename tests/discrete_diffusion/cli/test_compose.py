@@ -19,7 +19,7 @@ from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.cli import compose, config_dir
 from discrete_diffusion.cli.compose import compose_plainly, with_open_keys
 from discrete_diffusion.cli.config_checks import check_training_values
-from discrete_diffusion.cli.lightning_setup import build_trainer
+from discrete_diffusion.cli.devices import trainer_devices
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.domains import complete_data, domain_of
@@ -27,6 +27,7 @@ from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from discrete_diffusion.runtime.stopping import StopSignals
 from discrete_diffusion.sampling import build_sampler, check_sampler
+from discrete_diffusion.training.trainer import build_trainer
 
 GROUPS = {
     group.name: [*shipped_files(group.name)]
@@ -34,6 +35,13 @@ GROUPS = {
     if group.is_dir() and group.name != "hydra"
 }
 CHOICES = [(group, name) for group, names in GROUPS.items() for name in names]
+
+
+def trainer_of(config, folder, report):
+    devices = trainer_devices(config.trainer)
+    return build_trainer(
+        *(config, devices, folder, None, report), instantiate=instantiate, signals=StopSignals()
+    )
 
 
 GOES_WITH = {
@@ -95,9 +103,9 @@ def test_every_choice_composes_and_builds(group, name, tmp_path):
         return
     if name == "fsdp" and not torch.cuda.is_available():
         with pytest.raises(ValueError, match="trainer=ddp"):
-            build_trainer(config, tmp_path, None, report, signals=StopSignals())
+            trainer_devices(config.trainer)
         return
-    trainer = build_trainer(config, tmp_path, None, report, signals=StopSignals())
+    trainer = trainer_of(config, tmp_path, report)
     assert trainer.max_steps == config.trainer.max_steps
     for options in config.logger.values():
         instantiate(options, save_dir=str(tmp_path))
@@ -117,7 +125,7 @@ def test_every_choice_composes_and_builds(group, name, tmp_path):
 )
 def test_a_short_run_is_validated_at_its_end(words, interval, tmp_path):
     config, report = complete_data(compose("train", words)), SimpleNamespace(headlines=())
-    trainer = build_trainer(config, tmp_path, None, report, signals=StopSignals())
+    trainer = trainer_of(config, tmp_path, report)
     assert trainer.val_check_interval == interval
     assert (trainer.check_val_every_n_epoch == 1) == isinstance(interval, float)
 

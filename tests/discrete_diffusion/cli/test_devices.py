@@ -7,7 +7,7 @@ import torch
 
 from composed import composed
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.devices import check_strategy, set_devices
+from discrete_diffusion.cli.devices import check_strategy, trainer_devices
 from discrete_diffusion.runtime.processes import cluster_environment
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "RANK": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "4"}
@@ -21,8 +21,7 @@ def started_by(monkeypatch, variables: dict[str, str]) -> None:
 
 def settled(*overrides: str) -> dict:
     options = dict(composed("train", overrides).trainer)
-    set_devices(options)
-    return options
+    return options | trainer_devices(options)
 
 
 @pytest.mark.parametrize(

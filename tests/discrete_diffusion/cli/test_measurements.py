@@ -12,7 +12,7 @@ from discrete_diffusion.building.measurements import (
     with_terms,
 )
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.run import build_run
+from discrete_diffusion.training.run import build_run
 
 DATA = {"num_train": 16_019, "num_held_out": 1_998}
 PLANS = Work(trained=66.0, bounded=22.0, sampled=500.0)

@@ -267,7 +267,7 @@ def test_a_stopped_job_of_a_sweep_goes_on_by_the_command_that_is_printed(
 
 def test_a_signal_before_the_first_step_says_that_nothing_was_saved(capsys, monkeypatch):
     monkeypatch.setattr(
-        "discrete_diffusion.cli.run.build_data", lambda _: signal.raise_signal(signal.SIGINT)
+        "discrete_diffusion.training.run.build_data", lambda _: signal.raise_signal(signal.SIGINT)
     )
     status, line = stopped(capsys, *SHORT, "hydra.run.dir=run")
     assert status == 130

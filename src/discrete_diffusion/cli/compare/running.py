@@ -16,7 +16,6 @@ from discrete_diffusion.api.comparison_report import write_comparison
 from discrete_diffusion.cli.devices import check_trainer_units
 from discrete_diffusion.cli.override_words import quoted
 from discrete_diffusion.cli.own_algorithms import with_algorithm
-from discrete_diffusion.cli.run import fit_and_try, new_algorithm
 from discrete_diffusion.cli.search_path import is_search_path, own_hydra
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.config.naming import counted
@@ -28,6 +27,7 @@ from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.json_values import write_json
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import put_aside
+from discrete_diffusion.training.run import fit_and_try, new_algorithm
 
 logger = logging.getLogger(__name__)
 
@@ -262,7 +262,7 @@ def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
     if not folder.is_trained:
         resumed = config.copy()
         resumed.resume = str(folder.last) if folder.last.exists() else None
-        train_log = logging.getLogger("discrete_diffusion.cli.train")
+        train_log = logging.getLogger("discrete_diffusion.training.fitting")
         train_log.addFilter(_is_no_metric)
         start = time.perf_counter()
         try:

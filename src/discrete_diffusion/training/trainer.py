@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hydra.utils import instantiate
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor
 from lightning.pytorch.loggers import Logger
@@ -19,7 +18,6 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.building.measurements import settle_validations
 from discrete_diffusion.checkpoints.resuming import ResumePoint
-from discrete_diffusion.cli.devices import set_devices
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.runtime.processes import cluster_environment
@@ -46,19 +44,21 @@ _THIRD_PARTY_WARNINGS = (
 
 def build_trainer(
     config: DictConfig,
+    devices: Mapping[str, Any],
     folder: Path,
     draw: Callable[[int], Any],
     report: Report,
     *,
+    instantiate: Callable[..., Any],
     signals: StopSignals,
     resumed: ResumePoint | None = None,
     num_tried: int = 4,
 ) -> Trainer:
-    """Lightning's ``Trainer`` with ``config.trainer`` as keyword arguments, its processes and
-    devices as in ``devices.set_devices``.
+    """Lightning's ``Trainer`` with ``config.trainer`` and ``devices`` as keyword arguments.
 
-    ``signals`` end the run between two steps; ``resumed``: where a run goes on, None for a new one;
-    ``num_tried``: samples that the check before training draws.
+    ``instantiate``: builds what a section with ``_target_`` names; ``signals`` end the run between
+    two steps; ``resumed``: where a run goes on, None for a new one; ``num_tried``: samples that the
+    check before training draws.
 
     Raises ``ValueError`` for values that Lightning refuses.
     """
@@ -66,7 +66,7 @@ def build_trainer(
         logging.getLogger(part).setLevel(logging.WARNING)
     for message, module in _THIRD_PARTY_WARNINGS:
         warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
-    options = plain(config.trainer)
+    options = {**plain(config.trainer), **devices}
     if "callbacks" in options:
         raise ValueError(
             "trainer.callbacks: callbacks of your own are added to those of the package by "
@@ -78,9 +78,9 @@ def build_trainer(
     plugins: list[Any] = [CheckpointFiles(), cluster_environment()]
     if options.get("strategy") == "fsdp":
         plugins.append(ShardedPrecision(options.pop("precision", "32-true")))
-    set_devices(options)
-    loggers = build_loggers(config, folder, resumed)
+    loggers = build_loggers(config, folder, instantiate, resumed)
     callbacks = build_callbacks(config, folder, draw, report, signals, num_tried)
+    callbacks += [instantiate(extra) for extra in config.callbacks.extra.values()]
     try:
         return Trainer(
             default_root_dir=folder,
@@ -124,11 +124,14 @@ def build_callbacks(
     if config.logger:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     callbacks.append(RunCheckpoints(folder / "checkpoints", signals=signals))
-    return [*callbacks, *(instantiate(extra) for extra in options.extra.values())]
+    return callbacks
 
 
 def build_loggers(
-    config: DictConfig, folder: Path, resumed: ResumePoint | None = None
+    config: DictConfig,
+    folder: Path,
+    instantiate: Callable[..., Any],
+    resumed: ResumePoint | None = None,
 ) -> list[Logger]:
     """The loggers of ``config.logger``, each a ``_target_`` with its arguments; those of services
     call the run by its folder.
