@@ -55,7 +55,7 @@ def test_every_key_that_a_message_names_can_be_typed():
     named, typed = named_keys(), set()
     assert {"trainer.limit_val_batches", "callbacks.num_samples", "eval.bound_samples"} <= named
     for choice in [f"{g}={name}" for g in GROUPS for name in all_choices(g)]:
-        config = compose_plainly("train", [choice], None)
+        config = compose_plainly("train", [choice])
         here = {key for key in named - typed if has(config, key)}
         plain = OmegaConf.to_container(config, resolve=True)
         values = {key: OmegaConf.select(OmegaConf.create(plain), key) for key in here}
@@ -65,8 +65,8 @@ def test_every_key_that_a_message_names_can_be_typed():
             if not isinstance(value, DictConfig)
         ]
         if words:
-            compose_plainly("train", with_open_keys("train", [choice, *words]), None)
+            compose_plainly("train", with_open_keys("train", [choice, *words]))
         typed |= here
     (opened,) = named - typed
     words = with_open_keys("train", [f"{opened}=10"])
-    assert OmegaConf.select(compose_plainly("train", words, None), opened) == 10
+    assert OmegaConf.select(compose_plainly("train", words), opened) == 10

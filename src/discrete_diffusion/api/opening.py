@@ -9,10 +9,9 @@ from functools import partial
 
 import torch
 
-from discrete_diffusion.api.sampler_settings import given_settings, sampling_of
+from discrete_diffusion.api.sampler_settings import defaults_of_sampler, given_settings, sampling_of
 from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
 from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_note
-from discrete_diffusion.config.files import sampler_settings
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.requests import Request
 from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -55,7 +54,7 @@ def with_sampler(
     """A checkpoint, on the device, with the sampler of ``sampling_of``; the same ``ValueError``."""
     sampling = sampling_of(request.sampling, checkpoint.config)
     given = given_settings(request.sampling)
-    defaults = sampler_settings().get(str(sampling["name"]), {})
+    defaults = defaults_of_sampler(str(sampling["name"]))
     typed = "steps" in given and ("name" not in given or given["steps"] != defaults.get("steps"))
     if request.steps is not None and typed:
         raise ValueError(

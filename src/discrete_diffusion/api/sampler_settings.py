@@ -8,8 +8,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.config.constructors import check_options, signature_of
-from discrete_diffusion.config.files import RENAMED, plain, sampler_settings
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.files import RENAMED, plain
+from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.signatures import check_value
 from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 
@@ -25,14 +25,13 @@ def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]
     given = given_settings(asked)
     if "name" in given:
         return given
-    settings = sampler_settings()
     name = trained.sampling.name
-    own = {**settings.get(name, {}), **plain(trained.sampling)}
+    own = {**defaults_of_sampler(name), **plain(trained.sampling)}
     if unknown := sorted(given.keys() - own.keys()):
         having = [
             f"sampling={other}"
-            for other, has in settings.items()
-            if unknown[0] in has and sampler_state(other) == sampler_state(name)
+            for other in samplers_with(unknown[0])
+            if sampler_state(other) == sampler_state(name)
         ]
         remedy = f"; take one that has it: {', '.join(having)}" if having else "; leave it out"
         raise ValueError(
@@ -56,16 +55,28 @@ def check_sampling(asked: Mapping[str, Any]) -> None:
         name = given.pop("name")
         check_options("sampling", name, SAMPLERS.entry(name), given)
         return
-    signatures = [signature_of(SAMPLERS.entry(name)) for name in SAMPLERS.names()]
-    known = {key for signature in signatures for key in signature}
     for key, value in sorted(given.items()):
-        if key not in known and key in RENAMED:
+        having = samplers_with(key)
+        if not having and key in RENAMED:
             raise ValueError(f"sampling.{key} is called sampling.{RENAMED[key]}, or steps= here")
-        check_name("setting of a sampler", key, known)
-        having = [signature[key].annotation for signature in signatures if key in signature]
-        errors = [error for each in having if (error := _refusal(f"sampling.{key}", value, each))]
+        if not having:
+            known = {key for name in SAMPLERS.names() for key in defaults_of_sampler(name)}
+            raise ValueError(unknown_name("setting of a sampler", key, known))
+        own = [signature_of(SAMPLERS.entry(name))[key].annotation for name in having]
+        errors = [error for each in own if (error := _refusal(f"sampling.{key}", value, each))]
         if len(errors) == len(having):
             raise errors[0]
+
+
+def samplers_with(key: str) -> list[str]:
+    """Names of the samplers that have a setting."""
+    return [name for name in SAMPLERS.names() if key in signature_of(SAMPLERS.entry(name))]
+
+
+def defaults_of_sampler(name: str) -> dict[str, Any]:
+    """Settings of a sampler with their defaults; none of an unknown one."""
+    known = signature_of(SAMPLERS.entry(name)) if name in SAMPLERS.names() else {}
+    return {key: each.default for key, each in known.items() if each.default is not each.empty}
 
 
 def _refusal(key: str, value: Any, annotation: Any) -> ValueError | None:

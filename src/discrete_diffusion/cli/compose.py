@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.cli.earlier_runs import choices_of_run, config_to_resume, with_config_of_run
 from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
-from discrete_diffusion.cli.own_algorithms import with_algorithm
-from discrete_diffusion.cli.own_files import check_interpolations, check_own_files
+from discrete_diffusion.cli.own_files import ConfigFile, check_interpolations, check_own_files
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
     all_choices,
@@ -20,16 +19,24 @@ from discrete_diffusion.cli.parts import (
     experiment_values,
     import_named,
     offer_part,
+    with_algorithm,
     withdraw_parts,
 )
-from discrete_diffusion.cli.presets import chooses_model, missing_preset
+from discrete_diffusion.cli.presets import missing_preset
 from discrete_diffusion.cli.request_options import COMMANDS, offer_options
-from discrete_diffusion.cli.search_path import choices, is_search_path, own_hydra
+from discrete_diffusion.cli.search_path import (
+    Places,
+    choices,
+    group_overrides,
+    is_search_path,
+    own_hydra,
+    places_of,
+)
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.models.registry import available_backbones, default_models
+from discrete_diffusion.models.registry import default_models
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -39,6 +46,9 @@ _OF_TRAINING = (
     *("model", "noise", "optim", "resume", "trainer"),
 )
 """Keys of ``train`` that ``sample`` and ``evaluate`` do not have."""
+
+_WITH_GROUPS = ("algo.backbone=", "plugins=")
+"""Beginnings of overrides that decide, with those of groups, which model preset fits."""
 
 _CLOSED = {
     "data": "; other data needs a data set of its own, see docs/add_a_domain.md",
@@ -64,75 +74,67 @@ def compose(
     the wrong kind or a key that the data set does not have; Hydra's own exceptions for unknown
     groups and keys.
     """
-    check_own_files(config_name, overrides, user_config_dir)
+    return composed_at(places_of(overrides, user_config_dir), config_name, overrides)
+
+
+def composed_at(places: Places, config_name: str, overrides: Sequence[str]) -> DictConfig:
+    """``compose`` with further configs at the ``places``."""
+    files = check_own_files(config_name, overrides, places)
     overrides = with_open_keys(config_name, paths_as_typed(overrides))
-    return _completed(config_name, overrides, user_config_dir)[0]
+    if config_name == "train":
+        overrides, _ = with_algorithm(overrides, places)
+    return completed(config_name, overrides, places, files)[0]
 
 
-def complete_overrides(
-    config_name: str,
-    overrides: Sequence[str],
-    user_config_dir: str | Path | None = None,
-    *,
-    of_sweep: bool = False,
-) -> list[str]:
-    """The overrides, and ``model=...`` if a backbone was given without a preset that fits it.
-    Raises ``ValueError`` as ``compose`` does.
-
-    ``of_sweep``: as they are, since every job has a backbone of its own; Hydra then knows the parts
-    that its jobs choose.
-    """
-    if not of_sweep:
-        _, added = _completed(config_name, overrides, user_config_dir)
-        return [*overrides, *added]
+def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], places: Places) -> None:
+    """Let Hydra know the parts that the jobs of a sweep choose. Imports modules of ``plugins``."""
     modules = [word for word in overrides if word.startswith("plugins=")]
-    import_named(overrides, user_config_dir)
+    import_named(overrides, places)
     for word in overrides:
         group, _, names = word.lstrip("+").partition("=")
         named = re.findall(r"[\w-]+", names) if group in PART_GROUPS else []
-        for name in {*named} & {*all_choices(group)} - {
-            *choices(group, user_config_dir, overrides)
-        }:
-            compose_plainly(config_name, [*modules, f"{group}={name}"], user_config_dir)
-    return [*overrides]
+        for name in {*named} & {*all_choices(group)} - {*choices(group, places)}:
+            compose_plainly(config_name, [*modules, f"{group}={name}"], places)
 
 
-def _completed(
-    config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
+def completed(
+    config_name: str, overrides: Sequence[str], places: Places, files: Sequence[ConfigFile] = ()
 ) -> tuple[DictConfig, list[str]]:
-    """The checked config, and the overrides that were added.
+    """The checked config, and the overrides with those that were added: ``model=...`` if a backbone
+    was given without a preset that fits it, what a run to resume or a teacher was trained with.
 
     Imports the modules of ``plugins`` first. Finds the preset from the backbone and the choices of
     groups alone, so that other overrides may name keys that only the new preset has.
+    ``files``: of a user's, of which interpolations are checked.
+
+    Raises ``ValueError`` as ``compose`` does.
     """
-    chosen = group_overrides(overrides, user_config_dir)
-    chosen += [o for o in overrides if o.lstrip("+").startswith(("algo.backbone=", "plugins="))]
-    chosen += [o for o in overrides if is_search_path(o)]
-    late = [o for o in chosen if _chooses_later_model(o, user_config_dir, overrides)]
-    early = [o for o in chosen if o not in late]
-    defaults = _defaults(config_name, early, user_config_dir)
+    of_groups = group_overrides(overrides, places)
+    chosen = [*of_groups, *(o for o in overrides if o.lstrip("+").startswith(_WITH_GROUPS))]
+    import_named(chosen, places)
+    defaults = _defaults(config_name, chosen, places)
     import_plugins(defaults.get("plugins"))
-    if late:  # a preset that a backbone of a plug-in is registered with
-        available_backbones()
-        defaults = _defaults(config_name, chosen, user_config_dir)
-    typed = _typed(overrides, user_config_dir) if config_name == "train" else {}
-    resumed = _file_of("resume", typed, overrides, user_config_dir)
-    was = None if resumed is None else config_to_resume(resumed)
-    words = (
-        _teacher_words(defaults, typed, overrides, user_config_dir)
-        if was is None
-        else choices_of_run(was, typed, all_choices)
-    )
+    typed, was, words = dict[str, str](), None, list[str]()
+    if config_name == "train":
+        typed = _typed(overrides, experiment_values(chosen, places))
+    if "resume" in typed or "init.checkpoint" in typed:
+        resumed = _file_of("resume", typed, overrides, places)
+        was = None if resumed is None else config_to_resume(resumed)
+        words = (
+            _teacher_words(defaults, typed, overrides, places)
+            if was is None
+            else choices_of_run(was, typed, all_choices)
+        )
     if words:
-        config, added = _completed(config_name, [*overrides, *words], user_config_dir)
-        return config, [*words, *added]
-    preset = missing_preset(defaults, overrides, user_config_dir)
+        return completed(config_name, [*overrides, *words], places, files)
+    preset = missing_preset(defaults, of_groups, places)
     added = [] if preset is None else [f"model={preset}"]
-    config = compose_plainly(config_name, [*overrides, *added], user_config_dir)
-    check_interpolations(check_own_files(config_name, overrides, user_config_dir), config)
+    overrides, chosen = [*overrides, *added], [*chosen, *added]
+    config = _composed(config_name, overrides, places)
+    check_interpolations(files, config)
     has_parts = "algo" in config and "algos" not in config  # the cells of compare have others
     if len(chosen) < len(overrides):
-        defaults = _defaults(config_name, [*chosen, *added], user_config_dir)
+        defaults = _defaults(config_name, chosen, places)
         check_kinds(config, defaults, described=has_parts)
     if has_parts:
         check_parts(config)
@@ -140,8 +142,8 @@ def _completed(
         config = with_config_of_run(config, was, typed)
     plain = [o for o in chosen if not o.startswith(("experiment=", "debug="))]
     if len(plain) < len(overrides):
-        _check_keys(config, defaults, _defaults(config_name, plain, user_config_dir))
-    return config, added
+        _check_keys(config, defaults, _defaults(config_name, plain, places))
+    return config, overrides
 
 
 def _check_keys(config: DictConfig, defaults: DictConfig, plain: DictConfig) -> None:
@@ -155,28 +157,17 @@ def _check_keys(config: DictConfig, defaults: DictConfig, plain: DictConfig) -> 
                 raise ValueError(unknown_name(f"key of {of}", str(key), map(str, known)) + remedy)
 
 
-def _chooses_later_model(
-    override: str, user_config_dir: str | Path | None, overrides: Sequence[str]
-) -> bool:
-    """True for a ``model=NAME`` that is not there before plug-ins are imported."""
-    name = override.partition("=")[2]
-    return chooses_model(override) and name not in choices("model", user_config_dir, overrides)
-
-
-def _defaults(
-    config_name: str, groups: Sequence[str], user_config_dir: str | Path | None
-) -> DictConfig:
+def _defaults(config_name: str, groups: Sequence[str], places: Places) -> DictConfig:
     """The config of choices of groups alone. Shared by all callers: do not change it."""
-    folder = None if user_config_dir is None else Path(user_config_dir).absolute()
-    return _kept_defaults(config_name, tuple(groups), folder, repr(default_models()))
+    return _kept_defaults(config_name, tuple(groups), places, repr(default_models()))
 
 
 @lru_cache
 def _kept_defaults(
-    config_name: str, groups: tuple[str, ...], user_config_dir: Path | None, registered: str
+    config_name: str, groups: tuple[str, ...], places: Places, registered: str
 ) -> DictConfig:
     """``registered``: the presets of the registry, which are not files."""
-    return compose_plainly(config_name, groups, user_config_dir)
+    return _composed(config_name, groups, places)
 
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
@@ -223,33 +214,28 @@ def _with_open_optimizer(overrides: Sequence[str]) -> list[str]:
     return ["optim=own", *words] if own and not chosen else words
 
 
-def group_overrides(
-    overrides: Sequence[str], user_config_dir: str | Path | None = None
-) -> list[str]:
-    """Overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
-    groups = {o: o.split("=")[0].lstrip("+~") for o in overrides}
-    return [o for o in overrides if choices(groups[o], user_config_dir, overrides)]
-
-
 def compose_plainly(
-    config_name: str,
-    overrides: Sequence[str],
-    user_config_dir: str | Path | None,
-    *,
-    with_hydra: bool = False,
+    config_name: str, overrides: Sequence[str], places: Places = (), *, with_hydra: bool = False
 ) -> DictConfig:
     """Compose a config with the model preset as it stands. What a user's own ``algo=NAME`` of
     ``train`` leaves out is filled in, see ``with_algorithm``. ``with_hydra``: with the section
     ``hydra``, whose ``runtime.choices`` are those of the groups."""
+    import_named(overrides, places)
+    if config_name == "train":
+        overrides, _ = with_algorithm(overrides, places)
+    return _composed(config_name, overrides, places, with_hydra=with_hydra)
+
+
+def _composed(
+    config_name: str, overrides: Sequence[str], places: Places, *, with_hydra: bool = False
+) -> DictConfig:
+    """What Hydra makes of the overrides, with the parts of registries among the choices."""
     from hydra import compose as hydra_compose
     from hydra.errors import MissingConfigException
 
     offer_options(config_name)
-    import_named(overrides, user_config_dir)
-    if config_name == "train":
-        overrides, _ = with_algorithm(overrides, user_config_dir)
-    with own_hydra(user_config_dir, overrides) as searchpath:
-        withdraw_parts(user_config_dir, overrides)
+    with own_hydra(places) as searchpath:
+        withdraw_parts(places)
         words = [*searchpath, *(o for o in overrides if not is_search_path(o))]
         while True:
             try:
@@ -259,25 +245,22 @@ def compose_plainly(
                     raise
 
 
-def _typed(overrides: Sequence[str], user_config_dir: str | Path | None) -> dict[str, str]:
-    """Keys and values of a command, and of the experiments that it chooses."""
-    values = {k: written(v) for k, v in experiment_values(overrides, user_config_dir).items()}
+def _typed(overrides: Sequence[str], said: Mapping[str, Any]) -> dict[str, str]:
+    """Keys and values of a command, and what the experiments that it chooses ``said``."""
+    values = {key: written(value) for key, value in said.items()}
     words = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
     return {key: text_of(value) for key, value in (values | words).items()}
 
 
 def _file_of(
-    key: str,
-    typed: Mapping[str, str],
-    overrides: Sequence[str],
-    user_config_dir: str | Path | None,
+    key: str, typed: Mapping[str, str], overrides: Sequence[str], places: Places
 ) -> str | None:
     """File that a key of the command names; None if there is none."""
     path = typed.get(key, "null")
     if "${" in path:
         from omegaconf import OmegaConf
 
-        path = OmegaConf.select(compose_plainly("train", overrides, user_config_dir), key)
+        path = OmegaConf.select(_composed("train", overrides, places), key)
     return None if path == "null" else path
 
 
@@ -285,7 +268,7 @@ def _teacher_words(
     defaults: DictConfig,
     typed: Mapping[str, str],
     overrides: Sequence[str],
-    user_config_dir: str | Path | None,
+    places: Places,
 ) -> list[str]:
     """Overrides that give an algorithm with a teacher (``distill``) the data, noise, model and
     backbone of the checkpoint that it starts from, but for what the command, or an experiment that
@@ -293,7 +276,7 @@ def _teacher_words(
 
     Raises the errors of reading a checkpoint.
     """
-    path = _file_of("init.checkpoint", typed, overrides, user_config_dir)
+    path = _file_of("init.checkpoint", typed, overrides, places)
     if path is None or "algo" not in defaults:
         return []
 
@@ -309,7 +292,7 @@ def _teacher_words(
         name = was[group].get("name")
         if group in typed or name not in all_choices(group):
             continue
-        own = plain(_defaults("train", [f"{group}={name}"], None)[group])
+        own = plain(_defaults("train", [f"{group}={name}"], ())[group])
         words.append(f"{group}={name}")
         kept = {k: v for k, v in was[group].items() if k in own and own[k] != v}
         words += [f"{group}.{k}={written(v)}" for k, v in kept.items()]

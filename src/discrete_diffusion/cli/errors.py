@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from discrete_diffusion.cli.compose import compose_plainly, group_overrides
+from discrete_diffusion.api.sampler_settings import defaults_of_sampler, samplers_with
+from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.own_files import check_own_files, explained, place_of_choice
 from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
-from discrete_diffusion.config.files import RENAMED, sampler_settings
+from discrete_diffusion.cli.search_path import Places, group_overrides
+from discrete_diffusion.config.files import RENAMED
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.domains.registry import missing_package
 
@@ -57,25 +58,21 @@ def _lacks_memory(error: Exception) -> bool:
     return of_torch or isinstance(error, MemoryError)
 
 
-def explain(
-    error: Exception, config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
-) -> str:
+def explain(error: Exception, config_name: str, overrides: Sequence[str], places: Places) -> str:
     """A sentence that names the closest choice or key; Hydra's own where there is none."""
     missing = getattr(error, "missing_cfg_file", None)
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
             return _missing_launcher(name)
-        place = place_of_choice(
-            check_own_files(config_name, overrides, user_config_dir), group, name
-        )
-        if found := {*all_choices(group, user_config_dir, overrides), *(error.options or ())}:
+        place = place_of_choice(check_own_files(config_name, overrides, places), group, name)
+        if found := {*all_choices(group, places), *(error.options or ())}:
             sentence = unknown_name(f"{group} choice", name, found)
             sentence += missing_package(name) if group == "data" else ""
             return f"{place}{sentence}{elsewhere(group, name, overrides)}"
         return f"{place}there is no config {missing}"
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
-        known = all_choices(group, user_config_dir, overrides)
+        known = all_choices(group, places)
         if f"{group}=null" in overrides and known:
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
     if several := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'\n", str(error)):
@@ -83,7 +80,7 @@ def explain(
         sweep = "" if config_name in COMMANDS else "; to run each, add --multirun"
         return f"{key}={values}: a list stands in brackets, {key}=[{values}]{sweep}"
     if isinstance(error, ConfigCompositionException):
-        return _unknown_key(error, config_name, overrides, user_config_dir) or str(error)
+        return _unknown_key(error, config_name, overrides, places) or str(error)
     return str(error)
 
 
@@ -112,11 +109,10 @@ def elsewhere(group: str, name: str, overrides: Sequence[str]) -> str:
     return f"; if a module of your own has '{name}', name it: plugins=[MODULE]"
 
 
-def _unknown_setting(key: str, sampler: str, user_config_dir: str | Path | None) -> str:
+def _unknown_setting(key: str, sampler: str) -> str:
     """``sampler`` has no setting ``key``; which samplers have it."""
-    settings = sampler_settings(user_config_dir)
-    having = [name for name, has in settings.items() if key in has]
-    sentence = unknown_name(f"setting of sampling={sampler}", key, settings.get(sampler, ()))
+    having = samplers_with(key)
+    sentence = unknown_name(f"setting of sampling={sampler}", key, defaults_of_sampler(sampler))
     verb = "has" if len(having) == 1 else "have"
     return f"{sentence}; {', '.join(having)} {verb} it" if having else sentence
 
@@ -131,14 +127,14 @@ def _missing_launcher(name: str) -> str:
 
 
 def _unknown_key(
-    error: Exception, config_name: str, overrides: Sequence[str], user_config_dir: str | Path | None
+    error: Exception, config_name: str, overrides: Sequence[str], places: Places
 ) -> str | None:
     found = re.match(r"Could not override '([^']+)'", str(error))
     if found is None:
         return None
     parent, _, key = found.group(1).rpartition(".")
-    groups = group_overrides(overrides, user_config_dir)
-    config = compose_plainly(config_name, groups, user_config_dir)
+    groups = group_overrides(overrides, places)
+    config = compose_plainly(config_name, groups, places)
     node = OmegaConf.select(config, parent) if parent else config
     if node is None and parent:
         return _unknown_section(found.group(1), config)
@@ -147,7 +143,7 @@ def _unknown_key(
     if parent == "sampling" and key in RENAMED:
         return f"sampling.{key} is called sampling.{RENAMED[key]}, as in sampling.{RENAMED[key]}=50"
     if parent == "sampling":
-        return _unknown_setting(key, str(node.get("name")), user_config_dir)
+        return _unknown_setting(key, str(node.get("name")))
     if meant := _elsewhere(config, key):
         return f"unknown config key '{found.group(1)}'; did you mean {' or '.join(meant)}?"
     where = f"config key under '{parent}'" if parent else "config key"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compose import compose_plainly, group_overrides
+from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.parts import all_choices
 from discrete_diffusion.cli.request_options import COMMANDS
+from discrete_diffusion.cli.search_path import Places, folders_among, group_overrides
 from discrete_diffusion.config.files import config_dir, config_dirs, plain
 from discrete_diffusion.domains.request_checks import options_by_title
 
@@ -37,9 +37,7 @@ _FLAGS = """\
 """
 
 
-def print_help(
-    command: str, overrides: Sequence[str], user_config_dir: str | Path | None = None
-) -> None:
+def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> None:
     """Print what ``command`` takes. Groups that ``overrides`` choose, as ``data=plans``, are shown
     with their keys. Raises the errors of ``compose_plainly``."""
     from rich.console import Console
@@ -48,9 +46,9 @@ def print_help(
     console = Console(highlight=False, markup=False, width=width)
     files = [config_dir() / f"{name}.yaml" for name in _FILES.get(command, (command,))]
     console.print(header(files[-1].read_text()) + "\n")
-    words = group_overrides(overrides, user_config_dir)
+    words = group_overrides(overrides, places)
     words += [word for word in overrides if word.startswith("plugins=")]
-    config = compose_plainly(command, words, user_config_dir, with_hydra=True)
+    config = compose_plainly(command, words, places, with_hydra=True)
     chosen = {
         group: choice
         for group, choice in sorted(config.hydra.runtime.choices.items())
@@ -61,10 +59,10 @@ def print_help(
     for file in files:
         meanings |= comments(file.read_text())
     for group, choice in chosen.items():
-        names = ", ".join(all_choices(group, user_config_dir, overrides))
+        names = ", ".join(all_choices(group, places))
         table.add_row(f"{group}={'null' if choice is None else choice}", names)
         if choice is not None:
-            meanings |= _comments_of_choice(group, choice, user_config_dir)
+            meanings |= _comments_of_choice(group, choice, places)
     console.print(table, "")
     options = _options(command)
     table = _table("Keys, each with its default")
@@ -130,20 +128,18 @@ def comments(text: str) -> dict[str, str]:
     return found
 
 
-def _comments_of_choice(
-    group: str, choice: str, user_config_dir: str | Path | None
-) -> dict[str, str]:
+def _comments_of_choice(group: str, choice: str, places: Places) -> dict[str, str]:
     """Comments of a group's YAML and of those of the same group that it starts from, by key of the
     whole config."""
     from omegaconf import OmegaConf
 
-    folders = [*config_dirs(), *([Path(user_config_dir)] if user_config_dir else [])]
+    folders = [*config_dirs(), *folders_among(places)]
     found: dict[str, str] = {}
     for path in (folder / group / f"{choice}.yaml" for folder in folders):
         if path.is_file():
             for base in plain(OmegaConf.load(path)).get("defaults", ()):
                 if isinstance(base, str) and base != "_self_":
-                    found |= _comments_of_choice(group, base, user_config_dir)
+                    found |= _comments_of_choice(group, base, places)
             text = path.read_text()
             inside = "" if text.startswith("# @package _global_") else f"{group}."
             found |= {f"{inside}{key}": comment for key, comment in comments(text).items()}

@@ -30,6 +30,8 @@ from discrete_diffusion.runtime.stopping import Stop
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from discrete_diffusion.cli.search_path import Places
+
 logger = logging.getLogger(__name__)
 
 COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare", "export")}
@@ -130,7 +132,7 @@ def _import_named(words: Sequence[str]) -> None:
 
 
 def _completed(
-    command: str, overrides: list[str], flags: Sequence[str], user_dir: str | None
+    command: str, overrides: list[str], flags: Sequence[str], places: Places
 ) -> tuple[list[str], str] | None:
     """The overrides as typed, with what they leave open, and a note on them for the log; None if
     help was asked for, which is printed.
@@ -139,16 +141,16 @@ def _completed(
     """
     from hydra.errors import HydraException
 
-    from discrete_diffusion.cli.compose import complete_overrides, with_open_keys
+    from discrete_diffusion.cli.compose import completed, offer_parts_of_jobs, with_open_keys
     from discrete_diffusion.cli.override_words import paths_as_typed
-    from discrete_diffusion.cli.own_algorithms import with_algorithm
     from discrete_diffusion.cli.own_files import check_own_files
+    from discrete_diffusion.cli.parts import with_algorithm
 
     sweeps, note = "--multirun" in flags, ""
-    check_own_files(command, overrides, user_dir)
+    files = check_own_files(command, overrides, places)
     overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
     if command == "train" and not sweeps:
-        overrides, note = with_algorithm(overrides, user_dir)
+        overrides, note = with_algorithm(overrides, places)
     if command == "compare":
         from discrete_diffusion.cli.compare.request import read_words
 
@@ -157,14 +159,16 @@ def _completed(
         if {"-h", "--help"} & set(flags):
             from discrete_diffusion.cli.help import print_help
 
-            print_help(command, overrides, user_dir)
+            print_help(command, overrides, places)
             return None
-        if "--hydra-help" not in flags:
-            overrides = complete_overrides(command, overrides, user_dir, of_sweep=sweeps)
+        if sweeps:  # every job has a backbone of its own
+            offer_parts_of_jobs(command, overrides, places)
+        elif "--hydra-help" not in flags:
+            _, overrides = completed(command, overrides, places, files)
     except (HydraException, ValueError) as error:
         from discrete_diffusion.cli.errors import explain
 
-        raise ValueError(explain(error, command, overrides, user_dir)) from error
+        raise ValueError(explain(error, command, overrides, places)) from error
     return overrides, note
 
 
@@ -175,6 +179,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.cli.compose import compose
     from discrete_diffusion.cli.process_setup import defer_torchmetrics
     from discrete_diffusion.cli.request_options import offer_options
+    from discrete_diffusion.cli.search_path import places_of
     from discrete_diffusion.cli.sweeps import (
         FailedJobs,
         check_jobs,
@@ -185,7 +190,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
 
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags
-    completed = _completed(command, overrides, flags, user_dir)
+    places = places_of(overrides, user_dir)
+    completed = _completed(command, overrides, flags, places)
     if completed is None:
         return
     overrides, note = completed
@@ -194,16 +200,16 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     if (sweeps or command == "compare") and not asks:
         check_launcher(overrides)
     if command == "train" and not asks:
-        folder, named = run_folder(overrides, user_dir, sweeps=sweeps)
+        folder, named = run_folder(overrides, places, sweeps=sweeps)
         overrides = [*overrides, *named]
 
     defer_torchmetrics()
     module = partial(import_module, f"discrete_diffusion.cli.{COMMANDS[command]}")
-    jobs = jobs_of(command, overrides, user_dir) if sweeps else None
+    jobs = jobs_of(command, overrides, places) if sweeps else None
     num_jobs, failed = None if jobs is None else len(jobs), FailedJobs()
     if jobs and not asks:
         with shown(partial(print, file=sys.stderr, flush=True)):
-            check_jobs(command, jobs, overrides, user_dir, module().check_values)
+            check_jobs(command, jobs, places, module().check_values)
 
     def run(config: DictConfig) -> None:
         if sweeps or config.get("resume") is not None:  # a backbone, or a config, of its own

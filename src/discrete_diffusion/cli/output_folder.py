@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.cli.search_path import Places
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.runtime.atomic_files import (
@@ -145,9 +146,7 @@ def _is_inside(path: str | Path, folder: Path) -> bool:
     return found.is_relative_to(folder.resolve())
 
 
-def run_folder(
-    overrides: Sequence[str], user_config_dir: str | None, *, sweeps: bool
-) -> tuple[Path, list[str]]:
+def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tuple[Path, list[str]]:
     """The folder of a run, or of a sweep, and overrides that name it for all the processes of
     torchrun or srun, see ``shared_time_stamp``.
 
@@ -160,7 +159,7 @@ def run_folder(
 
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
-    where = compose_plainly("train", asked, user_config_dir, with_hydra=True).hydra[kind]
+    where = compose_plainly("train", asked, places, with_hydra=True).hydra[kind]
     patterns = OmegaConf.to_container(where, resolve=False)
     assert isinstance(patterns, dict)
     where.dir = named = shared_time_stamp(patterns["dir"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from discrete_diffusion.cli.search_path import named_folders
+from discrete_diffusion.cli.search_path import Places, folders_among
 from discrete_diffusion.config.files import config_dir, config_dirs
 from discrete_diffusion.config.naming import unknown_name
 
@@ -88,20 +88,19 @@ class ConfigFile:
 
 
 def check_own_files(
-    command: str, overrides: Sequence[str], user_config_dir: str | Path | None
+    command: str, overrides: Sequence[str], places: Places = ()
 ) -> list[ConfigFile]:
     """Read and check the config files that the words of a command choose, with their ``defaults``.
 
     Raises ``ValueError`` with file and line for what is not YAML, for keys that nothing reads, and
     for headers and entries of ``defaults`` that Hydra would take for something else.
     """
-    own = [user_config_dir] if user_config_dir else []
-    folders = [Path(each) for each in (*own, *named_folders(overrides), *config_dirs())]
+    folders = [*folders_among(places), *config_dirs()]
     files, waiting, seen = list[ConfigFile](), _chosen(overrides), set[tuple[str, str]]()
     while waiting:
         group, name = waiting.pop()
-        places = [folder / group / f"{name}.yaml" for folder in folders]
-        path = next((path for path in places if path.is_file()), None)
+        paths = [folder / group / f"{name}.yaml" for folder in folders]
+        path = next((path for path in paths if path.is_file()), None)
         if path is None or (group, name) in seen:
             continue
         seen.add((group, name))

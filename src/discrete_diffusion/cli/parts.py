@@ -4,16 +4,22 @@ YAML. One that a folder of the user's or a package has comes first."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.registry import algorithm_state
 from discrete_diffusion.building.algorithm import BACKBONE_KEYS, given_to
-from discrete_diffusion.cli.search_path import choices, config_repository
+from discrete_diffusion.cli.override_words import written
+from discrete_diffusion.cli.search_path import (
+    Places,
+    choices,
+    config_repository,
+    offer_default_models,
+)
 from discrete_diffusion.config.constructors import check_options, defaults_of, signature_of
-from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.files import plain, shipped_files
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
+from discrete_diffusion.models.registry import available_backbones, default_models, usable_backbones
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -36,19 +42,17 @@ def registry_of(group: str) -> Registry[Any]:
     return registry
 
 
-def all_choices(
-    group: str, user_config_dir: str | Path | None = None, overrides: Sequence[str] = ()
-) -> list[str]:
+def all_choices(group: str, places: Places = ()) -> list[str]:
     """``choices`` on the search path, and the parts of the registry that have no YAML."""
     names = registry_of(group).names() if group in PART_GROUPS else []
-    return sorted({*choices(group, user_config_dir, overrides), *names})
+    return sorted({*choices(group, places), *names})
 
 
-def import_named(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> None:
+def import_named(overrides: Sequence[str], places: Places = ()) -> None:
     """Import the modules that the words of a command, or an experiment that they choose, name under
     ``plugins``. Raises ``ValueError`` for one that cannot be imported."""
     import_plugins(named_modules(overrides))
-    import_plugins(experiment_values(overrides, user_config_dir).get("plugins"))
+    import_plugins(experiment_values(overrides, places).get("plugins"))
 
 
 def named_modules(overrides: Sequence[str]) -> Any:
@@ -59,9 +63,7 @@ def named_modules(overrides: Sequence[str]) -> Any:
     return OmegaConf.from_dotlist([w for w in words if w.startswith("plugins=")]).get("plugins")
 
 
-def experiment_values(
-    overrides: Sequence[str], user_config_dir: str | Path | None = None
-) -> dict[str, Any]:
+def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str, Any]:
     """Values in the YAMLs of the experiments that the words of a command choose, and in those that
     they are made of: values by key, and the choices of groups (``model``)."""
     from hydra.core.default_element import GroupDefault
@@ -72,7 +74,7 @@ def experiment_values(
     found: dict[str, Any] = {}
     if not paths:
         return found
-    with config_repository(user_config_dir, overrides) as repository:
+    with config_repository(places) as repository:
         while paths:
             path = paths.pop()
             file = repository.load_config(path)
@@ -109,10 +111,15 @@ def check_parts(config: DictConfig) -> None:
 
 def offer_part(config: str | None) -> bool:
     """Let Hydra know the part whose ``config`` it does not find, such as ``noise/mine``: its name,
-    and the defaults of its constructor. False if there is no such part, or Hydra knows it."""
+    and the defaults of its constructor; or the model that a backbone of a package is registered
+    with. False if there is no such part, or Hydra knows it."""
     from hydra.core.config_store import ConfigStore
 
     group, _, name = str(config).removesuffix(".yaml").partition("/")
+    if group == "model" and name not in default_models():
+        available_backbones()  # imports those of packages
+        offer_default_models()
+        return name in default_models()
     if group not in PART_GROUPS or f"{name}.yaml" in _offered(group):
         return False
     if name not in registry_of(group).names():
@@ -125,11 +132,11 @@ def offer_part(config: str | None) -> bool:
     return True
 
 
-def withdraw_parts(user_config_dir: str | Path | None, overrides: Sequence[str] = ()) -> None:
+def withdraw_parts(places: Places) -> None:
     """Take back what was offered and has a YAML on the search path."""
     for group in PART_GROUPS:
         if offered := _offered(group):
-            for name in choices(group, user_config_dir, overrides, files_only=True):
+            for name in choices(group, places, files_only=True):
                 offered.pop(f"{name}.yaml", None)
 
 
@@ -159,8 +166,60 @@ def _chosen_with(algorithm: Any) -> dict[str, Any]:
 
 def _backbone_of(algorithm: Any) -> str | None:
     """``bd-denoiser`` as in our YAMLs if the algorithm can use it, or else one that it can."""
-    from discrete_diffusion.models.registry import usable_backbones
-
     needs = getattr(algorithm, "backbone_needs", ())
     usable = usable_backbones(needs, getattr(algorithm, "state", "tokens"))
     return "bd-denoiser" if "bd-denoiser" in usable else next(iter(usable), None)
+
+
+_DEFAULT = "mdlm"
+"""The algorithm of a YAML without ``name``."""
+
+
+def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[str], str]:
+    """The overrides with ``algo=mdlm`` and the keys of the user's YAML instead of ``algo=NAME``,
+    given there or by an experiment, and a sentence for the log; as they are, and "", where nothing
+    is filled in.
+
+    ``name: udlm`` takes the defaults of ``algo=udlm``, with its process and its sampler. A key that
+    the algorithm does not have is refused like one of the command line. The YAML lies anywhere on
+    the search path, with those of the package too. One that is complete, names an algorithm of a
+    plug-in, or has ``defaults`` or a package of its own is left to Hydra.
+    """
+    place = next((k for k, word in enumerate(overrides) if word.startswith("algo=")), None)
+    said: dict[str, Any] = {}
+    if place is None:
+        said = experiment_values(overrides, places)
+    name = said.get("algo") if place is None else overrides[place].partition("=")[2]
+    if name is None or _is_whole(name):
+        return [*overrides], ""
+    with config_repository(places) as repository:
+        file = repository.load_config(f"algo/{name}")
+    if file is None or file.defaults_list or file.header.get("package"):
+        return [*overrides], ""
+
+    from omegaconf import OmegaConf
+
+    keys: Any = OmegaConf.to_container(file.config, resolve=False)
+    algorithm = str(keys.pop("name", _DEFAULT))
+    if algorithm == name or not _is_whole(algorithm):
+        return [*overrides], ""
+    given = {f"algo.{key}": value for key, value in leaves(keys)}
+    words = [f"{key}={written(value)}" for key, value in given.items() if key not in said]
+    before, after = (
+        ([], overrides) if place is None else (overrides[:place], overrides[place + 1 :])
+    )
+    path = f"{file.path.removeprefix('file://')}/algo/{name}.yaml"
+    note = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
+    return [*before, f"algo={algorithm}", *words, *after], note
+
+
+def _is_whole(name: str) -> bool:
+    """True if the package's YAML of that name is a complete algorithm, with its own name or with
+    defaults."""
+    from omegaconf import OmegaConf
+
+    path = shipped_files("algo").get(name)
+    if path is None:
+        return False
+    keys: Any = OmegaConf.load(path)
+    return "defaults" in keys or keys.get("name") == name

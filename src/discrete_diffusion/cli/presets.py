@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.search_path import config_repository, is_search_path, own_hydra
+from discrete_diffusion.cli.search_path import Places, config_repository, own_hydra
 from discrete_diffusion.config.files import ModelPreset
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 
@@ -15,9 +14,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
-def model_presets(
-    user_config_dir: str | Path | None = None, overrides: Sequence[str] = ()
-) -> dict[str, ModelPreset]:
+def model_presets(places: Places = ()) -> dict[str, ModelPreset]:
     """Every model preset on the search path, by name: ours, those of the user's folder and of
     plug-ins, and the ``default_model`` of backbones that are registered with their sizes."""
     from hydra import compose
@@ -25,24 +22,21 @@ def model_presets(
     from omegaconf import OmegaConf
 
     found = {}
-    with config_repository(user_config_dir, overrides) as repository:
+    with config_repository(places) as repository:
         for name in sorted(repository.get_group_options("model", ObjectType.CONFIG)):
             file = repository.load_config(f"model/{name}")
             keys = file.config
             if file.defaults_list or file.header.get("package"):  # made of several files
-                words = [word for word in overrides if is_search_path(word)]
-                with own_hydra(user_config_dir, words) as places:
-                    keys = compose("train", [*places, f"model={name}"]).model
+                with own_hydra(places) as words:
+                    keys = compose("train", [*words, f"model={name}"]).model
             container: Any = OmegaConf.to_container(keys, resolve=False)
             found[name] = ModelPreset.of(name, container)
     return found
 
 
-def missing_preset(
-    config: DictConfig, overrides: Sequence[str], user_config_dir: str | Path | None = None
-) -> str | None:
+def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) -> str | None:
     """The model preset that fits ``algo.backbone``; None if the config has one that fits, or there
-    is none.
+    is none. ``chosen``: overrides that choose groups.
 
     Raises ``ValueError`` for an unknown backbone, for a ``model=`` that does not fit it, and for a
     backbone whose own preset is nowhere on the search path.
@@ -54,8 +48,8 @@ def missing_preset(
     fits = config.model.get("backbones")
     if fits is None or backbone in fits:
         return None
-    presets = model_presets(user_config_dir, overrides)
-    if any(chooses_model(o) for o in overrides):
+    presets = model_presets(places)
+    if any(chooses_model(o) for o in chosen):
         fitting = [name for name, preset in presets.items() if backbone in preset.backbones]
         if not fitting:  # a plug-in without a preset reads what it needs
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -25,25 +26,44 @@ def is_search_path(override: str) -> bool:
     return override.startswith(_SEARCH_PATH)
 
 
-@contextmanager
-def own_hydra(
-    user_config_dir: str | Path | None = None, overrides: Sequence[str] = ()
-) -> Iterator[list[str]]:
-    """Hydra with our configs inside the block, in one thread at a time, as it is one for all of
-    them; afterwards the one that ran before.
+Places = tuple[str, ...]
+"""Folders and packages of configs besides ours, as Hydra names them."""
 
-    Yields the overrides that add ``user_config_dir``, and what ``hydra.searchpath=`` among the
-    ``overrides`` names, to its search path.
-    """
+
+def places_of(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> Places:
+    """Places of further configs: a user's folder, and what ``hydra.searchpath=[...]`` lists.
+
+    Raises ``ValueError`` for a list that is none, and a config in the folder that has the name of
+    one of ours."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    places: list[str] = []
+    if user_config_dir is not None:
+        _check_names(Path(user_config_dir))
+        places.append(f"file://{Path(user_config_dir).absolute()}")
+    for word in filter(is_search_path, overrides):
+        value: Any = OverridesParser.create().parse_override(word).value()
+        if not isinstance(value, list):
+            raise ValueError(f"{word}: expected a list, as in hydra.searchpath=[pkg://my_package]")
+        places += [str(each) for each in value]
+    return tuple(places)
+
+
+def folders_among(places: Places) -> list[Path]:
+    """The places that are folders."""
+    named = [each for each in places if not each.startswith("pkg://")]
+    return [Path(each.removeprefix("file://")) for each in named]
+
+
+@contextmanager
+def own_hydra(places: Places = ()) -> Iterator[list[str]]:
+    """Hydra with our configs inside the block, in one thread at a time, as it is one for all of
+    them; afterwards the one that ran before. Yields the override that adds the ``places``."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
-    places = _named_places(overrides)
-    if user_config_dir is not None:
-        _check_names(Path(user_config_dir))
-        places.insert(0, f"file://{Path(user_config_dir).absolute()}")
     with _HYDRA:
-        _offer_default_models()
+        offer_default_models()
         running = GlobalHydra.instance().hydra
         GlobalHydra.instance().clear()
         try:
@@ -66,26 +86,7 @@ def _check_names(folder: Path) -> None:
             )
 
 
-def _named_places(overrides: Sequence[str]) -> list[str]:
-    """Places that ``hydra.searchpath=[...]`` lists; Hydra itself refuses another value."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    places: list[str] = []
-    for word in filter(is_search_path, overrides):
-        value: Any = OverridesParser.create().parse_override(word).value()
-        if not isinstance(value, list):
-            raise ValueError(f"{word}: expected a list, as in hydra.searchpath=[pkg://my_package]")
-        places += [str(each) for each in value]
-    return places
-
-
-def named_folders(overrides: Sequence[str]) -> list[str]:
-    """Folders among the places that ``hydra.searchpath=[...]`` lists."""
-    places = _named_places(overrides)
-    return [place.removeprefix("file://") for place in places if not place.startswith("pkg://")]
-
-
-def _offer_default_models() -> None:
+def offer_default_models() -> None:
     """Let Hydra know the presets that backbones are registered with, as choices of ``model=``; a
     file of the same name comes first."""
     from hydra.core.config_store import ConfigStore
@@ -101,30 +102,22 @@ def _offer_default_models() -> None:
 
 
 @contextmanager
-def config_repository(
-    user_config_dir: str | Path | None, overrides: Sequence[str]
-) -> Iterator[Any]:
+def config_repository(places: Places = ()) -> Iterator[Any]:
     """Hydra's repository of all config files that composing would find."""
     from hydra.core.global_hydra import GlobalHydra
 
-    with own_hydra(user_config_dir, overrides) as words:
+    with own_hydra(places) as words:
         loader: Any = GlobalHydra.instance().config_loader()
         # Hydra has no public way to list what hydra.searchpath adds
         yield loader._parse_overrides_and_create_caching_repo(None, words)[1]
 
 
-def choices(
-    group: str,
-    user_config_dir: str | Path | None = None,
-    overrides: Sequence[str] = (),
-    *,
-    files_only: bool = False,
-) -> list[str]:
+def choices(group: str, places: Places = (), *, files_only: bool = False) -> list[str]:
     """The choices of a config group, wherever on the search path they are; ``files_only``: without
     those that Hydra has from a registry."""
     from hydra.core.object_type import ObjectType
 
-    with config_repository(user_config_dir, overrides) as repository:
+    with config_repository(places) as repository:
         return sorted(
             {
                 name
@@ -133,3 +126,12 @@ def choices(
                 for name in source.list(group, ObjectType.CONFIG)
             }
         )
+
+
+def group_overrides(overrides: Sequence[str], places: Places = ()) -> list[str]:
+    """Overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
+    with config_repository(places) as repository:
+        sources = [*repository.get_sources()]
+        groups = [word.split("=")[0].lstrip("+~") for word in overrides]
+        of_group = [any(source.is_group(group) for source in sources) for group in groups]
+    return [*compress(overrides, of_group)]

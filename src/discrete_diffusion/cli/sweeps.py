@@ -12,24 +12,22 @@ from contextlib import contextmanager
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import compose, compose_plainly
+from discrete_diffusion.cli.compose import compose_plainly, composed_at
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.cli.search_path import is_search_path
+from discrete_diffusion.cli.search_path import Places
 from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)
 
 
-def jobs_of(
-    command: str, overrides: Sequence[str], user_config_dir: str | None
-) -> list[list[str]] | None:
+def jobs_of(command: str, overrides: Sequence[str], places: Places) -> list[list[str]] | None:
     """Overrides of each job of ``--multirun``; None if the sweeper decides as it goes."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra")]
     others = [word for word in overrides if word not in of_hydra]
-    sweeper = compose_plainly(command, of_hydra, user_config_dir, with_hydra=True).hydra.sweeper
+    sweeper = compose_plainly(command, of_hydra, places, with_hydra=True).hydra.sweeper
     if not str(sweeper.get("_target_")).endswith(".BasicSweeper"):
         return None
     words = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
@@ -51,29 +49,26 @@ def check_launcher(overrides: Sequence[str]) -> None:
 def check_jobs(
     command: str,
     jobs: Sequence[Sequence[str]],
-    overrides: Sequence[str],
-    user_dir: str | None,
+    places: Places,
     check: Callable[[DictConfig], object],
 ) -> None:
-    """Compose the config of every job and ``check`` it, before the first one runs. ``overrides``:
-    of the sweep.
+    """Compose the config of every job and ``check`` it, before the first one runs.
 
     Raises ``ValueError`` naming a job whose config is wrong, or ``out`` if several jobs would write
     into one folder.
     """
     from hydra.errors import HydraException
 
-    places = [word for word in overrides if is_search_path(word)]
     shared = set(jobs[0]).intersection(*jobs)
     folders: dict[str, int] = {}
     for number, job in enumerate(progress.track(jobs, "checking all jobs", "jobs"), start=1):
         own = [word for word in job if word not in shared]
         try:
-            config = compose(command, [*places, *job], user_config_dir=user_dir)
+            config = composed_at(places, command, job)
             out = _out_of(config, number)
             check(config)
         except (HydraException, ValueError, OSError) as error:
-            what = explain(error, command, job, user_dir)
+            what = explain(error, command, job, places)
             which = f"job {number} of {len(jobs)}, {' '.join(own)}"
             raise ValueError(f"{which}: {what}; no job was run") from error
         if out is not None and (first := folders.setdefault(out, number)) != number:

@@ -100,18 +100,6 @@ def presets_of(backbone: str) -> list[str]:
     return [preset.name for preset in sorted(fitting, key=lambda preset: preset.parameters)]
 
 
-def sampler_settings(user_config_dir: str | Path | None = None) -> dict[str, dict[str, Any]]:
-    """Samplers by name, each with its settings and defaults of ``sampling/``, a user's own too."""
-    own = (
-        [] if user_config_dir is None else sorted(Path(user_config_dir, "sampling").glob("*.yaml"))
-    )
-    settings = {}
-    for path in (*shipped_files("sampling").values(), *own):
-        found = deepcopy(_read(path, path.stat().st_mtime_ns))
-        settings[str(found.pop("name", path.stem))] = found
-    return settings
-
-
 def shipped_config(group: str, name: str) -> dict[str, Any]:
     """A shipped config of a group, interpolations as they are, without what it chooses elsewhere;
     no keys if none has the name."""

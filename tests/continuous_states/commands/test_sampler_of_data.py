@@ -17,5 +17,5 @@ from discrete_diffusion.cli.compose import compose_plainly
     ],
 )
 def test_levels_bring_theirs_unless_the_algorithm_or_the_user_does(overrides, sampler):
-    config = compose_plainly("train", ["data=eit-levels", *overrides], None)
+    config = compose_plainly("train", ["data=eit-levels", *overrides])
     assert config.sampling.name == sampler

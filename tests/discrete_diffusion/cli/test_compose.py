@@ -167,7 +167,7 @@ def test_a_backbone_brings_its_preset_of_the_nearest_size(overrides, preset):
     ],
 )
 def test_data_brings_its_sampler_unless_the_algorithm_or_the_user_does(overrides, sampler):
-    config = compose_plainly("train", ["data=graphs", *overrides], None)
+    config = compose_plainly("train", ["data=graphs", *overrides])
     assert config.sampling.name == sampler
     assert (config.sampling.get("tokens_per_call") == 4) == (not overrides)  # of graphs alone
 

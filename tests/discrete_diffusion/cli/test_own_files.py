@@ -142,7 +142,7 @@ def test_every_config_of_ours_is_right():
         group = str(path.parent.relative_to(folder))
         if group.startswith("hydra/"):
             continue
-        assert check_own_files("train", [f"{group}={path.stem}"], None), path
+        assert check_own_files("train", [f"{group}={path.stem}"]), path
 
 
 def test_another_yaml_that_hydra_reads_is_named_too(failure, tmp_path):

@@ -26,6 +26,7 @@ from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.cli.presets import chooses_model, fitting_presets, model_presets
+from discrete_diffusion.cli.search_path import places_of
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.options import check_kinds, check_scaling
 from discrete_diffusion.domains.registry import complete_data
@@ -95,12 +96,12 @@ class _Planner:
     def __init__(
         self, config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
     ) -> None:
-        self.request, self.user_config_dir = config, user_config_dir
+        self.request, self.places = config, places_of(overrides, user_config_dir)
         self.tolerance: float | None = config.size_tolerance
         self._compose = lru_cache(maxsize=None)(self._composed)
         self.added = [o for o in overrides if o.startswith("+model.")]
         self.shared = [o for o in overrides if not is_option(o) and o not in self.added]
-        self.presets = model_presets(user_config_dir, self.shared)
+        self.presets = model_presets(self.places)
         options = [o for o in overrides if is_option(o)]
         self.model_options = [o for o in options if key_of(o).startswith("model.")]
         self.options = [o for o in options if o not in self.model_options]
@@ -266,10 +267,10 @@ class _Planner:
 
     def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
         try:
-            return compose_plainly("train", overrides, self.user_config_dir)
+            return compose_plainly("train", overrides, self.places)
         except HydraException as error:
             words = list(overrides)
-            raise ValueError(explain(error, "train", words, self.user_config_dir)) from error
+            raise ValueError(explain(error, "train", words, self.places)) from error
 
 
 def build_on_meta(config: DictConfig) -> Algorithm:

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.config_checks import check_training_values
 from discrete_diffusion.cli.parts import all_choices
+from discrete_diffusion.cli.search_path import places_of
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.naming import check_name, unknown_name
 from discrete_diffusion.config.values import Bounds, Count, CountOrZero, is_number
@@ -109,7 +110,7 @@ def check_request(
             )
         if len({*map(str, values)}) < len(values):
             raise ValueError(f"{key}={values}: the same one twice")
-    known = all_choices("algo", user_config_dir, overrides)
+    known = all_choices("algo", places_of(overrides, user_config_dir))
     for name in config.algos:
         check_name("algorithm", name, known)
     if config.reference is not None:

@@ -15,8 +15,8 @@ from discrete_diffusion.api.cells import Cell, CellFolder, measure_cell
 from discrete_diffusion.api.comparison_report import write_comparison
 from discrete_diffusion.cli.devices import check_trainer_units
 from discrete_diffusion.cli.override_words import quoted
-from discrete_diffusion.cli.own_algorithms import with_algorithm
-from discrete_diffusion.cli.search_path import is_search_path, own_hydra
+from discrete_diffusion.cli.parts import with_algorithm
+from discrete_diffusion.cli.search_path import is_search_path, own_hydra, places_of
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Dataset
@@ -215,7 +215,7 @@ def _launched(
     shared = [f"hydra.sweep.dir={quoted(str(cells[0].folder.path.parent))}", *launcher]
     hydra_log = logging.getLogger("hydra")
     level = hydra_log.level
-    with own_hydra(user_config_dir, cells[0].overrides) as searchpath:
+    with own_hydra(places := places_of(cells[0].overrides, user_config_dir)) as searchpath:
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         config = hydra.compose_config(
@@ -232,7 +232,7 @@ def _launched(
                 [*(o for o in c.overrides if not is_search_path(o)), f"hydra.sweep.subdir={c.name}"]
                 for c in cells
             ]
-            jobs = [with_algorithm(words, user_config_dir)[0] for words in jobs]
+            jobs = [with_algorithm(words, places)[0] for words in jobs]
             returned: Sequence[Any] = found.launch(jobs, initial_job_idx=0)
         finally:
             HydraConfig.instance().cfg = former
