@@ -12,7 +12,7 @@ import discrete_diffusion
 from discrete_diffusion import evaluate, load, train
 from discrete_diffusion.api.loading import SampleFunction
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.request_options import sample_request
+from discrete_diffusion.cli.request_options import request_of
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runs import override_words
 from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
@@ -81,7 +81,7 @@ def test_samples_find_their_floor_plans():
 
 def test_a_request_is_what_the_command_builds():
     config = compose("sample", ["num_samples=3", "num_rooms=[4,5]", "sampling.temperature=0.5"])
-    request = sample_request(config)
+    request = request_of(SampleRequest, config)
     assert (request.num_samples, request.seed, request.picture) == (3, 0, "samples.png")
     assert request.num_rooms == request["num_rooms"] == [4, 5]
     assert request.sampling["temperature"] == 0.5

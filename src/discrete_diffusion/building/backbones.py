@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.files import presets_of
-from discrete_diffusion.config.values import check_divides, check_whole_number, is_number
+from discrete_diffusion.config.values import Bounds, Count, check_divides, check_whole_number
 from discrete_diffusion.domains.registry import build_layout, domain_of
 
 if TYPE_CHECKING:
@@ -53,9 +54,6 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
     for key, parameter in wanted.items():
         if parameter.default is parameter.empty and key not in options:
             raise lacks(config, key)
-    dropout = options.get("dropout", 0)
-    if not (is_number(dropout) and 0 <= dropout <= 1):
-        raise ValueError(f"model.dropout={dropout}: expected a share in [0, 1]")
     return options
 
 
@@ -64,7 +62,11 @@ _COUNTS = (
     *("frequency_embedding_size", "embedding_dim", "channels", "groups", "attention_heads"),
     *("num_layers", "num_heads", "latent_dim", "latent_seq_len", "prefix_len"),
 )
-"""Keys of ``model`` that are whole numbers from 1 in every network of ours."""
+_SETTINGS = {
+    **dict.fromkeys(_COUNTS, Count),
+    "dropout": Annotated[float, Bounds(least=0, most=1)],
+}
+"""Keys of ``model`` -> what they may be in every network of ours."""
 
 
 def check_sizes(config: DictConfig) -> None:
@@ -73,9 +75,7 @@ def check_sizes(config: DictConfig) -> None:
     model = section(config, "model")
     if backbone_name(config) not in model.get("backbones", ()):
         return
-    for key in _COUNTS:
-        if model.get(key) is not None:
-            check_whole_number(f"model.{key}", model[key], least=1)
+    check_keys(config, {f"model.{key}": annotation for key, annotation in _SETTINGS.items()})
     for width in ("d_model", "hidden_size"):
         if model.get(width) is not None and model.get("n_heads") is not None:
             check_divides(model["n_heads"], model[width], f"{width}={model[width]}")
@@ -145,9 +145,7 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
 
 def _components(config: DictConfig) -> int:
     """``algo.components``, of a student of few calls; 1 for other algorithms."""
-    num = section(config, "algo").get("components", 1)
-    check_whole_number("algo.components", num, least=1)
-    return int(num)
+    return int(section(config, "algo").get("components", 1))
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:

@@ -115,9 +115,10 @@ def completed(
     defaults = _defaults(config_name, chosen, places)
     import_plugins(defaults.get("plugins"))
     typed, was, words = dict[str, str](), None, list[str]()
-    if config_name == "train":
-        typed = _typed(overrides, experiment_values(chosen, places))
-    if "resume" in typed or "init.checkpoint" in typed:
+    said = experiment_values(chosen, places)
+    starts = [*said, *(word.lstrip("+~").partition("=")[0] for word in overrides)]
+    if config_name == "train" and {"resume", "init.checkpoint"} & {*starts}:
+        typed = _typed(overrides, said)
         resumed = _file_of("resume", typed, overrides, places)
         was = None if resumed is None else config_to_resume(resumed)
         words = (
@@ -130,13 +131,12 @@ def completed(
     preset = missing_preset(defaults, of_groups, places)
     added = [] if preset is None else [f"model={preset}"]
     overrides, chosen = [*overrides, *added], [*chosen, *added]
-    config = _composed(config_name, overrides, places)
+    config = composed_by_hydra(config_name, overrides, places)
     check_interpolations(files, config)
-    has_parts = "algo" in config and "algos" not in config  # the cells of compare have others
     if len(chosen) < len(overrides):
         defaults = _defaults(config_name, chosen, places)
-        check_kinds(config, defaults, described=has_parts)
-    if has_parts:
+        check_kinds(config, defaults, described=config_name != "compare")
+    if config_name == "train":
         check_parts(config)
     if was is not None:
         config = with_config_of_run(config, was, typed)
@@ -167,7 +167,7 @@ def _kept_defaults(
     config_name: str, groups: tuple[str, ...], places: Places, registered: str
 ) -> DictConfig:
     """``registered``: the presets of the registry, which are not files."""
-    return _composed(config_name, groups, places)
+    return composed_by_hydra(config_name, groups, places)
 
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
@@ -223,10 +223,10 @@ def compose_plainly(
     import_named(overrides, places)
     if config_name == "train":
         overrides, _ = with_algorithm(overrides, places)
-    return _composed(config_name, overrides, places, with_hydra=with_hydra)
+    return composed_by_hydra(config_name, overrides, places, with_hydra=with_hydra)
 
 
-def _composed(
+def composed_by_hydra(
     config_name: str, overrides: Sequence[str], places: Places, *, with_hydra: bool = False
 ) -> DictConfig:
     """What Hydra makes of the overrides, with the parts of registries among the choices."""
@@ -260,7 +260,7 @@ def _file_of(
     if "${" in path:
         from omegaconf import OmegaConf
 
-        path = OmegaConf.select(_composed("train", overrides, places), key)
+        path = OmegaConf.select(composed_by_hydra("train", overrides, places), key)
     return None if path == "null" else path
 
 

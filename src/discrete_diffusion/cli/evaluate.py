@@ -17,12 +17,13 @@ from discrete_diffusion.cli.process_setup import end_stopped
 from discrete_diffusion.cli.request_options import (
     check_inputs,
     check_request,
-    evaluate_request,
     input_files,
+    request_of,
     sample_files,
 )
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.evaluation.requests import EvaluateRequest
 from discrete_diffusion.evaluation.typesetting import print_table
 from discrete_diffusion.hub.published import boxed_domain
 from discrete_diffusion.runtime import progress
@@ -32,7 +33,6 @@ from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Evaluation
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def check_values(config: DictConfig) -> EvaluateRequest:
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
             f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
         )
-    request = evaluate_request(config)
+    request = request_of(EvaluateRequest, config)
     check_request(config, "evaluate")
     check_computing(config)
     inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}

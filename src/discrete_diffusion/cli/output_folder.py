@@ -154,12 +154,12 @@ def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tup
     """
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.cli.compose import compose_plainly
+    from discrete_diffusion.cli.compose import composed_by_hydra
     from discrete_diffusion.cli.override_words import quoted
 
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
-    where = compose_plainly("train", asked, places, with_hydra=True).hydra[kind]
+    where = composed_by_hydra("train", asked, places, with_hydra=True).hydra[kind]
     patterns = OmegaConf.to_container(where, resolve=False)
     assert isinstance(patterns, dict)
     where.dir = named = shared_time_stamp(patterns["dir"])

@@ -58,7 +58,8 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     key, equals, value = word.partition("=")
     if key.lstrip("+") in _TEXTS and value and value != "null":
         return f"{key}={_one(value)}"
-    if not equals or _is_plain(value) or not _names_path(key.lstrip("+"), keys):
+    is_plain = _PLAIN.fullmatch(value) and value.lower() not in _CONSTANTS
+    if not equals or is_plain or not _names_path(key.lstrip("+"), keys):
         return word
     if value in ("", "''", '""'):
         raise ValueError(f"{word} is empty: give a path, or leave the key out")
@@ -73,11 +74,6 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     if not there and "," in value and key.lstrip("+") in SEVERAL:
         return word  # refused, with how a list is written
     return f"{key}={_one(value)}"
-
-
-def _is_plain(value: str) -> bool:
-    """True if Hydra reads it as it is typed, which is no number."""
-    return bool(_PLAIN.fullmatch(value)) and value.lower() not in _CONSTANTS
 
 
 def _names_path(key: str, keys: Callable[[], set[str]]) -> bool:

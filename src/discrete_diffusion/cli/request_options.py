@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from discrete_diffusion.config.files import as_list, check_exists, plain
 from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.domains.request_checks import options_by_title
-from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+from discrete_diffusion.evaluation.requests import Request, SampleRequest
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.runtime.atomic_files import growing_name
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.domains.option import Option
+
+_Request = TypeVar("_Request", bound=Request)
 
 COMMANDS = ("sample", "evaluate")
 
@@ -80,35 +83,18 @@ def input_files(config: DictConfig, command: str) -> dict[str, str]:
     return {name: str(config[name]) for name in files if config[name] is not None}
 
 
-def sample_request(config: DictConfig) -> SampleRequest:
-    """Request in the config of ``sample``; ``ValueError`` for a number out of its range."""
-    return SampleRequest(
-        **_fields(config, "sample"), out=Path(str(config.out)), picture=str(config.picture)
-    )
-
-
-def evaluate_request(config: DictConfig) -> EvaluateRequest:
-    """Request in the config of ``evaluate``; the same ``ValueError``."""
-    return EvaluateRequest(
-        **_fields(config, "evaluate"),
-        samples=tuple(as_list(config.samples)),
-        split=config.split,
-        num_held_out=config.num_held_out,
-        bound_draws=config.bound_draws,
-        quick=config.quick,
-        ema=config.ema,
-        out=Path(str(config.out)),
-    )
-
-
-def _fields(config: DictConfig, command: str) -> dict[str, Any]:
-    """Fields of ``Request``."""
-    given = plain(config)
-    options = {name: given[name] for name in options_by_title(command)}
-    options |= input_files(config, command)
-    keys = ("num_samples", "seed", "steps", "sampling", "batch_size")
-    return {
-        **{key: given[key] for key in keys},
-        "precision": str(config.precision),
-        "options": options,
-    }
+def request_of(kind: type[_Request], config: DictConfig) -> _Request:
+    """Request in the config of ``sample`` or ``evaluate``; ``ValueError`` for a number out of its
+    range."""
+    command = "sample" if issubclass(kind, SampleRequest) else "evaluate"
+    options = plain(config)
+    own = {name: options.pop(name) for name in options_by_title(command)}
+    options["out"] = Path(str(options["out"]))
+    for key in ("precision", "picture"):
+        if key in options:
+            options[key] = str(options[key])
+    if "samples" in options:
+        options["samples"] = tuple(as_list(options["samples"]))
+    named = {field.name for field in fields(kind)}
+    given = {key: value for key, value in options.items() if key in named}
+    return kind(**given, options=own | input_files(config, command))

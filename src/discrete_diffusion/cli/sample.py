@@ -20,17 +20,17 @@ from discrete_diffusion.cli.request_options import (
     check_inputs,
     check_request,
     input_files,
+    request_of,
     sample_files,
-    sample_request,
 )
 from discrete_diffusion.domains.registry import domain_of
+from discrete_diffusion.evaluation.requests import SampleRequest
 from discrete_diffusion.hub.published import boxed_model
 from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
 from discrete_diffusion.runtime.processes import CommandSignals, silence_nonzero_ranks
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.shards import Shard
 
@@ -51,7 +51,7 @@ def run(config: DictConfig) -> None:
 def check_values(config: DictConfig) -> SampleRequest:
     """The request of a config. ``ValueError`` or ``FileNotFoundError`` for what the config alone
     shows to be wrong."""
-    request = sample_request(config)
+    request = request_of(SampleRequest, config)
     check_request(config, "sample")
     check_computing(config)
     check_outputs(config)

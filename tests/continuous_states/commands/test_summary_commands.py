@@ -17,8 +17,9 @@ from continuous_states.sampling.generate import Generate
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.devices import opened_model, where_to_compute
-from discrete_diffusion.cli.request_options import evaluate_request, sample_request
+from discrete_diffusion.cli.request_options import request_of
 from discrete_diffusion.cli.train import TrainRequest, run_training
+from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stopped
 
@@ -34,8 +35,8 @@ LATENTS = ["algo=latent-seq2seq", *RUN[:-3], "model.num_layers=1"]
 
 
 def opened(config):
-    asked = sample_request if "picture" in config else evaluate_request
-    return opened_model(config, asked(config), where_to_compute(config))
+    kind = SampleRequest if "picture" in config else EvaluateRequest
+    return opened_model(config, request_of(kind, config), where_to_compute(config))
 
 
 def write(path: Path, pairs: list[DialoguePair]) -> Path:

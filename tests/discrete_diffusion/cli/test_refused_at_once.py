@@ -30,6 +30,7 @@ REFUSED = {
     "train trainer.val_check_interval=1.5": ["trainer.val_check_interval=1.5"],
     "train trainer.gradient_clip_val=-1": ["trainer.gradient_clip_val=-1"],
     "train model.d_model=130": ["n_heads=4", "d_model=130", "choose 1, 2, 5"],
+    "train model.dropout=2": ["model.dropout=2", "[0, 1]"],
     "train model.n_layers=1.5": ["model.n_layers=1.5", "whole number"],
     "train data.batch_size=0": ["data.batch_size=0"],
     "train data=graphs data.path=nope.jsonl": ["data.path=nope.jsonl"],

@@ -16,9 +16,10 @@ from composed import composed
 from discrete_diffusion.api.sampler_settings import check_sampling, sampling_of
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.devices import opened_model, where_to_compute
-from discrete_diffusion.cli.request_options import evaluate_request, sample_request
+from discrete_diffusion.cli.request_options import request_of
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains import complete_data
+from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import Ancestral, FirstHitting
 from discrete_diffusion.sampling.registry import _SAMPLER_BUILDERS
 from floor_plans import read_diagrams
@@ -30,7 +31,7 @@ SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
 
 
 def opened(config):
-    request = (sample_request if "picture" in config else evaluate_request)(config)
+    request = request_of(SampleRequest if "picture" in config else EvaluateRequest, config)
     check_sampling(request.sampling)
     return opened_model(config, request, where_to_compute(config))
 
