@@ -66,6 +66,7 @@ _OF_RUNS = {
     **dict.fromkeys(("eval.bound_samples", "eval.bound_draws"), Count),
     **dict.fromkeys(("seed", "callbacks.num_samples", "eval.num_samples"), CountOrZero),
 }
+KEYS = _OF_TRAINING | _OF_RUNS
 """Keys that no constructor has -> what they may be, besides null."""
 
 

@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.compose import compose_plainly
-from discrete_diffusion.cli.parts import all_choices
+from discrete_diffusion.cli.config_checks import KEYS
+from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, registry_of
 from discrete_diffusion.cli.request_options import COMMANDS
 from discrete_diffusion.cli.search_path import Places, folders_among, group_overrides
+from discrete_diffusion.config.constructors import signature_of
 from discrete_diffusion.config.files import config_dir, config_dirs, plain
+from discrete_diffusion.config.signatures import Limit
+from discrete_diffusion.config.values import Bounds
 from discrete_diffusion.domains.request_checks import options_by_title
 
 if TYPE_CHECKING:
@@ -65,16 +69,30 @@ def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> N
             meanings |= _comments_of_choice(group, choice, places)
     console.print(table, "")
     options = _options(command)
-    table = _table("Keys, each with its default")
+    table, bounds = _table("Keys, each with its default"), dict(_bounds(config))
     for key, value in _leaves(_container(config)):
         section, _, name = key.rpartition(".")
         of_group = section in chosen and name in _NO_SETTINGS
         if not (of_group or key.startswith("logger.") or key in options):
-            table.add_row(f"{key}={_shown(value)}", meanings.get(key, ""))
+            meaning = " ".join(filter(None, (meanings.get(key), bounds.get(key))))
+            table.add_row(f"{key}={_shown(value)}", meaning)
     console.print(table, "")
     for table in _tables_of_options(options):
         console.print(table, "")
     console.print(_FLAGS, end="")
+
+
+def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Keys whose numbers have bounds, and the bounds: of signatures, and of keys without one."""
+    annotations = {**KEYS}
+    for group in PART_GROUPS:
+        if name := (config.get(group) or {}).get("name"):
+            signature = signature_of(registry_of(group).entry(name))
+            annotations |= {f"{group}.{key}": each.annotation for key, each in signature.items()}
+    for key, annotation in annotations.items():
+        limit = Limit.of(annotation)
+        if limit is not None and limit.bounds != Bounds():
+            yield key, f"({limit.text})"
 
 
 def _tables_of_options(options: Mapping[str, Mapping[str, Option]]) -> Iterator[Table]:
