@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,19 @@ from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
-from discrete_diffusion.domains.registry import build_data, domain_of
+from discrete_diffusion.domains.registry import build_data, complete_data, domain_of
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.json_values import finite_or_none, read_json, write_json
+from discrete_diffusion.runtime.atomic_files import put_aside
 from discrete_diffusion.runtime.version import __version__
 from discrete_diffusion.sampling.exactness import approximations, exactness
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.registry import build_sampler
+
+logger = logging.getLogger(__name__)
 
 _FREE = (
     *("resume", "overwrite", "threads", "logger", "eval"),
@@ -185,6 +190,58 @@ class Cell:
     def measurement(self) -> CellMeasurement:
         """Its measurements; the same for all cells."""
         return domain_of(self.config.data).cell_measurement()
+
+
+def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
+    """The data sets of the cells by name, that of the first cell first.
+
+    Raises ``ValueError`` if one holds out fewer than two samples, or two do not hold the same.
+    """
+    configs: dict[str, DictConfig] = {}
+    for cell in cells:
+        configs.setdefault(cell.data, cell.config)
+    first, *others = found = {name: _read(config) for name, config in configs.items()}
+    for name in others:
+        cells[0].measurement.check_same(found[first], found[name])
+    return found
+
+
+def _read(config: DictConfig) -> Dataset:
+    data = build_data(complete_data(config))
+    remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
+    split = held_out_split(data, remedy=remedy)
+    if (num := len(data.splits[split])) < 2:
+        raise ValueError(
+            f"{config.data.get('path') or f'data={config.data.name}'}: the {split} split holds "
+            f"{num}, expected at least two samples to compare models on; {remedy}"
+        )
+    return data
+
+
+def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
+    """``ValueError`` naming the cells whose folder holds another run, and what differs; with
+    ``overwrite`` such folders are put aside, and those with a damaged checkpoint."""
+    fingerprints = {name: each.fingerprint() for name, each in data.items()}
+    changed = []
+    for cell in cells:
+        folder, result, fingerprint = cell.folder, cell.folder.result, fingerprints[cell.data]
+        changes = folder.changes(cell.config)
+        if result is not None and result["data_fingerprint"] != fingerprint:
+            changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
+        if overwrite and not changes and result is None and folder.is_damaged:
+            changes.append(f"{folder.last} cannot be read")
+        if changes and overwrite:
+            aside = put_aside(folder.path)
+            logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
+            logger.info("the earlier cell is now %s", aside)
+        elif changes:
+            changed.append(f"{cell.name}: {', '.join(changes)}")
+    if changed:
+        listed = "\n  ".join(changed)
+        raise ValueError(
+            f"{cells[0].out / 'cells'} holds other runs (was -> is); give overwrite=true to train "
+            f"them anew, or another out=FOLDER:\n  {listed}"
+        )
 
 
 def config_digest(config: DictConfig) -> str:

@@ -76,7 +76,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     """``of_this_program``: whether they are the arguments of this process."""
     command = arguments[0] if arguments else "--help"
     if command in ("--help", "-h", "help"):
-        from discrete_diffusion.cli.general_help import general_help
+        from discrete_diffusion.cli.help import general_help
 
         print(general_help(), end="")
     elif command == "--version":

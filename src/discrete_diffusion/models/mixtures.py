@@ -6,14 +6,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone, GraphDenoiser
+from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
+from discrete_diffusion.models.bd_denoiser.denoiser import GraphDenoiser
 from discrete_diffusion.models.blocks.packing import ColumnPacking
 from discrete_diffusion.models.blocks.transformer import corrupted_share
 from discrete_diffusion.models.dit import DiT
@@ -78,7 +79,7 @@ class ComponentHead(nn.Module):
         return rearrange(every, "b m n v -> (b m) n v")
 
 
-class MixedDenoiser(GraphDenoiser, Protocol):
+class MixedDenoiser(GraphDenoiser):
     """A denoiser of graphs with components beside its heads."""
 
     node_components: ComponentHead

@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.api.cells import Cell, CellFolder, measure_cell
+from discrete_diffusion.api.cells import Cell, CellFolder, check_folders, measure_cell, read_data
 from discrete_diffusion.api.comparison_report import write_comparison
 from discrete_diffusion.cli.devices import check_trainer_units
 from discrete_diffusion.cli.override_words import quoted
@@ -20,13 +20,11 @@ from discrete_diffusion.cli.search_path import is_search_path, own_hydra, places
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.data.base import Dataset
-from discrete_diffusion.domains.registry import build_data, complete_data
+from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.evaluation.comparison_table import check_columns
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
-from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.json_values import write_json
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.atomic_files import put_aside
 from discrete_diffusion.training.run import fit_and_try, new_algorithm
 
 logger = logging.getLogger(__name__)
@@ -62,65 +60,13 @@ def compare_cells(
             if not cell.folder.is_trained:
                 check_trainer_units(cell.config.trainer)
     data = read_data(cells)
-    _check_folders(cells, data, overwrite=config.overwrite)
+    check_folders(cells, data, overwrite=config.overwrite)
     missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, protocol)]
     _try_backbones([cell for cell in missing if not cell.folder.is_trained], data)
     _announce(cells, missing)
     if missing:
         run_cells(missing, protocol, launcher=launcher, user_config_dir=user_config_dir)
     return write_comparison(cells, data, protocol, config, overrides=[*overrides, *launcher])
-
-
-def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
-    """The data sets of the cells by name, that of the first cell first.
-
-    Raises ``ValueError`` if one holds out fewer than two samples, or two do not hold the same.
-    """
-    configs: dict[str, DictConfig] = {}
-    for cell in cells:
-        configs.setdefault(cell.data, cell.config)
-    first, *others = found = {name: _read(config) for name, config in configs.items()}
-    for name in others:
-        cells[0].measurement.check_same(found[first], found[name])
-    return found
-
-
-def _read(config: DictConfig) -> Dataset:
-    data = build_data(complete_data(config))
-    remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
-    split = held_out_split(data, remedy=remedy)
-    if (num := len(data.splits[split])) < 2:
-        raise ValueError(
-            f"{config.data.get('path') or f'data={config.data.name}'}: the {split} split holds "
-            f"{num}, expected at least two samples to compare models on; {remedy}"
-        )
-    return data
-
-
-def _check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
-    """``ValueError`` naming the cells whose folder holds another run, and what differs; with
-    ``overwrite`` such folders are put aside, and those with a damaged checkpoint."""
-    fingerprints = {name: each.fingerprint() for name, each in data.items()}
-    changed = []
-    for cell in cells:
-        folder, result, fingerprint = cell.folder, cell.folder.result, fingerprints[cell.data]
-        changes = folder.changes(cell.config)
-        if result is not None and result["data_fingerprint"] != fingerprint:
-            changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
-        if overwrite and not changes and result is None and folder.is_damaged:
-            changes.append(f"{folder.last} cannot be read")
-        if changes and overwrite:
-            aside = put_aside(folder.path)
-            logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
-            logger.info("the earlier cell is now %s", aside)
-        elif changes:
-            changed.append(f"{cell.name}: {', '.join(changes)}")
-    if changed:
-        listed = "\n  ".join(changed)
-        raise ValueError(
-            f"{cells[0].out / 'cells'} holds other runs (was -> is); give overwrite=true to train "
-            f"them anew, or another out=FOLDER:\n  {listed}"
-        )
 
 
 def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.models.bd_denoiser.denoiser import GraphDenoiser
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import corrupted_share
-from discrete_diffusion.models.graph_features import Revealed
-
-
-class GraphDenoiser(Protocol):
-    """A denoiser of graphs in three steps, such as ``BDDenoiser``; an ``nn.Module``."""
-
-    vocab_config: VocabConfig
-    node_head: nn.Linear
-    edge_head: nn.Linear
-
-    def features(
-        self,
-        tokens: Tensor,
-        t: Tensor | float,
-        packing: ColumnPacking,
-        condition: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Revealed]:
-        """Features of nodes, (B, N, D), of edges or of pairs of nodes, (B, ..., D'), and of the
-        revealed graph."""
-
-    def head(
-        self, nodes: Tensor, edges: Tensor, revealed: Revealed = None
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of ``features``, from ``node_head`` and ``edge_head``."""
-
-    def scatter(
-        self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of ``head`` as those of every column: (B, n_max, 15) and (B, E, 13)."""
 
 
 class BDDenoiserBackbone(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -23,7 +24,6 @@ from discrete_diffusion.models.graph_features import (
     Revealed,
     build_head,
     graph_features,
-    head_logits,
 )
 
 
@@ -78,7 +78,76 @@ class CompositePositionalEncoding(nn.Module):
         return torch.cat([nodes, edges]) + self.entity_type_emb(self.entity_types)
 
 
-class BDDenoiser(nn.Module):
+class GraphDenoiser(nn.Module):
+    """A denoiser of graphs in three steps: ``features``, ``head`` and ``scatter``."""
+
+    vocab_config: VocabConfig
+    node_head: nn.Linear
+    edge_head: nn.Linear
+
+    def forward(
+        self,
+        tokens: Tensor,
+        pad_mask: Tensor,
+        t: Tensor | float,
+        condition: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of every clean node and edge.
+
+        Columns that are PAD in the whole batch are left out of the computation; nodes with their
+        pairs.
+
+        Args:
+            tokens: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
+            pad_mask: Bool[B, L], True at real positions. Logits at the others are unspecified.
+            t: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
+            condition: Float[B, sum], the facts of each sample, NaN where one is not known, as for
+                ``FactTokens``; None: none is known.
+            keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
+
+        Returns:
+            (node_logits Float[B, n_max, 15], edge_logits Float[B, E, 13]), sizes of the room
+            vocabularies.
+
+        Raises:
+            ValueError: a shape or type does not fit.
+        """
+        check_graph(self.vocab_config, tokens, pad_mask)
+        packing = pack_columns(pad_mask)
+        features = self.features(tokens, t, packing, condition, keep=keep)
+        return self.scatter(*self.head(*features), packing)
+
+    @abstractmethod
+    def features(
+        self,
+        tokens: Tensor,
+        t: Tensor | float,
+        packing: ColumnPacking,
+        condition: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Revealed]:
+        """Features of nodes (B, N, D), of edges or pairs (B, ..., D'), of the revealed graph."""
+
+    def head(
+        self, nodes: Tensor, edges: Tensor, revealed: Revealed = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of ``features``: Float[B, N, 15] and Float[B, ..., 13]."""
+        if revealed is None:
+            return self.node_head(nodes), self.edge_head(edges)
+        of_nodes, of_pairs = revealed
+        return self.node_head(nodes, of_nodes), self.edge_head(edges, of_pairs)
+
+    @abstractmethod
+    def scatter(
+        self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of ``head`` as those of every column: (B, n_max, 15) and (B, E, 13)."""
+
+
+class BDDenoiser(GraphDenoiser):
     """Denoiser of graphs: noisy nodes and edges in, logits of every clean node and edge out.
 
         x = [node_emb(nodes); edge_emb(edges)] + positions               (B, L, D)
@@ -180,39 +249,6 @@ class BDDenoiser(nn.Module):
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
 
-    def forward(
-        self,
-        tokens: Tensor,
-        pad_mask: Tensor,
-        t: Tensor | float,
-        condition: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of every clean node and edge.
-
-        Columns that are PAD in the whole batch are left out of the computation.
-
-        Args:
-            tokens: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
-            pad_mask: Bool[B, L], True at real positions. Logits at the others are unspecified.
-            t: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
-            condition: Float[B, sum], the facts of each sample, NaN where one is not known, as for
-                ``FactTokens``; None: none is known.
-            keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
-
-        Returns:
-            (node_logits Float[B, n_max, 15], edge_logits Float[B, E, 13]), sizes of the room
-            vocabularies.
-
-        Raises:
-            ValueError: a shape or type does not fit.
-        """
-        check_graph(self.vocab_config, tokens, pad_mask)
-        packing = pack_columns(pad_mask)
-        features = self.features(tokens, t, packing, condition, keep=keep)
-        return self.scatter(*self.head(*features), packing)
-
     def features(
         self,
         tokens: Tensor,
@@ -278,21 +314,6 @@ class BDDenoiser(nn.Module):
             pairs=self.pairs[kept[n:] - n_max],
         )
         return torch.cat([nodes, edges], dim=1), revealed
-
-    def head(
-        self, nodes: Tensor, edges: Tensor, revealed: Revealed = None
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of ``features``.
-
-        Args:
-            nodes: Float[B, N, D].
-            edges: Float[B, K - N, D].
-            revealed: features of the revealed graph.
-
-        Returns:
-            Float[B, N, 15] and Float[B, K - N, 13].
-        """
-        return head_logits(self.node_head, self.edge_head, nodes, edges, revealed)
 
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking

@@ -10,25 +10,20 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.bd_denoiser.denoiser import check_graph
+from discrete_diffusion.models.bd_denoiser.denoiser import GraphDenoiser
 from discrete_diffusion.models.bd_denoiser_pair.blocks import TRIANGLES, PairBlock
 from discrete_diffusion.models.blocks.facts import Facts, NoFacts
-from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
+from discrete_diffusion.models.blocks.packing import ColumnPacking
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNFinal,
     TimestepEmbedder,
     distinct_time,
     process_t,
 )
-from discrete_diffusion.models.graph_features import (
-    Revealed,
-    build_head,
-    graph_features,
-    head_logits,
-)
+from discrete_diffusion.models.graph_features import Revealed, build_head, graph_features
 
 
-class BDDenoiserPair(nn.Module):
+class BDDenoiserPair(GraphDenoiser):
     """Denoiser of graphs that reasons over triples: a node stream h and a pair stream z.
 
         h_i = node_emb(node i) + index(i)                                     (B, N, D)
@@ -167,39 +162,6 @@ class BDDenoiserPair(nn.Module):
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 
-    def forward(
-        self,
-        tokens: Tensor,
-        pad_mask: Tensor,
-        t: Tensor | float,
-        condition: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of every clean node and edge.
-
-        Nodes that are PAD in the whole batch are left out of the computation, with their pairs.
-
-        Args:
-            tokens: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
-            pad_mask: Bool[B, L], True at real positions. Logits at the others are unspecified.
-            t: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
-            condition: Float[B, sum], the facts of each sample, NaN where one is not known, as for
-                ``FactTokens``; None: none is known.
-            keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
-
-        Returns:
-            (node_logits Float[B, n_max, 15], edge_logits Float[B, E, 13]), sizes of the room
-            vocabularies.
-
-        Raises:
-            ValueError: a shape or type does not fit.
-        """
-        check_graph(self.vocab_config, tokens, pad_mask)
-        packing = pack_columns(pad_mask)
-        features = self.features(tokens, t, packing, condition, keep=keep)
-        return self.scatter(*self.head(*features), packing)
-
     def features(
         self,
         tokens: Tensor,
@@ -252,27 +214,14 @@ class BDDenoiserPair(nn.Module):
             z = z + (self.first_index(nodes).unsqueeze(1) + self.second_index(nodes))
         return h, rearrange(z, "b i j p -> b (i j) p")
 
-    def head(self, h: Tensor, z: Tensor, revealed: Revealed = None) -> tuple[Tensor, Tensor]:
-        """Logits of ``features``.
-
-        Args:
-            h: Float[B, N, D].
-            z: Float[B, N N, P].
-            revealed: features of the revealed graph.
-
-        Returns:
-            Nodes Float[B, N, 15], pairs in either direction Float[B, N N, 13].
-        """
-        return head_logits(self.node_head, self.edge_head, h, z, revealed)
-
     def scatter(
-        self, node_logits: Tensor, pair_logits: Tensor, packing: ColumnPacking
+        self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
         """Add up both directions of a pair, and put logits at their places, 0 elsewhere.
 
         Args:
             node_logits: Float[B, N, 15], of the nodes kept.
-            pair_logits: Float[B, N N, 13], of their pairs.
+            edge_logits: Float[B, N N, 13], of their pairs in either direction.
             packing: the columns that were kept.
 
         Returns:
@@ -281,7 +230,7 @@ class BDDenoiserPair(nn.Module):
         nodes, n_max = self._nodes(packing), self.vocab_config.n_max
         n = len(nodes)
         first, second = torch.triu_indices(n, n, offset=1, device=nodes.device)
-        ahead, back = pair_logits[:, first * n + second], pair_logits[:, second * n + first]
+        ahead, back = edge_logits[:, first * n + second], edge_logits[:, second * n + first]
         edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
         if packing.columns is not None:
             every = edge_logits.new_zeros(

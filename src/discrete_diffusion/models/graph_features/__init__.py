@@ -7,7 +7,6 @@ from discrete_diffusion.models.graph_features.module import (
     Revealed,
     build_head,
     graph_features,
-    head_logits,
 )
 
 __all__ = [
@@ -17,5 +16,4 @@ __all__ = [
     "Revealed",
     "build_head",
     "graph_features",
-    "head_logits",
 ]

@@ -62,16 +62,6 @@ def build_head(dim: int, num_ids: int, features: int) -> nn.Linear:
     return Head(dim, num_ids, features) if features else zero_linear(dim, num_ids)
 
 
-def head_logits(
-    node_head: nn.Module, edge_head: nn.Module, nodes: Tensor, edges: Tensor, revealed: Revealed
-) -> tuple[Tensor, Tensor]:
-    """Logits of both heads, of states Float[B, N, D] and Float[B, K, D']."""
-    if revealed is None:
-        return node_head(nodes), edge_head(edges)
-    of_nodes, of_pairs = revealed
-    return node_head(nodes, of_nodes), edge_head(edges, of_pairs)
-
-
 class GraphFeatures(nn.Module):
     """Features of the graph that the tokens of a sample reveal, of its nodes and of its pairs.
 
