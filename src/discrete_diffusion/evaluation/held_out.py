@@ -84,21 +84,24 @@ def readable_data(trained: TrainedModel, remedy: str = "put it back where the ru
         raise ValueError(f"{error}; {remedy}") from error
 
 
-def own_data(request: EvaluateRequest, trained: TrainedModel) -> Any:
-    """``checkpoint_data``; None if it cannot be read and ``request.reference`` is a file to compare
-    with instead, else ``ValueError`` says to give one."""
+def own_data(trained: TrainedModel) -> Any:
+    """``checkpoint_data`` beside another reference; None if it cannot be read, which is logged."""
     try:
         return checkpoint_data(trained)
     except UnreadableDataError as error:
-        if request.reference is None:
-            raise ValueError(f"{error}; give reference=FILE") from error
         logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
         return None
 
 
-def refuse_split(request: EvaluateRequest, *, of_files: bool) -> None:
-    """``ValueError`` for ``split``, where a file is compared with: of samples in files, or those of
-    a model beside ``reference=FILE``."""
+def check_reference(request: EvaluateRequest, *, of_files: bool) -> None:
+    """``ValueError`` for ``split``, or keys under ``data``, where a file is compared with: of
+    samples in files, or those of a model beside ``reference=FILE``."""
+    if not of_files and request.data:
+        key, value = next(iter(request.data.items()))
+        raise ValueError(
+            f"data.{key}={value} and reference={request.reference} both say what is measured; "
+            "leave one of them out"
+        )
     if request.split is not None:
         whose, key = ("a checkpoint", "samples") if of_files else ("this checkpoint", "reference")
         raise ValueError(

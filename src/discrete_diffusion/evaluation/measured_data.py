@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import KindOfData, TrainedModel
 
 logger = logging.getLogger(__name__)
+
+S = TypeVar("S")
 
 _ELSEWHERE = {
     "domain": "a model is measured on data of its own kind; leave it out",
@@ -90,11 +92,41 @@ class MeasuredData:
         return losses
 
 
+@dataclass(frozen=True)
+class RealData(Generic[S]):
+    """``reference``: the real samples to compare with, described by ``name``; so many were
+    ``num_available``. ``training``: those the model was trained on, None if unknown; ``known``: all
+    real samples at hand, for the floors. ``on``: data of which the split is ``reference``, or has
+    it, and the model is measured on; None without a model.
+    """
+
+    name: str
+    reference: list[S]
+    training: list[S] | None
+    known: list[S]
+    num_available: int
+    on: MeasuredData | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Entries of ``metrics.json`` on it."""
+        return {
+            "reference": self.name,
+            "num_reference": len(self.reference),
+            "num_held_out": len(self.reference),
+            "num_held_out_available": self.num_available,
+            **({} if self.on is None else self.on.found),
+        }
+
+    def notes(self) -> list[str]:
+        """Notes on how to read the numbers if other data was measured."""
+        return [] if self.on is None else self.on.notes()
+
+
 def measured_data(
     request: Request,
     trained: TrainedModel,
     *,
-    remedy: str = "put it back where the run found it",
+    remedy: str | None = None,
     needs_training: bool = False,
 ) -> MeasuredData:
     """The data of a checkpoint, or, with keys under ``request.data``, other data.
@@ -102,17 +134,18 @@ def measured_data(
     ``data.path=FILE`` (``data.test_path=FILE`` means the same): all of the file is measured, unless
     ``data.split`` is given too; other keys replace those of the checkpoint's data, of which the
     test split is measured then. ``needs_training``: nothing can be measured without the data that
-    was trained on; with it, or without such keys, that is refused with the ``remedy`` if it cannot
-    be read.
+    was trained on; with it, or without such keys, that is refused if it cannot be read. ``remedy``:
+    what else can be measured.
 
     Raises ``ValueError`` for a key that the data set does not have, one that the model has fixed, a
     value that cannot be, samples that the model does not know, and data that cannot be read.
     """
     changes = dict(request.get("data") or {})
-    asked = request.get("split")
+    asked, put_back = request.get("split"), "put it back where the run found it"
     if not changes:
-        data = readable_data(trained, remedy)
-        split = held_out_split(data, asked)
+        data = readable_data(trained, remedy or put_back)
+        another = "choose another split"
+        split = held_out_split(data, asked, another if remedy is None else f"{another} or {remedy}")
         return MeasuredData(data, split, name_of_split(trained, data, split))
     changed, file = changed_config(changes, trained)
     whole = file is not None and "split" not in changes
@@ -124,7 +157,7 @@ def measured_data(
     data = _read(changed.data, trained, whole)
     _check_vocabulary(data, changed.data, trained, file)
     split = held_out_split(data, "test" if whole else asked)
-    trained_on = _trained_on(trained, remedy, needs_training)
+    trained_on = readable_data(trained, put_back) if needs_training else _trained_on(trained)
     name = _name(changes, file, split, whole)
     logger.info("measured on %s: %s", name, data.summary())
     found = {
@@ -147,20 +180,6 @@ def _read(data: DictConfig, trained: TrainedModel, whole: bool) -> Any:
         return trained.domain.data_set(data)
     except OmegaConfBaseException as error:
         raise ValueError(str(error).split("\n")[0]) from error
-
-
-def other_data(request: EvaluateRequest, trained: TrainedModel) -> MeasuredData | None:
-    """``measured_data`` of keys under ``request.data``; None without any. ``ValueError`` if there
-    is a ``reference`` too."""
-    if not request.data:
-        return None
-    if request.reference is not None:
-        key, value = next(iter(request.data.items()))
-        raise ValueError(
-            f"data.{key}={value} and reference={request.reference} both say what is measured; "
-            "leave one of them out"
-        )
-    return measured_data(request, trained)
 
 
 def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[DictConfig, str | None]:
@@ -236,10 +255,8 @@ def _check_vocabulary(
         )
 
 
-def _trained_on(trained: TrainedModel, remedy: str, needed: bool) -> Any:
+def _trained_on(trained: TrainedModel) -> Any:
     """Data that the checkpoint was trained on; None if it cannot be read, which is logged."""
-    if needed:
-        return readable_data(trained, remedy)
     try:
         return checkpoint_data(trained)
     except UnreadableDataError as error:

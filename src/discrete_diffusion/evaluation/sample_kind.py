@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.held_out import SEEDS, sampling_seeds
-from discrete_diffusion.evaluation.measured_data import MeasuredData
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import (
     Evaluation,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.config.plugins import Registry
     from discrete_diffusion.contracts import SampleOutput
-    from discrete_diffusion.evaluation.real_data import RealData
+    from discrete_diffusion.evaluation.measured_data import RealData
     from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -202,6 +201,7 @@ def evaluate_samples(
     real: RealData[S],
 ) -> SampleEvaluation[S]:
     """Sets of samples of a model, one for each seed, and the model itself."""
+    assert real.on is not None
     trained.check_weights()
     num = kind.num_samples(real) if request.num_samples is None else int(request.num_samples)
     drawing = SampleSets(
@@ -211,7 +211,7 @@ def evaluate_samples(
     )
     parts = progress.parts(*drawing.parts(len(real.reference)), "scoring the samples")
     tokens, facts, measured = sample_and_measure(
-        *(request, trained, MeasuredData(real.data, real.split, real.name), drawing),
+        *(request, trained, real.on, drawing),
         parts=parts,
         structure=kind.structure(request),
     )

@@ -75,6 +75,7 @@ def evaluate_brief(
     condition, stated = stated_condition(brief, trained, vocab)
     trained.check_weights()
     real = real_data_for_model(request, trained, vocab)
+    assert real.on is not None
     matches = Matches.of(brief, real, words)
     num = NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
     # sample by every method
@@ -93,7 +94,7 @@ def evaluate_brief(
         scores.append(MethodScores.of(name, answer, verdicts[name], matches, words, floors[size]))
     # coverage of the training data by held-out data, as a yardstick
     by_held_out, train = None, matches.train
-    if train is not None and len(train) and real.split != "train":
+    if train is not None and len(train) and real.on.split != "train":
         size = len(scores[0].diagrams)
         if len(matches.held_out) >= size:
             others = matches.held_out.measured
@@ -111,9 +112,9 @@ def evaluate_brief(
 
 
 def _facts(request: EvaluateRequest, trained: TrainedModel, real: RealDiagrams) -> dict[str, Any]:
-    assert real.data is not None
+    assert real.on is not None
     return {
-        **checkpoint_facts(request, trained, real.data),
+        **checkpoint_facts(request, trained, real.on.data),
         **sampling_facts(request, trained),
         "brief": str(request.brief),
         "num_held_out": len(real.reference),

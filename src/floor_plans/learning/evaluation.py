@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.evaluation import (
     Evaluation,
-    MeasuredData,
     ModelEvaluation,
     SampleScores,
     SampleSets,
@@ -128,7 +127,8 @@ def evaluate_model(
 ) -> DiagramEvaluation:
     """The samples of a model, and the model itself."""
     real = real_data_for_model(request, trained, vocab)
-    assert real.data is not None
+    on = real.on
+    assert on is not None
     trained.check_weights()
     drawing = SampleSets(
         _num_samples(request),
@@ -139,15 +139,15 @@ def evaluate_model(
         *drawing.parts(len(real.reference)),
         f"scoring the samples, with {_floor_draws(request)} draws for the floors",
     )
-    data, conditioning = real.data, list[ConditioningScores | None]()
+    conditioning = list[ConditioningScores | None]()
     tokens, facts, measured = sample_and_measure(
         request,
         trained,
-        MeasuredData(data, real.split, real.name),
+        on,
         drawing,
         parts=parts,
         also=lambda model: conditioning.append(
-            measure_conditioning(model, data, real.split, request.seed)
+            measure_conditioning(model, on.data, on.split, request.seed)
         ),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]

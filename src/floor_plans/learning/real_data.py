@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.data import SPLITS, Examples
 from discrete_diffusion.evaluation import (
+    MeasuredData,
     RealData,
+    check_reference,
     held_out_rows,
-    held_out_split,
-    name_of_split,
-    other_data,
+    measured_data,
     own_data,
-    refuse_split,
     some_held_out,
 )
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
@@ -72,7 +71,7 @@ def real_data_for_samples(
     """``reference=FILE``, or plans that the embedded generator samples for nothing else.
 
     Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
-    refuse_split(request, of_files=True)
+    check_reference(request, of_files=True)
     training = None if request.training is None else _plans(request.training, request)
     if request.reference is not None:
         reference = _plans(request.reference, request)
@@ -104,11 +103,10 @@ def real_data_for_model(
 ) -> RealDiagrams:
     """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
     is ``training=FILE`` or the checkpoint's own, if it can still be read."""
-    measured_on = other_data(request, trained)
-    own = own_data(request, trained) if measured_on is None else measured_on.data
     decoded: dict[str, list[BubbleDiagram]] = {}
     if request.reference is not None:
-        refuse_split(request, of_files=False)
+        check_reference(request, of_files=False)
+        own = own_data(trained)
         reference = known = _plans(request.reference, request, trained_for=vocab)
         nothing = encode([], vocab)
         data = DiagramDataset(
@@ -118,32 +116,24 @@ def real_data_for_model(
         )
         if own is not None:
             data.splits["train"] = own.splits["train"]
-        name, split = str(request.reference), "test"
+        on = MeasuredData(data, "test", str(request.reference))
     else:
-        assert own is not None  # or own_data would have raised
-        data = own
-        known_splits: tuple[str, ...] = SPLITS
-        if measured_on is None:
-            split = held_out_split(
-                own, request.split, "choose another split or give reference=FILE"
-            )
-            name = name_of_split(trained, own, split)
-        else:
-            split, name = measured_on.split, measured_on.name
-            known_splits = (split,)
+        on = measured_data(request, trained, remedy="give reference=FILE")
+        own = on.data
+        known_splits = (on.split,) if on.changes else SPLITS
         decoded = {each: _decoded(own.originals(each), vocab) for each in known_splits}
-        reference = _with_images(own, split, decoded, vocab)
+        reference = _with_images(own, on.split, decoded, vocab)
         known = list(chain.from_iterable(decoded.values()))
     training = None
     if request.training is not None:
         training = _plans(request.training, request, trained_for=vocab)
     elif own is not None:
         training = _with_images(own, "train", decoded, vocab) or None
-    measured = some_held_out(request, data, split)
-    if measured is not data:
-        reference = _decoded(measured.splits[split], vocab)
-    num = len(data.splits[split])
-    return RealDiagrams(name, reference, training, known, num, data, split, measured_on)
+    measured = some_held_out(request, on.data, on.split)
+    if measured is not on.data:
+        reference = _decoded(measured.splits[on.split], vocab)
+    num = len(on.data.splits[on.split])
+    return RealDiagrams(on.name, reference, training, known, num, on)
 
 
 def _plans(

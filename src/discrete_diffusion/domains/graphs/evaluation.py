@@ -11,15 +11,12 @@ from discrete_diffusion.domains.graphs.graph_types import Untyped
 from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.samples import GraphSamples
 from discrete_diffusion.evaluation.held_out import (
+    check_reference,
     held_out_rows,
-    held_out_split,
-    name_of_split,
     own_data,
-    refuse_split,
     some_held_out,
 )
-from discrete_diffusion.evaluation.measured_data import other_data
-from discrete_diffusion.evaluation.real_data import RealData
+from discrete_diffusion.evaluation.measured_data import MeasuredData, RealData, measured_data
 from discrete_diffusion.evaluation.sample_kind import (
     SampleEvaluation,
     evaluate_sample_files,
@@ -43,7 +40,7 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[TypedGraph]:
             "samples=FILE needs graphs to compare with: give reference=FILE, and training=FILE for "
             "novelty and the ratio"
         )
-    refuse_split(request, of_files=True)
+    check_reference(request, of_files=True)
     reference, training, known = _compared_with(request, graphs)
     measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
     real = RealData(str(request.reference), measured, training, known, len(reference))
@@ -63,10 +60,9 @@ def evaluate_model(
 def _real_graphs(
     request: EvaluateRequest, trained: TrainedModel, graphs: GraphSamples
 ) -> RealData[TypedGraph]:
-    measured_on = other_data(request, trained)
-    own = own_data(request, trained) if measured_on is None else measured_on.data
     if request.reference is not None:
-        refuse_split(request, of_files=False)
+        check_reference(request, of_files=False)
+        own = own_data(trained)
         reference, training, known = _compared_with(request, graphs)
         if training is None and own is not None:
             training = own.graphs("train")
@@ -76,24 +72,20 @@ def _real_graphs(
             node_order=trained.data_config.node_order,
             types=graphs.types,
         )
-        name, split = str(request.reference), "test"
+        on = MeasuredData(data, "test", str(request.reference))
     else:
-        assert own is not None  # or own_data would have raised
-        data = own
-        if measured_on is None:
-            remedy = "choose another split or give reference=FILE"
-            split = held_out_split(own, request.split, remedy)
-            name = name_of_split(trained, own, split)
-            known = [graph for each in SPLITS for graph in own.graphs(each)]
-        else:
-            split, name = measured_on.split, measured_on.name
-            known = own.graphs(split)
-        training = own.graphs("train")
+        on = measured_data(request, trained, remedy="give reference=FILE")
+        known = [
+            graph
+            for each in ([on.split] if on.changes else SPLITS)
+            for graph in on.data.graphs(each)
+        ]
+        training = on.data.graphs("train")
         if request.training is not None:
             training = graphs.read_graphs(request.training, request).graphs
-    measured = some_held_out(request, data, split).graphs(split)
-    num = len(data.splits[split])
-    return RealData(name, measured, training or None, known, num, data, split, measured_on)
+    measured = some_held_out(request, on.data, on.split).graphs(on.split)
+    num = len(on.data.splits[on.split])
+    return RealData(on.name, measured, training or None, known, num, on)
 
 
 def _compared_with(

@@ -37,7 +37,7 @@ from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, wr
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.real_data import RealData
+    from discrete_diffusion.evaluation.measured_data import RealData
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.layout.vocab_config import VocabConfig
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.samples import MoleculeSamples
-from discrete_diffusion.evaluation.held_out import held_out_rows, refuse_split, some_held_out
-from discrete_diffusion.evaluation.measured_data import measured_data
-from discrete_diffusion.evaluation.real_data import RealData
+from discrete_diffusion.evaluation.held_out import check_reference, held_out_rows, some_held_out
+from discrete_diffusion.evaluation.measured_data import RealData, measured_data
 from discrete_diffusion.evaluation.sample_kind import (
     SampleEvaluation,
     evaluate_sample_files,
@@ -34,7 +33,7 @@ def evaluate_model(
     data, split = on.data, on.split
     reference = some_held_out(request, data, split).molecules(split)
     training, num = data.molecules("train") or None, len(data.splits[split])
-    real = RealData(on.name, reference, training, reference, num, data, split, on)
+    real = RealData(on.name, reference, training, reference, num, on)
     return evaluate_samples(request, trained, MoleculeSamples(vocab), real)
 
 
@@ -48,7 +47,7 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[Molecule]:
         raise ValueError(
             "samples=FILE needs reference=FILE, held-out molecules to compare with, as SMILES"
         )
-    refuse_split(request, of_files=True)
+    check_reference(request, of_files=True)
     known = _read(request.reference, request)
     training = None if request.training is None else _read(request.training, request)
     reference = [known[row] for row in held_out_rows(request, len(known)).tolist()]

@@ -45,7 +45,7 @@ from discrete_diffusion.runtime.extras import install_command
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation.real_data import RealData
+    from discrete_diffusion.evaluation.measured_data import RealData
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
