@@ -31,7 +31,6 @@ from discrete_diffusion.evaluation import (
     EvaluationProtocol,
     HeldOutBounds,
     Measure,
-    compared_rows,
     held_out_split,
 )
 from discrete_diffusion.runtime import write_text
@@ -167,7 +166,7 @@ def held_out_summary_bounds(
     alone, so that two models are paired by row.
     """
     split = held_out_split(data)
-    rows = compared_rows(len(data.pairs[split]), protocol)
+    rows = protocol.rows(len(data.pairs[split]))
     gap = source_gap(
         replace(model, batch_size=protocol.batch_size),
         data,

@@ -7,7 +7,6 @@ from .comparison import Comparison as Comparison
 from .comparison import Measure as Measure
 from .evaluation_protocol import EvaluationProtocol as EvaluationProtocol
 from .evaluation_protocol import HeldOutBounds as HeldOutBounds
-from .evaluation_protocol import compared_rows as compared_rows
 from .evaluation_protocol import held_out_bounds as held_out_bounds
 from .floors import Floors as Floors
 from .floors import metric_floors as metric_floors
@@ -34,7 +33,6 @@ from .intervals import plus_minus as plus_minus
 from .intervals import share_error as share_error
 from .intervals import share_interval as share_interval
 from .intervals import standard_error as standard_error
-from .json_values import finite_or_none as finite_or_none
 from .measured_data import MeasuredData as MeasuredData
 from .measured_data import RealData as RealData
 from .measured_data import measured_data as measured_data

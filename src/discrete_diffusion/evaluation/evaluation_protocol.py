@@ -57,6 +57,12 @@ class EvaluationProtocol:
         optional = ("draws", "verdicts")
         return {name: n for name, n in asdict(self).items() if n or name not in optional}
 
+    def rows(self, num: int) -> Tensor:
+        """Int[M], ascending: all of ``num``, or a random choice of ``bound_samples`` of them that
+        depends on the seed alone."""
+        chosen = torch.randperm(num, generator=make_generator(self.seed, *_ROWS))
+        return chosen[: self.bound_samples].sort().values
+
 
 @dataclass(frozen=True)
 class HeldOutBounds:
@@ -96,13 +102,6 @@ class HeldOutBounds:
         }
 
 
-def compared_rows(num: int, protocol: EvaluationProtocol) -> Tensor:
-    """Int[M], ascending: all of ``num``, or a random choice of ``terms.bound_samples`` that depends
-    on the seed alone."""
-    chosen = torch.randperm(num, generator=make_generator(protocol.seed, *_ROWS))
-    return chosen[: protocol.bound_samples].sort().values
-
-
 def held_out_bounds(
     algorithm: TokenAlgorithm,
     data: TokenDataset,
@@ -116,7 +115,7 @@ def held_out_bounds(
     models are paired by row.
     """
     split = held_out_split(data)
-    rows = compared_rows(len(data.splits[split]), protocol)
+    rows = protocol.rows(len(data.splits[split]))
     examples = data.splits[split][rows]
     parts = bucket_batches(data.sizes(examples), protocol.batch_size)
     batches = [

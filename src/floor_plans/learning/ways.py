@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.evaluation import finite_or_none
 from discrete_diffusion.sampling import effective_number
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
@@ -116,8 +116,8 @@ class Way:
         if not self.weighs:
             return [*diagrams]
         return [
-            replace(diagram, metadata={**diagram.metadata, "log_weight": weight})
-            for diagram, weight in zip(diagrams, finite_or_none(log_weights.tolist()), strict=True)
+            replace(each, metadata={**each.metadata, "log_weight": w if isfinite(w) else None})
+            for each, w in zip(diagrams, log_weights.tolist(), strict=True)
         ]
 
     def facts(self, log_weights: Tensor, work: SolverWork) -> dict[str, Any]:
