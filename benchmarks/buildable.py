@@ -102,7 +102,7 @@ class Drawing:
 
     def __init__(self, trained: TrainedModel, num: int, seed: int) -> None:
         self.trained, self.num, self.seed = trained, num, seed
-        self.vocab = trained.domain.graph(trained.data_config)
+        self.vocab = trained.domain.vocabulary(trained.data_config)
         self.drawing_seconds = 0.0
         self.plain: list[BubbleDiagram] = []
 
@@ -162,7 +162,7 @@ def measured(checkpoint: str, num: int, seed: int, ways: Sequence[str]) -> dict[
     request = evaluate_request(config)
     trained = opened_model(config, request, where_to_compute(config))
     request = evaluate_request_of(domain_of(trained.data_config), request, trained.path)
-    real = real_data_for_model(request, trained, trained.domain.graph(trained.data_config))
+    real = real_data_for_model(request, trained, trained.domain.vocabulary(trained.data_config))
     held_out = real.reference[: REFERENCE + num]
     enough = len(held_out) == REFERENCE + num
     fit = buildable(held_out)

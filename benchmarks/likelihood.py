@@ -39,7 +39,7 @@ def measure(
     """By quantity: mean, standard error, and how much less than the bound of one order, paired."""
     model = load(checkpoint)
     config = model.sample.checkpoint.config.data
-    data = domain_of(config).data_set(config)
+    data = domain_of(config).build(config)
     examples = data.splits["test"]
     batch = examples[held_out_rows(EvaluateRequest(num_held_out=num), len(examples))].batch()
     start = time.process_time()

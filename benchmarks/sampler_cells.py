@@ -104,7 +104,7 @@ class Model:
         many samples it is asked whether they can be built."""
         checkpoint, data = self.checkpoint, self.checkpoint.config.data
         sizes = sample_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
-        real = domain_of(data).real_positions(data, sizes)
+        real = domain_of(data).vocabulary(data).real_positions(sizes)
         in_rounds, watch = cell.name == "speculative", Stopwatch(torch.device("cpu"))
         output = sample_in_batches(
             SampledModel(

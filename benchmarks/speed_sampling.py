@@ -107,7 +107,7 @@ class Painter:
         """Bool[num, L]: sizes at the mix of the training data."""
         generator = make_generator(self.seed, SIZE_STREAM, *stream)
         sizes = sample_sizes(self.size_counts, num, generator)
-        return domain_of(self.config.data).real_positions(self.config.data, sizes)
+        return domain_of(self.config.data).vocabulary(self.config.data).real_positions(sizes)
 
     def draw(self, way: Way, real: Tensor, *stream: int) -> tuple[Tensor, float]:
         """Tokens Int[M, L] on the CPU, and network calls per diagram."""

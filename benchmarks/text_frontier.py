@@ -101,7 +101,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     checkpoint = load(given.model).sample.checkpoint
     config = checkpoint.config.data
     judge: Judge = read_judge(given.judge, trained_model_here(SampleRequest(), checkpoint))
-    data = domain_of(config).data_set(config)
+    data = domain_of(config).build(config)
     split = held_out_split(data)
     examples = data.splits[split]
     whole = examples[examples.real.all(dim=1)].x0

@@ -14,9 +14,14 @@ from torch import Tensor, nn
 from continuous_states.algorithms.gaussian import LinearGaussian
 from continuous_states.algorithms.masked_features import MaskedFeatures
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.layout import row_layout
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
 from toy_world import DROPOUT
+
+
+def row_layout(num_rows: int) -> TokenLayout:
+    """Rows as tokens, as ``data=regions`` has them."""
+    return TokenLayout.flat(num_rows, 3, mask_id=1, pad_id=2)
 
 
 class GaussianWorld:

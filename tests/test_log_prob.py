@@ -62,10 +62,10 @@ def test_each_kind_of_data_encodes_what_it_samples():
         Text().tokens({"length": 6, "tokens": "bytes"}, ["a\ufffd"])
     graph = {"n_max": 3, "node_types": ["node"], "edge_types": ["edge", "none"]}
     tokens = Graphs().tokens(graph, [TypedGraph((0, 0), ((0, 1, 0),))])
-    assert decode_graphs(tokens, Graphs().graph(graph)) == [TypedGraph((0, 0), ((0, 1, 0),))]
+    assert decode_graphs(tokens, Graphs().vocabulary(graph)) == [TypedGraph((0, 0), ((0, 1, 0),))]
     water = Molecule(("C", "O"), ((0, 1, 0),))
     data = {"n_max": 3, "atoms": ["C", "O"]}
-    assert decode(Molecules().tokens(data, [water]), Molecules().graph(data)) == [water]
+    assert decode(Molecules().tokens(data, [water]), Molecules().vocabulary(data)) == [water]
 
 
 def test_of_other_kinds_tokens_are_given():

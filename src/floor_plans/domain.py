@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config import Later
-from discrete_diffusion.domains import Domain, SubCommand, register_domain
+from discrete_diffusion.domains import Domain, register_domain
 from floor_plans.briefs.command import BRIEF_COMMANDS
 from floor_plans.commands.data_commands import COMMANDS
 from floor_plans.diagrams.files.file_kinds import PLAN_KINDS
 from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
+from floor_plans.learning.conditions.fact_sizes import fact_sizes
 from floor_plans.options import EVALUATE, SAMPLE, TRAIN
 from floor_plans.studio.command import STUDIO
 
@@ -58,7 +59,8 @@ class BubbleDiagrams(Domain):
     file_kinds = PLAN_KINDS
     data_sets_of_files = {"bubble_diagrams": "plans"}
     fixed_keys = ("n_max", "relations", "condition", "node_order")
-    sample_options, evaluate_options, train_options = SAMPLE, EVALUATE, TRAIN
+    options = {"sample": SAMPLE, "evaluate": EVALUATE, "train": TRAIN}
+    commands = {"data": COMMANDS, "brief": BRIEF_COMMANDS, "studio": {"": STUDIO}}
     group_titles = {"node": "rooms", "edge": "relations"}
     command_help = (
         "plans   realise FILE out=DIR   floor plans in metres from diagrams",
@@ -82,52 +84,39 @@ class BubbleDiagrams(Domain):
         "time_bins": 5,
     }
 
-    def graph(self, data: Mapping[str, Any]) -> VocabConfig:
+    def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""
         if data.get("n_max") is None:
             raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
         return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["n_max"])
 
-    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("condition",) if data.get("condition") else ()
-
-    def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
-        from floor_plans.learning.conditions.facts import Facts
-
-        facts = Facts.of(data, self.graph(data))
-        return None if facts is None else facts.sizes
-
-    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        graph = self.graph(data)
-        return {
-            "n_max": graph.n_max,
-            "room_types": list(graph.node_types),
-            "relations": list(graph.edge_types),
-        }
+    def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
+        sizes = fact_sizes(data)
+        return {"condition": sizes} if sizes else {}
 
     def build(self, data: DictConfig) -> Dataset:
-        return build.build_dataset(data, self.graph(data))
+        return build.build_dataset(data, self.vocabulary(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        return build.build_test_plans(data, self.graph(data))
+        return build.build_test_plans(data, self.vocabulary(data))
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        return token_ids.encode(samples, self.graph(data)).x0
+        return token_ids.encode(samples, self.vocabulary(data)).x0
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        return token_ids.decode(tokens, self.graph(data))
+        return token_ids.decode(tokens, self.vocabulary(data))
 
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
     ) -> Mapping[str, SampleScore]:
-        return rewards.diagram_rewards(self.graph(data), file)
+        return rewards.diagram_rewards(self.vocabulary(data), file)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         of = report.DiagramReport if data.vocab.edge_directions else report.AdjacencyReport
         return of(data, split, num_verdicts=config.eval.verdicts)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        vocab = self.graph(trained.data_config)
+        vocab = self.vocabulary(trained.data_config)
         if request.given is not None:
             choose = (
                 None if request.brief is None else given.chosen_by_brief(request, trained, vocab)
@@ -137,20 +126,13 @@ class BubbleDiagrams(Domain):
             return answering.answer_brief(request, trained, vocab)
         return sampling.sample_diagrams(request, trained, vocab)
 
-    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel | None) -> Evaluation:
+        if trained is None:
+            return evaluation.evaluate_files(request)
         evaluating.refuse_options(request)
         if request.brief is not None:
-            return evaluating.evaluate_brief(request, trained, self.graph(trained.data_config))
-        return evaluation.evaluate_model(request, trained, self.graph(trained.data_config))
-
-    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        return evaluation.evaluate_files(request)
+            return evaluating.evaluate_brief(request, trained, self.vocabulary(trained.data_config))
+        return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
 
     def cell_measurement(self) -> CellMeasurement:
         return comparing.DiagramCells()
-
-    def commands(self) -> Mapping[str, SubCommand]:
-        return COMMANDS
-
-    def own_commands(self) -> Mapping[str, Mapping[str, SubCommand]]:
-        return {"brief": BRIEF_COMMANDS, "studio": {"": STUDIO}}

@@ -16,7 +16,7 @@ from continuous_states.dialogue.grammar import DialoguePair
 from continuous_states.dialogue.splitting import Splits, nearest_other
 from continuous_states.dialogue.words import Tokenizer, WordVocabulary, tokens_of
 from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset
-from discrete_diffusion.layout import sequence_layout, sequence_positions
+from discrete_diffusion.layout import TokenLayout
 
 _MAX_NAMED = 8
 """Unknown words that are named."""
@@ -232,14 +232,12 @@ class DialogueTokens(PairDataset, TokenDataset):
     """
 
     def __init__(self, pairs: Pairs, vocabulary: WordVocabulary, lengths: tuple[int, int]) -> None:
-        self.layout = sequence_layout(
-            {
-                "length": sum(lengths),
-                "source_length": lengths[0],
-                "vocab_size": vocabulary.vocab_size,
-                "mask_id": vocabulary.mask_id,
-                "pad_id": vocabulary.pad_id,
-            }
+        self.layout = TokenLayout.flat(
+            sum(lengths),
+            vocabulary.vocab_size,
+            mask_id=vocabulary.mask_id,
+            pad_id=vocabulary.pad_id,
+            num_given=lengths[0],
         )
         super().__init__(pairs, (vocabulary, vocabulary), lengths)
 
@@ -248,7 +246,3 @@ class DialogueTokens(PairDataset, TokenDataset):
         filled = targets.masked_fill(targets == tokenizer.pad_id, tokenizer.eos_id)
         sizes = torch.full((len(targets),), targets.shape[1])
         return Examples(torch.cat([ids.sources, filled], dim=1), self.real_positions(sizes))
-
-    def real_positions(self, sizes: Tensor) -> Tensor:
-        shape = {"length": self.layout.length, "source_length": self.source_length}
-        return sequence_positions(shape, sizes)

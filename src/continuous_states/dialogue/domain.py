@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import layout
 from discrete_diffusion.config import Later
-from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
+from discrete_diffusion.domains import (
+    DATA,
+    Domain,
+    Option,
+    completions,
+    data_state,
+    register_domain,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -44,15 +52,17 @@ class Dialogue(Domain):
     )
     streamed_file = "samples.jsonl"
     quick = {"num_held_out": 100, "num_samples": 50, "bound_draws": 1}
-    sample_options = (
-        Option(
-            "given",
-            'a file of dialogues to summarise, FILE.jsonl, a line each {"dialogue": ...}',
-            is_file=True,
+    options = {
+        "sample": (
+            Option(
+                "given",
+                'a file of dialogues to summarise, FILE.jsonl, a line each {"dialogue": ...}',
+                is_file=True,
+            ),
+            completions("summaries of each dialogue; null is 1"),
         ),
-        completions("summaries of each dialogue; null is 1"),
-    )
-    evaluate_options = (DATA,)
+        "evaluate": (DATA,),
+    }
     fixed_keys = (
         *("source_length", "target_length", "source_tokenizer", "target_tokenizer"),
         *("words", "max_words", "length", "mask_id", *_LATENT_KEYS),
@@ -63,18 +73,18 @@ class Dialogue(Domain):
     }
 
     def complete(self, data: DictConfig) -> None:
-        build.complete_dialogue(data, self.state(data))
+        build.complete_dialogue(data, data_state(data))
 
-    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        if self.state(data) == "latent":
-            return {key: data[key] for key in _LATENT_KEYS}
+    def vocabulary(self, data: Mapping[str, Any]) -> layout.Vocabulary:
+        if data_state(data) == "latent":
+            return layout.Numbers({key: data[key] for key in _LATENT_KEYS})
         return super().vocabulary(data)
 
     def build(self, data: DictConfig) -> Dataset:
-        return build.build_dialogue(data, self.state(data))
+        return build.build_dialogue(data, data_state(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        return build.build_test_dialogues(data, self.state(data))
+        return build.build_test_dialogues(data, data_state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         return summary_report.SummaryReport(data, split)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from continuous_states.eit.levels import LEVELS, MASK_ID, VOCAB_SIZE, are_levels
 from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset
-from discrete_diffusion.layout import TokenLayout, sequence_positions
+from discrete_diffusion.layout import TokenLayout
 
 
 class _MappedDataset(Dataset):
@@ -72,9 +72,6 @@ class EITLevels(_MappedDataset, TokenDataset):
         super().__init__(splits, source=source, made_by=made_by)
         length = splits["train"].x0.shape[1]
         self.layout = TokenLayout.flat(length, VOCAB_SIZE, mask_id=MASK_ID)
-
-    def real_positions(self, sizes: Tensor) -> Tensor:
-        return sequence_positions({"length": self.layout.length}, sizes)
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
         return "nats per image", 1.0

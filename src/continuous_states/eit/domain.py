@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import layout
 from discrete_diffusion.config import Later
-from discrete_diffusion.domains import DATA, Domain, Option, register_domain
+from discrete_diffusion.domains import DATA, Domain, Option, data_state, register_domain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -46,30 +47,35 @@ class EIT(Domain):
     fixed_keys = (
         *("size", "num_boundary", "channels", "field_size", "length", "vocab_size", "mask_id"),
     )
-    sample_options = evaluate_options = _OPTIONS
-    train_options = (
-        Option("draws", "drawn from every held-out map, their mean is scored", default=8, least=1),
-    )
+    options = {
+        "sample": _OPTIONS,
+        "evaluate": _OPTIONS,
+        "train": (
+            Option(
+                "draws", "drawn from every held-out map, their mean is scored", default=8, least=1
+            ),
+        ),
+    }
     token_steps = 20
     sample_files = ("samples.npz",)
     quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}
 
-    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("dtn",)
+    def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
+        return {"dtn": ()}
 
     def complete(self, data: DictConfig) -> None:
-        build.complete_eit(data, self.state(data))
+        build.complete_eit(data, data_state(data))
 
-    def vocabulary(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        if self.state(data) == "field":
-            return {"field_size": data["field_size"], "channels": data["channels"]}
+    def vocabulary(self, data: Mapping[str, Any]) -> layout.Vocabulary:
+        if data_state(data) == "field":
+            return layout.Numbers({key: data[key] for key in ("field_size", "channels")})
         return super().vocabulary(data)
 
     def build(self, data: DictConfig) -> Dataset:
-        return build.build_eit(data, self.state(data))
+        return build.build_eit(data, data_state(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        return build.build_test_images(data, self.state(data))
+        return build.build_test_images(data, data_state(data))
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         return image_report.ImageReport(data, split, draws=config.eval.draws)

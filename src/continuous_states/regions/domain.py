@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion import layout
 from discrete_diffusion.config import Later
 from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         Samples,
         TrainedModel,
     )
-    from discrete_diffusion.layout import TokenLayout
 else:
     build = Later("continuous_states.regions.build")
     evaluation = Later("continuous_states.regions.evaluation")
@@ -49,42 +49,44 @@ class Regions(Domain):
     data_files = ("path",)
     sample_files = ("samples.npz",)
     quick = {"num_held_out": 200, "num_samples": 100, "seeds": 1, "bound_draws": 1}
-    sample_options = (
-        Option(
-            "given",
-            "FILE.npz with the array rows (windows, rows, features), raw values, rows to fill NaN "
-            "or named by a bool array masked",
-            is_file=True,
-        ),
-        completions("fillings of each window; null is 4, or 1 if they would all be alike"),
-        replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
-    )
-    train_options = (
-        Option(
-            "mask_rate",
-            "share of a held-out window's rows that is hidden, at validations too",
-            default=0.5,
-            share=True,
-        ),
-    )
     fixed_keys = ("rows", "num_features", "feature_names")
-    evaluate_options = (
-        DATA,
-        _MASK_RATE,
-        Option(
-            "seeds",
-            "sampling seeds seed, seed + 1, ..., each of which hides other rows; null is 5",
-            least=1,
+    options = {
+        "sample": (
+            Option(
+                "given",
+                "FILE.npz with the array rows (windows, rows, features), raw values, rows to fill "
+                "NaN or named by a bool array masked",
+                is_file=True,
+            ),
+            completions("fillings of each window; null is 4, or 1 if they would all be alike"),
+            replace(_MASK_RATE, without_given="the file says which rows are to be filled"),
         ),
-    )
+        "evaluate": (
+            DATA,
+            _MASK_RATE,
+            Option(
+                "seeds",
+                "sampling seeds seed, seed + 1, ..., each of which hides other rows; null is 5",
+                least=1,
+            ),
+        ),
+        "train": (
+            Option(
+                "mask_rate",
+                "share of a held-out window's rows that is hidden, at validations too",
+                default=0.5,
+                share=True,
+            ),
+        ),
+    }
 
     def complete(self, data: DictConfig) -> None:
         build.complete_regions(data)
 
-    def layout(self, data: Mapping[str, Any]) -> TokenLayout:
-        from discrete_diffusion.layout import row_layout
-
-        return row_layout(data["rows"])
+    def vocabulary(self, data: Mapping[str, Any]) -> layout.Sequences:
+        """Rows as tokens of one legal id, 0: one that absorbing noise masks becomes id 1, an absent
+        one id 2."""
+        return layout.Sequences(data["rows"], 3, mask_id=1, pad_id=2)
 
     def build(self, data: DictConfig) -> Dataset:
         return build.build_regions(data)

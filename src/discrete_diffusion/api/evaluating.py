@@ -7,7 +7,11 @@ from typing import Any
 
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.registry import domain_of
-from discrete_diffusion.domains.request_checks import evaluate_request_of, files_request_of
+from discrete_diffusion.domains.request_checks import (
+    evaluate_request_of,
+    files_request_of,
+    options_of,
+)
 from discrete_diffusion.evaluation.likelihood import check_paths
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest
@@ -28,10 +32,15 @@ def evaluate_model(
 
 
 def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation, dict[str, int]]:
-    """The same of ``request.samples``."""
+    """The same of ``request.samples``, where the kind of data has options that are ``of_files``."""
+    if not any(option.of_files for option in options_of(domain, "evaluate").values()):
+        raise ValueError(
+            f"samples={request.samples}: files of {domain.title} cannot be measured; give "
+            "checkpoint=FILE"
+        )
     request = files_request_of(domain, request)
     chosen = _quick(request, domain)
-    return domain.evaluate_files(_changed(request, chosen)), chosen
+    return domain.evaluate(_changed(request, chosen), None), chosen
 
 
 def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
@@ -40,7 +49,7 @@ def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
     Raises ``ValueError`` if the kind of data has none."""
     if not request.quick:
         return {}
-    own = domain.options("evaluate")
+    own = options_of(domain, "evaluate")
     keys = [
         key
         for key in domain.quick

@@ -20,6 +20,7 @@ from discrete_diffusion.config.options import check_kind
 from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.domains.option import Option
 from discrete_diffusion.domains.registry import available_domains, domain_of, get_domain
+from discrete_diffusion.domains.request_checks import options_of
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runtime.given_objects import GivenObjects
@@ -130,7 +131,7 @@ class SampleFunction:
         Raises:
             ValueError: as the command does.
         """
-        own = domain_of(self.checkpoint.config.data).options("sample")
+        own = options_of(domain_of(self.checkpoint.config.data), "sample")
         own = {name: option for name, option in own.items() if not option.written}
         if given is not None:
             options["given"] = given
@@ -203,7 +204,7 @@ def evaluate(
         sampling=_settings(sampling),
         batch_size=batch_size,
         precision=precision,
-        options=_options("evaluate", options, kind.options("evaluate")),
+        options=_options("evaluate", options, options_of(kind, "evaluate")),
         samples=tuple(files),
         split=split,
         num_held_out=held_out,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.files import presets_of
 from discrete_diffusion.config.values import Bounds, Count, check_divides, check_whole_number
-from discrete_diffusion.domains.registry import build_layout, domain_of
+from discrete_diffusion.domains.registry import build_layout, domain_of, graph_vocabulary
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -99,7 +99,7 @@ def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: i
     options = model_options(config, build, "vocab_config", "condition")
     vocab_config = _graph_vocabulary(config, vocab_size)
     data = section(config, "data")
-    condition = domain_of(data).condition_sizes(data)
+    condition = domain_of(data).conditions(data).get("condition")
     denoiser = build(vocab_config=vocab_config, condition=condition, **options)
     legal_only = section(config, "model").get("legal_only", True)
     if (num := _components(config)) > 1:
@@ -110,7 +110,7 @@ def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: i
 def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
     """The vocabularies of ``data.n_max`` nodes, which must have ``vocab_size`` ids."""
     data, backbone = section(config, "data"), backbone_name(config)
-    vocab_config = domain_of(data).graph(data)
+    vocab_config = graph_vocabulary(data)
     if vocab_config is None:
         raise ValueError(
             f"backbone {backbone!r} reads graphs and needs data.n_max, the largest number of "

@@ -58,6 +58,7 @@ from discrete_diffusion.checkpoints.plugged_in import (
 from discrete_diffusion.config.files import renamed_settings
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.hub.original import original_checkpoint
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.version import __version__
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def checkpoint_info(
         "version": __version__,
         "config": dict(config),
         **({"plugins": others} if (others := plugged_in(config)) else {}),
-        "vocabulary": domain_of(config["data"]).vocabulary(config["data"]),
+        "vocabulary": domain_of(config["data"]).vocabulary(config["data"]).digest(),
         "size_counts": list(size_counts),
         "data_fingerprint": data_fingerprint,
     }
@@ -291,10 +292,12 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
         reason = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
         raise ValueError(f"{path} {reason}") from error
     try:
-        ours, graph = domain.vocabulary(data), domain.graph(data)
+        vocabulary = domain.vocabulary(data)
+        ours = vocabulary.digest()
     except SENSELESS as error:
         raise ValueError(f"{path}: its config.data makes no sense: {reason_of(error)}") from error
     sizes = [size for size, count in enumerate(info["size_counts"]) if count]
+    graph = vocabulary if isinstance(vocabulary, VocabConfig) else None
     if graph is not None and not 1 <= min(sizes) <= max(sizes) <= graph.n_max:
         raise ValueError(
             f"{path}: size_counts has samples of {min(sizes)} to {max(sizes)} nodes; expected 1 to "

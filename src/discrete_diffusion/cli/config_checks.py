@@ -23,6 +23,7 @@ from discrete_diffusion.config.values import (
     check_divides,
 )
 from discrete_diffusion.domains.registry import domain_of
+from discrete_diffusion.domains.request_checks import options_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.extras import install_command
@@ -81,7 +82,7 @@ def check_values(config: DictConfig) -> None:
     check_compile(config.get("compile", False))
     check_keys(config, _OF_RUNS)
     check_training_values(config)
-    for name, option in domain_of(config.data).options("train").items():
+    for name, option in options_of(domain_of(config.data), "train").items():
         option.check(OmegaConf.select(config, f"eval.{name}"), f"eval.{name}")
     check_states(config)
     check_sizes(config)

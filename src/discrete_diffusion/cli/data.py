@@ -6,6 +6,7 @@ import argparse
 import inspect
 import re
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,10 +46,10 @@ class _Parser(argparse.ArgumentParser):
 
 def kinds_with_commands() -> list[str]:
     """Data sets whose kind of data has sub-commands, ``discrete-diffusion plans check FILE``, and
-    the words of ``Domain.own_commands``."""
+    further words of ``Domain.commands``."""
     domains = [get_domain(name) for name in available_domains()]
-    names = {name for each in domains if each.commands() for name in each.data_sets}
-    return sorted(names.union(*(each.own_commands() for each in domains)))
+    names = {name for each in domains if "data" in each.commands for name in each.data_sets}
+    return sorted(names.union(*(each.commands for each in domains)) - {"data"})
 
 
 def run(arguments: list[str], kind: str = "data") -> None:
@@ -142,16 +143,15 @@ def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
 
 
 def _commands(kind: str) -> dict[str, SubCommand]:
+    domains = [get_domain(name) for name in available_domains()]
     if kind != "data":
-        for domain in available_domains():
-            if found := get_domain(domain).own_commands().get(kind):
-                return dict(found)
-        names = [name for name in available_domains() if kind in get_domain(name).data_sets]
-        return dict(get_domain(names[0]).commands())
+        own = (each.commands[kind] for each in domains if kind in each.commands)
+        of_data = (each.commands["data"] for each in domains if kind in each.data_sets)
+        return dict(next(chain(own, of_data)))
     cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
     every: dict[str, SubCommand] = {}
-    for domain in available_domains():
-        for name, command in get_domain(domain).commands().items():
+    for domain in domains:
+        for name, command in domain.commands.get("data", {}).items():
             known = every.get(name, cache if name == "cache" else None)
             refuse_taken("data command", name, known and known.run, command.run)
             every[name] = command
@@ -159,8 +159,8 @@ def _commands(kind: str) -> dict[str, SubCommand]:
 
 
 def _help(commands: dict[str, SubCommand], kind: str) -> str:
-    own = any(kind in get_domain(name).own_commands() for name in available_domains())
-    about = "" if own else ": look at data, convert it, build on it."
+    own = any(kind in get_domain(name).commands for name in available_domains())
+    about = "" if own and kind != "data" else ": look at data, convert it, build on it."
     lines = [f"discrete-diffusion {kind}{about}", ""]
     lines += [f"  discrete-diffusion {kind} {name} {each.usage}" for name, each in commands.items()]
     modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())

@@ -130,11 +130,24 @@ class Dataset(ABC):
 
 
 class TokenDataset(Dataset):
-    """Clean token sequences with a layout."""
+    """Clean token sequences with a layout; graphs have a ``vocab``, too."""
 
     state = "tokens"
     layout: TokenLayout
+    vocab: Any
     bound = "plain"
+
+    @classmethod
+    def of_rows(cls, x0: Tensor, layout: TokenLayout, fractions: Sequence[float]) -> Self:
+        """Sequences Int[M, L] in their order as train, val and test, of shares that sum to 1."""
+        made, whole = cls(), Examples(x0, layout.is_real(x0))
+        parts = shares_of(len(x0), fractions)
+        made.layout, made.splits = layout, {name: whole[rows] for name, rows in parts.items()}
+        return made
+
+    def summary(self) -> str:
+        parts = (f"{len(examples):,} {name}" for name, examples in self.splits.items())
+        return f"samples: {', '.join(parts)}"
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
         """Examples in a random one of their equivalent forms, whatever ``augment`` does."""
@@ -149,9 +162,10 @@ class TokenDataset(Dataset):
         ``num_tokens``: of a sample, mean."""
         return "nats per sequence", 1.0
 
-    @abstractmethod
     def real_positions(self, sizes: Tensor) -> Tensor:
-        """Int[B] sizes -> Bool[B, L], the positions to fill for samples of those sizes."""
+        """Int[B] sizes -> Bool[B, L], the positions to fill for samples of those sizes; unless
+        overridden, the first ones that are not given."""
+        return self.layout.first_positions(sizes)
 
     def _meaning(self) -> str:
         return repr((self.layout.mask_id, self.layout.pad_id))

@@ -13,6 +13,7 @@ from .option import completions as completions
 from .registry import build_data as build_data
 from .registry import build_layout as build_layout
 from .registry import complete_data as complete_data
+from .registry import data_state as data_state
 from .registry import domain_of as domain_of
 from .registry import register_domain as register_domain
 from .sub_command import SubCommand as SubCommand

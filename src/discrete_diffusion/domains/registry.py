@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.naming import check_name, unknown_name
 from discrete_diffusion.config.plugins import load_plugins, refuse_taken
 from discrete_diffusion.runtime.file_kinds import FileKind, register_kinds
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.domain import Domain
     from discrete_diffusion.layout.token_layout import TokenLayout
+    from discrete_diffusion.layout.vocab_config import VocabConfig
 
 ENTRY_POINT_GROUP = "discrete_diffusion.domains"
 
@@ -137,7 +138,7 @@ def domain_of(data_config: Mapping[str, Any]) -> Domain:
 
 
 def data_state(data_config: Mapping[str, Any]) -> str:
-    """State of the samples of a ``config.data``.
+    """State of the samples of a ``config.data``; of a data set without a name, the first state.
 
     Args:
         data_config: a ``config.data``.
@@ -145,7 +146,40 @@ def data_state(data_config: Mapping[str, Any]) -> str:
     Returns:
         One of ``registry.STATES``.
     """
-    return domain_of(data_config).state(data_config)
+    states = domain_of(data_config).data_sets
+    return states.get(str(data_config.get("name"))) or next(iter(states.values()))
+
+
+def equivalent_data_sets(data_config: Mapping[str, Any]) -> dict[str, str]:
+    """Data sets with the samples of a ``config.data``: its own one and those of other states.
+
+    Args:
+        data_config: a ``config.data``.
+
+    Returns:
+        State -> ``data.name``.
+    """
+    own, data_sets = data_state(data_config), domain_of(data_config).data_sets
+    others = {state: name for name, state in data_sets.items() if state != own}
+    return {own: str(data_config.get("name")), **others}
+
+
+def graph_vocabulary(data_config: Mapping[str, Any]) -> VocabConfig | None:
+    """The vocabulary of graphs.
+
+    Args:
+        data_config: a completed ``config.data``.
+
+    Returns:
+        None of samples that are no graphs.
+
+    Raises:
+        ValueError: keys are missing; the message names them.
+    """
+    from discrete_diffusion.layout.vocab_config import VocabConfig
+
+    found = domain_of(data_config).vocabulary(data_config)
+    return found if isinstance(found, VocabConfig) else None
 
 
 def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
@@ -160,7 +194,7 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
     Raises:
         ValueError: keys are missing; the message names them.
     """
-    return domain_of(data_config).layout(data_config)
+    return domain_of(data_config).vocabulary(data_config).layout()
 
 
 def complete_data(config: DictConfig) -> DictConfig:
@@ -192,8 +226,13 @@ def build_data(config: DictConfig) -> Dataset:
 
     Returns:
         The data set.
+
+    Raises:
+        ValueError: ``data.name`` is none of its kind of data.
     """
-    return domain_of(config.data).data_set(config.data)
+    domain = domain_of(config.data)
+    check_name("data set", str(config.data.name), domain.data_sets)
+    return domain.build(config.data)
 
 
 @register_kinds

@@ -17,12 +17,18 @@ _OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
 """Fields that say nothing of a file of samples."""
 
 
+def options_of(domain: Domain, command: str) -> dict[str, Option]:
+    """Options of ``sample``, ``evaluate`` or ``train``, by name, that mean something for a kind of
+    data."""
+    return {option.name: option for option in domain.options.get(command, ())}
+
+
 def options_by_title(command: str) -> dict[str, dict[str, Option]]:
     """Options of ``sample``, ``evaluate`` or ``train``, by name, then by the title of the kind of
     data."""
     found: dict[str, dict[str, Option]] = {}
     for domain in map(get_domain, available_domains()):
-        for name, option in domain.options(command).items():
+        for name, option in options_of(domain, command).items():
             found.setdefault(name, {})[domain.title] = option
     return found
 
@@ -40,7 +46,7 @@ def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> Samp
 
 def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> EvaluateRequest:
     """The same of measuring a model."""
-    if request.bound_draws == 0 and "time_bins" not in domain.options("evaluate"):
+    if request.bound_draws == 0 and "time_bins" not in options_of(domain, "evaluate"):
         raise ValueError(
             f"bound_draws=0 (samples alone) does not go with {domain.title}; bound_draws=1 is least"
         )
@@ -49,7 +55,7 @@ def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> 
 
 def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateRequest:
     """The same where files of samples are measured and there is no model."""
-    own = domain.options("evaluate")
+    own = options_of(domain, "evaluate")
     found = _given(request, "evaluate")
     found += [(k, request[k], {}) for k in _OF_CHECKPOINTS if request[k] is not None]
     for key, value, options in found:
@@ -65,7 +71,7 @@ def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateReques
 
 
 def _with_options(domain: Domain, request: _Request, path: str, command: str) -> _Request:
-    own = domain.options(command)
+    own = options_of(domain, command)
     found = _given(request, command)
     for key, value, options in found:
         name = key.partition(".")[0]
@@ -96,7 +102,7 @@ def _completed(request: _Request, own: Mapping[str, Option]) -> _Request:
 def _check_given(domain: Domain, request: SampleRequest) -> None:
     """``ValueError`` for an option that does not go with ``given=FILE``, or needs it."""
     given = request.get("given")
-    for name, option in domain.options("sample").items():
+    for name, option in options_of(domain, "sample").items():
         shown = f"{name}={request[name]}"
         if given is None and option.with_given and request[name] != option.default:
             instead = f"did you mean {option.instead_of}={request[name]}?"

@@ -62,7 +62,7 @@ def checkpoint_data(trained: TrainedModel) -> Any:
     """
     path = trained.path
     try:
-        data = trained.domain.data_set(trained.data_config)
+        data = trained.domain.build(trained.data_config)
     except (OSError, ValueError, OmegaConfBaseException) as error:
         raise UnreadableDataError(path, str(error).split("\n")[0]) from error
     found, expected = data.fingerprint(), trained.data_fingerprint

@@ -177,7 +177,7 @@ def _read(data: DictConfig, trained: TrainedModel, whole: bool) -> Any:
         if whole:
             return trained.domain.test_data(data)
         trained.domain.complete(data)
-        return trained.domain.data_set(data)
+        return trained.domain.build(data)
     except OmegaConfBaseException as error:
         raise ValueError(str(error).split("\n")[0]) from error
 
@@ -237,7 +237,8 @@ def _check_vocabulary(
     data: Any, changed: DictConfig, trained: TrainedModel, file: str | None
 ) -> None:
     """``ValueError`` if ids or numbers of the ``data`` mean something else than to the model."""
-    ours, now = (trained.domain.vocabulary(config) for config in (trained.data_config, changed))
+    own = trained.domain.vocabulary(trained.data_config)
+    ours, now = own.digest(), trained.domain.vocabulary(changed).digest()
     where = "the data" if file is None else file
     for key in ours:
         if now.get(key) != ours[key]:
@@ -247,11 +248,12 @@ def _check_vocabulary(
             )
     if (layout := getattr(data, "layout", None)) is None:
         return
-    own = trained.domain.layout(trained.data_config)
-    if layout.digest() != own.digest():
+    known = own.layout()
+    if layout.digest() != known.digest():
         raise ValueError(
             f"{where} has {layout.length} positions of {layout.vocab_size} ids, the model "
-            f"{own.length} of {own.vocab_size}, or other ids are legal there; train a model on it"
+            f"{known.length} of {known.vocab_size}, or other ids are legal there; train a model "
+            "on it"
         )
 
 

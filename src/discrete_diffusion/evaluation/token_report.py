@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
@@ -11,10 +12,12 @@ from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation.bound import blind_bounds
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.intervals import plus_minus
-from discrete_diffusion.evaluation.report import Report
+from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.token_samples import TokenSamples, fresh_sizes, sample_tokens
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.data.base import TokenDataset
     from discrete_diffusion.sampling.model import Model
 
@@ -22,13 +25,22 @@ if TYPE_CHECKING:
 class TokenReport(Report):
     """Fresh samples Int[num, L] of a model of tokens, beside a split of ``data``.
 
-    ``axes``: the figure of ``compare`` shows the first of them that was measured.
+    ``axes``: the figure of ``compare`` shows the first of them that was measured. ``axes`` and
+    ``headlines`` are the ``columns`` unless they are set. ``config``: of ``train``, None where
+    nothing of it is needed.
     """
 
     axes: ClassVar[tuple[Column, ...]] = ()
 
-    def __init__(self, data: TokenDataset, split: str = "val") -> None:
-        self.data, self.split = data, split
+    def __init_subclass__(cls) -> None:
+        cls.axes = cls.axes or cls.columns
+        named = tuple(Headline(each.name, each.share, each.counted) for each in cls.columns)
+        cls.headlines = cls.headlines or named
+
+    def __init__(
+        self, data: TokenDataset, split: str = "val", config: DictConfig | None = None
+    ) -> None:
+        self.data, self.split, self.config = data, split, config
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Tensor:
         return self.drawn(model, num, seed, stream).tokens
@@ -44,6 +56,9 @@ class TokenReport(Report):
     def measure_real(self, num: int) -> dict[str, float]:
         """``measure`` of the split itself, beside that of ``num`` samples."""
         return self.measure(self.data.splits[self.split].x0)
+
+    def plot(self, samples: Tensor, path: Path) -> None:
+        """Unless overridden, there is no picture."""
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         return {

@@ -110,15 +110,15 @@ def sample_fresh(
     """``num`` samples of a checkpoint, a function of ``entropy``: a seed, and numbers that keep
     them apart from other samples with it; of sizes as for ``fresh_sizes``."""
     sizes = fresh_sizes(num, trained.size_counts, entropy=entropy, size=size)
-    real = trained.domain.real_positions(trained.data_config, sizes)
+    real = trained.domain.vocabulary(trained.data_config).real_positions(sizes)
     return sample_tokens(model, real, entropy=entropy, trajectories=trajectories)
 
 
 def requested_sizes(
     trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
 ) -> int | list[int] | None:
-    """Sizes of a graph's samples by an option, ``num_nodes=...``: a number of nodes, or several to
-    sample as often as in the training data among these; None for all.
+    """Sizes of samples by an option, ``num_nodes=...``: a number of nodes, of sequences tokens, or
+    several to sample as often as in the training data among these; None for all.
 
     Raises ``ValueError`` for one that the model does not know, or, among several, has not seen; one
     alone that it has not seen is warned of.
@@ -127,12 +127,13 @@ def requested_sizes(
     one = asked if isinstance(asked, int) else None
     several = [] if asked is None or isinstance(asked, int) else [*asked]
     domain, seen = trained.domain, trained.size_counts
-    samples, nodes = domain.title, domain.group_titles["node"]
+    samples, nodes = domain.title, domain.group_titles.get("node", "tokens")
+    largest = "n_max" if "node" in domain.group_titles else "length"
     for size in several or ([] if one is None else [one]):
         if size > n_max:
             raise ValueError(
                 f"{name}={size}: {trained.path} was trained on {samples} of at most {n_max} "
-                f"{nodes}; ask for fewer, or train with data.n_max={size}"
+                f"{nodes}; ask for fewer, or train with data.{largest}={size}"
             )
         if several and not (size < len(seen) and seen[size]):
             raise ValueError(
@@ -145,15 +146,14 @@ def requested_sizes(
 
 
 def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
-    """Log which of the requested sizes of a graph the model was not trained on, and on which it
-    was."""
+    """Log which of the requested sizes the model was not trained on, and on which it was."""
     seen = [size for size, count in enumerate(trained.size_counts) if count]
     if unseen := sorted({*sizes} - {*seen}):
         logger.warning(
             "%s was trained on %s of %s %s, on none of %s; samples of a size that it has not seen "
             "may be poor: train it on some, or ask for another size",
             *(trained.path, trained.domain.title, ", ".join(map(str, seen))),
-            *(trained.domain.group_titles["node"], ", ".join(map(str, unseen))),
+            *(trained.domain.group_titles.get("node", "tokens"), ", ".join(map(str, unseen))),
         )
 
 

@@ -3,8 +3,8 @@ from .room_tables import RELATION_Y_ORDER as RELATION_Y_ORDER
 from .room_tables import RELATIONS as RELATIONS
 from .room_tables import ROOM_TYPES as ROOM_TYPES
 from .token_layout import TokenLayout as TokenLayout
-from .token_layout import row_layout as row_layout
-from .token_layout import sequence_layout as sequence_layout
-from .token_layout import sequence_positions as sequence_positions
 from .vocab_config import RPLAN_VOCAB_CONFIG as RPLAN_VOCAB_CONFIG
 from .vocab_config import VocabConfig as VocabConfig
+from .vocabulary import Numbers as Numbers
+from .vocabulary import Sequences as Sequences
+from .vocabulary import Vocabulary as Vocabulary

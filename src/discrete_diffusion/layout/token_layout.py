@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -105,6 +104,17 @@ class TokenLayout(nn.Module):
                 support[:, special] = False
         return cls(support, mask_id=mask_id, pad_id=pad_id, num_given=num_given)
 
+    def first_positions(self, sizes: Tensor) -> Tensor:
+        """Positions of plain sequences that carry data: the first ones that are not given.
+
+        Args:
+            sizes: Int[B], number of real tokens of each sequence.
+
+        Returns:
+            Bool[B, L].
+        """
+        return first_positions(self.length, self.num_given, sizes)
+
     def restrict(self, logits: Tensor) -> Tensor:
         """Logits with every illegal id at log 0.
 
@@ -182,58 +192,16 @@ class TokenLayout(nn.Module):
         )
 
 
-def row_layout(num_rows: int) -> TokenLayout:
-    """Layout of rows of features, as tokens of one legal id, 0.
-
-    A row that absorbing noise masks becomes id 1, an absent one id 2.
+def first_positions(length: int, num_given: int, sizes: Tensor) -> Tensor:
+    """Positions of plain sequences that carry data: the first ones behind ``num_given``.
 
     Args:
-        num_rows: N, number of rows.
-
-    Returns:
-        A layout of N positions and 3 ids.
-    """
-    return TokenLayout.flat(num_rows, 3, mask_id=1, pad_id=2)
-
-
-def sequence_layout(data_config: Mapping[str, Any]) -> TokenLayout:
-    """Layout of the plain sequences of a ``config.data``.
-
-    Args:
-        data_config: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id`` and
-            ``source_length``, the number of positions that are given, the first ones.
-
-    Returns:
-        The layout.
-
-    Raises:
-        ValueError: a key is not set; the message names it.
-    """
-    for key in ("length", "vocab_size", "mask_id"):
-        if data_config.get(key) is None:
-            raise ValueError(
-                f"data.{key} is not set; plain sequences need data.length, data.vocab_size and "
-                "data.mask_id"
-            )
-    return TokenLayout.flat(
-        data_config["length"],
-        data_config["vocab_size"],
-        mask_id=data_config["mask_id"],
-        pad_id=data_config.get("pad_id"),
-        num_given=data_config.get("source_length") or 0,
-    )
-
-
-def sequence_positions(data_config: Mapping[str, Any], sizes: Tensor) -> Tensor:
-    """Positions of plain sequences that carry data: the first ones that are not given.
-
-    Args:
-        data_config: ``length`` and, optionally, ``source_length``.
+        length: L, number of positions.
+        num_given: number of leading positions that are given.
         sizes: Int[B], number of real tokens of each sequence.
 
     Returns:
         Bool[B, L].
     """
-    position = torch.arange(data_config["length"], device=sizes.device)
-    position = position - (data_config.get("source_length") or 0)
+    position = torch.arange(length, device=sizes.device) - num_given
     return (position >= 0) & (position < sizes.unsqueeze(1))

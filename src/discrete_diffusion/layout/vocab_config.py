@@ -7,8 +7,9 @@ ids to logits serves: ids ``0..14`` are the node vocabulary, ``15..27`` the edge
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,13 +21,14 @@ from discrete_diffusion.layout.room_tables import (
     ROOM_TYPES,
 )
 from discrete_diffusion.layout.token_layout import TokenLayout
+from discrete_diffusion.layout.vocabulary import Vocabulary
 
 MOST_NODES = 4096
 """8 million pairs: a batch of one such graph takes gigabytes."""
 
 
 @dataclass(frozen=True)
-class VocabConfig:
+class VocabConfig(Vocabulary):
     """The vocabularies and slots of graphs with at most ``n_max`` nodes.
 
     Node vocabulary: types, then MASK, then PAD (15 ids for rooms); edge vocabulary likewise (13).
@@ -39,6 +41,7 @@ class VocabConfig:
         edge_types: names of the edge types; the *last* one means "no edge".
         edge_inverse: for each edge type, the type of the same edge read from its other end; by
             default ``9 - r`` for the room relations and the identity (undirected) otherwise.
+        type_names: names of the two tables in checkpoints.
 
     Raises:
         ValueError: ``n_max`` is below 1 or above 4,096, a table of types is empty, or
@@ -49,6 +52,7 @@ class VocabConfig:
     node_types: tuple[str, ...] = ROOM_TYPES
     edge_types: tuple[str, ...] = RELATIONS
     edge_inverse: tuple[int, ...] | None = None
+    type_names: tuple[str, str] = field(default=("node_types", "edge_types"), compare=False)
 
     def __post_init__(self) -> None:
         if self.n_max < 1:
@@ -73,6 +77,11 @@ class VocabConfig:
                 "inverse (an involution)"
             )
         object.__setattr__(self, "edge_inverse", inverse)
+
+    @property
+    def largest(self) -> int:
+        """Number of nodes of the largest graph, ``n_max``."""
+        return self.n_max
 
     @property
     def num_edges(self) -> int:
@@ -187,11 +196,11 @@ class VocabConfig:
             raise ValueError(f"edge ({i}, {j}): expected 0 <= i < j < n_max={self.n_max}")
         return self.n_max + i * self.n_max - i * (i + 1) // 2 + (j - i - 1)
 
-    def real_positions(self, num_nodes: Tensor) -> Tensor:
+    def real_positions(self, sizes: Tensor) -> Tensor:
         """Positions that carry data: node k if k < n, edge (i, j) if both ends are real.
 
         Args:
-            num_nodes: Int[B], number of nodes n of each graph.
+            sizes: Int[B], number of nodes n of each graph.
 
         Returns:
             Bool[B, L].
@@ -199,10 +208,10 @@ class VocabConfig:
         Raises:
             ValueError: a number lies outside 1..n_max.
         """
-        if ((num_nodes < 1) | (num_nodes > self.n_max)).any():
-            raise ValueError(f"node counts must lie in 1..{self.n_max}, got {num_nodes.tolist()}")
+        if ((sizes < 1) | (sizes > self.n_max)).any():
+            raise ValueError(f"node counts must lie in 1..{self.n_max}, got {sizes.tolist()}")
         last_node = torch.tensor([*range(self.n_max), *(j for _, j in self.endpoints)])
-        return last_node.to(num_nodes.device) < num_nodes.unsqueeze(1)
+        return last_node.to(sizes.device) < sizes.unsqueeze(1)
 
     def compute_pad_mask(self, num_rooms: int) -> Tensor:
         """Real positions of one graph.
@@ -283,6 +292,15 @@ class VocabConfig:
             group=group,
             group_names=("node", "edge"),
         )
+
+    def digest(self) -> dict[str, Any]:
+        """Number of slots and names of the types.
+
+        Returns:
+            ``n_max``, and the two tables under their ``type_names``.
+        """
+        tables = zip(self.type_names, (self.node_types, self.edge_types), strict=True)
+        return {"n_max": self.n_max, **{name: list(types) for name, types in tables}}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ OWN_CONDITIONS = frozenset(
     | {"condition", "component", "states", "document_idxs"}
 )
 """Conditions that algorithms, samplers and training give a backbone that takes them, and facts of
-samples (``Domain.condition_sizes``), which no backbone needs; others are the data's."""
+samples (``Domain.conditions``), which no backbone needs; others are the data's."""
 
 _NOISE_NAMES = frozenset(
     {"sigma", "sigmas", "t", "ts", "time", "times", "timestep", "timesteps"}

@@ -52,7 +52,7 @@ class BackboneSpec:
             those that its signature names, once it is built.
         default_model: the model preset it takes if none is chosen: its name, or its keys, which
             ``model.KEY=`` then changes.
-        graph: whether it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
+        graph: whether it reads graphs, data with a ``VocabConfig``, and nothing else.
     """
 
     name: str
@@ -104,7 +104,7 @@ def register_backbone(
         conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma; None:
             those that its signature names, once it is built.
         default_model: the model preset it takes if none is chosen: its name, or its keys.
-        graph: whether it reads graphs, data whose ``Domain.graph`` is not None, and nothing else.
+        graph: whether it reads graphs, data with a ``VocabConfig``, and nothing else.
 
     Returns:
         The decorator, which returns the builder unchanged.

@@ -257,9 +257,8 @@ class BriefRequest:
         trained, device = self.trained, self.model.device
         counts = [count if n in self.sizes else 0 for n, count in enumerate(trained.size_counts)]
         real = [
-            trained.domain.real_positions(
-                trained.data_config,
-                sample_sizes(counts, num, make_generator(self.request.seed, 1, repeat, 0)),
+            self.vocab.real_positions(
+                sample_sizes(counts, num, make_generator(self.request.seed, 1, repeat, 0))
             )
             for repeat in range(REPEATS)
         ]

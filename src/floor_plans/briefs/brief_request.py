@@ -20,7 +20,8 @@ from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
-from floor_plans.learning.conditions.facts import OF_PLANS, Facts
+from floor_plans.learning.conditions.fact_sizes import OF_PLANS
+from floor_plans.learning.conditions.facts import Facts
 from floor_plans.plans.rejection import EFFORT, Buildable
 
 if TYPE_CHECKING:

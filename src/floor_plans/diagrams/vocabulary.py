@@ -61,7 +61,12 @@ class PlanVocabulary:
         from discrete_diffusion.layout import VocabConfig
 
         edge_types = (*self.relations, RELATIONS[NO_EDGE])
-        return VocabConfig(n_max=n_max, node_types=self.room_types, edge_types=edge_types)
+        return VocabConfig(
+            n_max=n_max,
+            node_types=self.room_types,
+            edge_types=edge_types,
+            type_names=("room_types", "relations"),
+        )
 
     def lacks(
         self, room_codes: Iterable[int | None], relations: Iterable[tuple[int, int, int]]

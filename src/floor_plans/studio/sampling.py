@@ -97,10 +97,8 @@ class DiagramModel:
                 "bubble diagrams"
             )
         check_sampler(FirstHitting(), algorithm)
-        graph = domain.graph(data)
-        assert graph is not None
-        self.vocab: VocabConfig = graph
-        self.words = vocabulary_of_graph(graph)
+        self.vocab: VocabConfig = domain.vocabulary(data)  # type: ignore[assignment]
+        self.words = vocabulary_of_graph(self.vocab)
         self.node_order: str = data.node_order
         self.device = algorithm.layout.support.device
 

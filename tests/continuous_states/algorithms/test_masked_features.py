@@ -16,9 +16,8 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Uniform
-from discrete_diffusion.layout import row_layout
 from discrete_diffusion.noise_schedules import Cosine, Learned, LogLinear
-from gaussian_world import ExactRows, GaussianWorld, exact_model
+from gaussian_world import ExactRows, GaussianWorld, exact_model, row_layout
 from toy_world import DROPOUT
 
 WORLD = GaussianWorld(num_rows=4, num_features=2)

@@ -15,8 +15,8 @@ from continuous_states.dialogue.reading import read_dialogues
 from continuous_states.dialogue.splitting import nearest_other
 from dialogue_configs import dialogue_config, dialogue_data
 from discrete_diffusion.config.files import shipped_files
-from discrete_diffusion.domains import build_layout, complete_data, domain_of
-from discrete_diffusion.domains.registry import data_state
+from discrete_diffusion.domains import build_layout, complete_data, data_state, domain_of
+from discrete_diffusion.domains.registry import equivalent_data_sets
 from guide_code import run_python
 
 EOS, UNK, MASK, PAD = 71, 72, 73, 74
@@ -89,16 +89,15 @@ def test_the_completed_config_states_the_ids():
     layout = build_layout(tokens)
     assert (layout.length, layout.mask_id, layout.pad_id) == (S + T, MASK, PAD)
     assert layout.num_given == S
-    assert torch.equal(
-        domain_of(tokens).real_positions(tokens, torch.tensor([T]))[0], torch.arange(S + T) >= S
-    )
+    real = domain_of(tokens).vocabulary(tokens).real_positions(torch.tensor([T]))
+    assert torch.equal(real[0], torch.arange(S + T) >= S)
     with pytest.raises(ValueError, match=r"data.vocab_size=9, .* 75;"):
         complete_data(dialogue_config(vocab_size=9))
 
 
 def test_both_configs_draw_the_same_by_default():
     data = dialogue_config().data
-    assert domain_of(data).equivalent_data_sets(data) == {
+    assert equivalent_data_sets(data) == {
         "latent": "dialogue",
         "tokens": "dialogue-tokens",
     }

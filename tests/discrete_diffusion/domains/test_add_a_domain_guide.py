@@ -19,11 +19,9 @@ from discrete_diffusion.config import plugins
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains import build_layout, complete_data, domain_of
 from discrete_diffusion.domains import registry as domains
-from discrete_diffusion.evaluation.report import Samples
 from discrete_diffusion.evaluation.token_report import TokenReport
-from discrete_diffusion.evaluation.token_samples import sample_fresh
 from fake_packages import forget_imports
-from guide_code import blocks
+from guide_code import DOCS, blocks
 
 PAGE = "add_a_domain.md"
 LANGUAGES = ("toml", "python", "yaml")
@@ -94,7 +92,9 @@ def test_training_and_loading(folder):
     scores = algorithm.log_prob(drawn, "left-to-right")
     assert scores.shape == (3,)
     assert bool((scores < 0).all())
-    with pytest.raises(ValueError, match=r"string 2: '\(_' is not 1 to 12 of"):
+    with pytest.raises(ValueError, match=r"'\(x' is not 1 to 12 of"):
+        algorithm.log_prob(["()", "(x"], "left-to-right")
+    with pytest.raises(ValueError, match=r"sample 1, position 1 \(token\): id -1 is not legal"):
         algorithm.log_prob(["()", "(_"], "left-to-right")
 
 
@@ -102,6 +102,18 @@ def test_training_and_loading(folder):
 def test_sampling(folder):
     main(words_of("sample"))
     assert len(strings_in(folder / "samples")) == 8
+
+
+@pytest.mark.slow
+def test_samples_whose_data_cannot_be_read_are_written(folder, monkeypatch, capsys):
+    def build(domain, data):
+        raise ValueError("brackets are out")
+
+    monkeypatch.setattr(type(domains.get_domain("toy_brackets")), "build", build)
+    main([*words_of("sample"), "out=unmeasured"])
+    assert len(strings_in(folder / "unmeasured")) == 8
+    assert "brackets are out): the samples are written and not measured" in capsys.readouterr().out
+    assert "closed" not in json.loads((folder / "unmeasured" / "metrics.json").read_text())
 
 
 @pytest.mark.slow
@@ -122,7 +134,8 @@ def test_an_option_of_its_own(folder, capsys):
 
 @pytest.mark.slow
 def test_completing_keeps_what_is_given(folder, capsys):
-    (partial,) = blocks(PAGE, "text")
+    partial = "([__)_\n"
+    assert f"such as `{partial.strip()}`" in (DOCS / PAGE).read_text()
     (folder / "partial.txt").write_text(partial)
     words = words_of("sample", 1)
     main(words)
@@ -131,6 +144,10 @@ def test_completing_keeps_what_is_given(folder, capsys):
     for text in completed:
         assert re.fullmatch(re.escape(partial.strip()).replace("_", "."), text)
 
+    drawn = load(folder / "run" / "checkpoints" / "best.ckpt").sample(
+        given=["([__)_"], completions=2
+    )
+    assert sorted(drawn) == sorted(completed)
     (folder / "partial.txt").write_text("(_\n(x\n")
     for asked, said in (
         (words, "partial.txt, line 2: "),
@@ -148,7 +165,7 @@ def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
     main([*words_of("evaluate"), "likelihood=left-to-right", *short])
     metrics = json.loads((folder / "evaluation" / "metrics.json").read_text())
     assert metrics["num_samples"] == 8
-    assert metrics["closed_real_data"] == metrics["distinct_real_data"] == 1.0
+    assert metrics["closed_real_data"] == 1.0
     assert metrics["nelbo_plain"] > 0
     assert any("likelihood" in key for key in metrics)
     assert len(strings_in(folder / "evaluation")) == 8
@@ -196,7 +213,7 @@ def test_the_rule_gives_what_is_measured_as_right(folder):
     from toy_brackets import strings
 
     made = list(strings.generate(200, 12, seed=1))
-    assert strings.measure(made)["closed"] == 1.0
+    assert all(map(strings.is_closed, made))
     assert {len(text) for text in made} == {2, 4, 6, 8, 10, 12}
     assert [strings.is_closed(text) for text in ("([])()", "([)]", "(", ")(")] == [
         True,
@@ -212,7 +229,7 @@ def test_the_rule_gives_what_is_measured_as_right(folder):
 TREES = """
 domain: toy_trees
 name: toy_trees
-n_max: 5
+n_max: 7
 num_trees: 300
 node_order: given
 split: [0.8, 0.1, 0.1]
@@ -235,22 +252,14 @@ def test_the_graphs_of_the_page_are_trained_and_drawn(backbone, tmp_path, monkey
         def save(self, samples, folder):
             pass
 
-        def plot(self, samples, path):
-            pass
-
     class Trees(scope["Trees"]):
-        def report(self, data, split, config):
-            return Report(data, split)
+        report = Report
 
-        def sample(self, request, trained):
-            with trained.sharing() as shard:
-                model, num = trained.on(shard), request.num_samples
-                drawn = sample_fresh(trained, model, num, entropy=(request.seed,))
-            return Samples(decode_graphs(drawn.tokens, self.graph(trained.data_config)), None)
+        def decode(self, data, tokens):
+            return decode_graphs(tokens, self.vocabulary(data))
 
-    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+    monkeypatch.setitem(domains._DOMAINS, "toy_trees", Trees())
     monkeypatch.chdir(tmp_path)
-    domains.register_domain(Trees)
     path = tmp_path / "own" / "data" / "toy_trees.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(TREES)
@@ -258,23 +267,22 @@ def test_the_graphs_of_the_page_are_trained_and_drawn(backbone, tmp_path, monkey
     main(["train", *words, "hydra.run.dir=run"])
     assert 0 <= json.loads(Path("run/metrics.json").read_text())["share_of_trees"] <= 1
     model = load("run")
-    assert (model.layout.length, model.layout.vocab_size) == (5 + 10, 4 + 4)
+    assert (model.layout.length, model.layout.vocab_size) == (7 + 21, 3 + 4)
     info = torch.load("run/checkpoints/last.ckpt", weights_only=True)["discrete_diffusion"]
-    assert info["vocabulary"]["node_types"] == ["black", "white"]
-    assert {len(graph.nodes) for graph in model.sample(num=20)} <= {2, 3, 4, 5}
+    assert info["vocabulary"]["edge_types"] == ["edge", "none"]
+    assert {len(graph.nodes) for graph in model.sample(num=20)} <= {*range(2, 8)}
     data = Trees().build(OmegaConf.load(path))
     assert all(map(is_tree, decode_graphs(data.splits["train"].x0, data.vocab)))
 
 
 def is_tree(graph: TypedGraph) -> bool:
-    """Check that there is an edge less than nodes, in one piece, and that neighbours differ."""
+    """Check that there is an edge less than nodes, in one piece."""
     piece = {0}
     for _ in graph.nodes:
         piece |= {k for i, j, _ in graph.edges if {i, j} & piece for k in (i, j)}
-    differ = all(graph.nodes[i] != graph.nodes[j] for i, j, _ in graph.edges)
-    return differ and len(graph.edges) == len(graph.nodes) - 1 == len(piece) - 1
+    return len(graph.edges) == len(graph.nodes) - 1 == len(piece) - 1
 
 
 def test_the_package_is_short():
     python = [code for name, code in files_of_the_page().items() if name.endswith(".py")]
-    assert sum(len([x for x in code.splitlines() if x.strip()]) for code in python) < 200
+    assert sum(len([x for x in code.splitlines() if x.strip()]) for code in python) < 90

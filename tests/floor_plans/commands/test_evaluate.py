@@ -21,6 +21,7 @@ from discrete_diffusion.data import Examples, TokenDataset
 from discrete_diffusion.domains import TIME_BINS, Domain
 from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.domains.request_checks import options_of
 from discrete_diffusion.evaluation import TableRow, TableSection
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting
@@ -323,7 +324,7 @@ def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, ca
 def test_no_recipe_trains_on_the_plans_of_the_default_reference():
     for path in (path for folder in config_dirs() for path in folder.rglob("*.yaml")):
         assert str(real_data.REFERENCE_SEED) not in path.read_text()
-    said = get_domain("bubble_diagrams").options("evaluate")["reference"].meaning
+    said = options_of(get_domain("bubble_diagrams"), "evaluate")["reference"].meaning
     assert f"plan_seed={real_data.REFERENCE_SEED}" in said
 
 
@@ -421,7 +422,7 @@ class WordsDomain(Domain):
 
     name, title = "words", "words"
     data_sets = {"words": "tokens"}
-    evaluate_options = (TIME_BINS,)
+    options = {"evaluate": (TIME_BINS,)}
 
     def build(self, data):
         return Words()

@@ -84,7 +84,7 @@ def test_rewards_of_diagrams_and_of_a_brief():
 def domain_graph(config):
     from discrete_diffusion.domains import domain_of
 
-    return domain_of(config.data).graph(config.data)
+    return domain_of(config.data).vocabulary(config.data)
 
 
 def test_a_reward_of_ones_own():

@@ -36,20 +36,17 @@ class ToyPlans(Graphs):
     def complete(self, data: DictConfig) -> None:
         """Nothing is left open."""
 
-    def graph(self, data: Mapping[str, Any]) -> VocabConfig:
+    def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         if data.get("n_max") is None:
             raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
         from discrete_diffusion.layout.vocab_config import VocabConfig
 
         return VocabConfig(data["n_max"])
 
-    def conditions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("condition",) if data.get("condition") else ()
-
-    def condition_sizes(self, data: Mapping[str, Any]) -> tuple[int, ...] | None:
-        return (1,) * len(data["condition"]) if data.get("condition") else None
+    def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
+        return {"condition": (1,) * len(data["condition"])} if data.get("condition") else {}
 
     def build(self, data: DictConfig) -> Dataset:
         from toy_plans.dataset import build_dataset
 
-        return build_dataset(data, self.graph(data))
+        return build_dataset(data, self.vocabulary(data))

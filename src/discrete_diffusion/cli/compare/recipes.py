@@ -17,7 +17,9 @@ from discrete_diffusion.domains.registry import (
     complete_data,
     data_state,
     domain_of,
+    equivalent_data_sets,
     get_domain,
+    graph_vocabulary,
 )
 from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import backbone_spec, usable_backbones
@@ -49,7 +51,7 @@ class Recipe:
     @property
     def conditions(self) -> tuple[str, ...]:
         """Conditions that the data brings with every sample."""
-        return domain_of(self.config.data).conditions(self.config.data)
+        return (*domain_of(self.config.data).conditions(self.config.data),)
 
     @cached_property
     def usable(self) -> list[str]:
@@ -71,8 +73,7 @@ class Recipe:
     @cached_property
     def _is_of_graphs(self) -> bool:
         """True if the samples are graphs, of a size that only the data may say."""
-        data = complete_data(self.config).data
-        return domain_of(data).graph(data) is not None
+        return graph_vocabulary(complete_data(self.config).data) is not None
 
     def stand_in(self) -> str:
         """The backbone in the place of one that cannot be used, or that is not made for such data:
@@ -122,7 +123,7 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
     state = algorithm_state(config.algo.name)
     if config.data == base and data_state(base) == state:
         return []
-    forms = domain_of(base).equivalent_data_sets(base)
+    forms = equivalent_data_sets(base)
     if state not in forms:
         known = " or ".join(f"data={each}" for each in _data_sets_with(state))
         raise ValueError(
@@ -164,7 +165,7 @@ def _sampling_words(
     requested one is for others of the ``names``; of ids with the ``token_steps`` of the domain if
     nothing says otherwise. None for other data."""
     domain, algorithm = domain_of(config.data), str(config.algo.name)
-    if len(domain.equivalent_data_sets(config.data)) < 2:
+    if len(equivalent_data_sets(config.data)) < 2:
         return []
     asked, words = str(config.sampling.name), []
     if not _fits(asked, algorithm) and any(_fits(asked, other) for other in names):

@@ -22,7 +22,6 @@ from discrete_diffusion.domains.option import (
     completions,
 )
 from discrete_diffusion.domains.registry import register_domain
-from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -124,8 +123,8 @@ class Graphs(Domain):
     data_files = ("path", "train_path", "val_path", "test_path")
     file_kinds = GRAPH_KINDS
     fixed_keys = ("n_max", "node_types", "edge_types", "node_order")
-    sample_options = _SAMPLE
-    evaluate_options = _EVALUATE
+    options = {"sample": _SAMPLE, "evaluate": _EVALUATE}
+    commands = {"data": COMMANDS}
     graph_features = GRAPH_FEATURES
     group_titles = {"node": "nodes", "edge": "pairs"}
     sample_files = ("samples.jsonl", "graphml")
@@ -147,7 +146,7 @@ class Graphs(Domain):
         if data.n_max is None:
             data.n_max = build.largest_graph(data)
 
-    def graph(self, data: Mapping[str, Any]) -> VocabConfig:
+    def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its graphs."""
         from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 
@@ -159,16 +158,16 @@ class Graphs(Domain):
         return GraphTypes.of(data).vocabulary(data["n_max"])
 
     def build(self, data: DictConfig) -> Dataset:
-        return build.build_dataset(data, self.graph(data))
+        return build.build_dataset(data, self.vocabulary(data))
 
     def test_data(self, data: DictConfig) -> Dataset:
-        return build.build_test_graphs(data, self.graph(data))
+        return build.build_test_graphs(data, self.vocabulary(data))
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        return graph_tokens.encode_graphs(samples, self.graph(data)).x0
+        return graph_tokens.encode_graphs(samples, self.vocabulary(data)).x0
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        return graph_tokens.decode_graphs(tokens, self.graph(data))
+        return graph_tokens.decode_graphs(tokens, self.vocabulary(data))
 
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
@@ -180,16 +179,12 @@ class Graphs(Domain):
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         drawn_by = sampling.sample_graphs if request.given is None else sampling.complete_graphs
-        return drawn_by(request, trained, self.graph(trained.data_config))
+        return drawn_by(request, trained, self.vocabulary(trained.data_config))
 
-    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        return evaluation.evaluate_model(request, trained, self.graph(trained.data_config))
-
-    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        return evaluation.evaluate_files(request)
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel | None) -> Evaluation:
+        if trained is None:
+            return evaluation.evaluate_files(request)
+        return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
 
     def cell_measurement(self) -> CellMeasurement:
         return report.GraphCells()
-
-    def commands(self) -> Mapping[str, SubCommand]:
-        return COMMANDS

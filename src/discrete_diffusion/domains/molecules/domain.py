@@ -19,7 +19,6 @@ from discrete_diffusion.domains.option import (
     completions,
 )
 from discrete_diffusion.domains.registry import register_domain
-from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.layout import vocab_config
     from discrete_diffusion.layout.vocab_config import VocabConfig
 else:
     build = Later("discrete_diffusion.domains.molecules.build")
@@ -48,6 +48,7 @@ else:
     report = Later("discrete_diffusion.domains.molecules.report")
     rewards = Later("discrete_diffusion.domains.molecules.rewards")
     sampling = Later("discrete_diffusion.domains.molecules.sampling")
+    vocab_config = Later("discrete_diffusion.layout.vocab_config")
 
 _STRUCTURE = Option(
     "structure",
@@ -123,33 +124,32 @@ class Molecules(Domain):
     group_titles = {"node": "atoms", "edge": "bonds"}
     streamed_file = "samples.jsonl"
     sample_files = ("samples.smi", "samples.jsonl")
-    sample_options = _SAMPLE
-    evaluate_options = _EVALUATE
+    options = {"sample": _SAMPLE, "evaluate": _EVALUATE}
+    commands = {"data": COMMANDS}
     quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
 
     def complete(self, data: DictConfig) -> None:
         build.complete_molecules(data)
 
-    def graph(self, data: Mapping[str, Any]) -> VocabConfig:
+    def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its molecules."""
         for key in ("n_max", "atoms"):
             if data.get(key) is None:
                 raise ValueError(
                     f"data.{key} is not set; complete_data(config) reads it off the training file"
                 )
-        from discrete_diffusion.domains.molecules.molecule import BONDS
-        from discrete_diffusion.layout.vocab_config import VocabConfig
-
-        return VocabConfig(n_max=data["n_max"], node_types=tuple(data["atoms"]), edge_types=BONDS)
+        return vocab_config.VocabConfig(
+            n_max=data["n_max"], node_types=tuple(data["atoms"]), edge_types=molecule.BONDS
+        )
 
     def build(self, data: DictConfig) -> Dataset:
-        return build.build_molecules(data, self.graph(data))
+        return build.build_molecules(data, self.vocabulary(data))
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        return molecule.encode(samples, self.graph(data)).x0
+        return molecule.encode(samples, self.vocabulary(data)).x0
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        return molecule.decode(tokens, self.graph(data))
+        return molecule.decode(tokens, self.vocabulary(data))
 
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
@@ -161,16 +161,12 @@ class Molecules(Domain):
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         drawn_by = sampling.sample_molecules if request.given is None else sampling.complete_file
-        return drawn_by(request, trained, self.graph(trained.data_config))
+        return drawn_by(request, trained, self.vocabulary(trained.data_config))
 
-    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        return evaluation.evaluate_model(request, trained, self.graph(trained.data_config))
-
-    def evaluate_files(self, request: EvaluateRequest) -> Evaluation:
-        return evaluation.evaluate_files(request)
+    def evaluate(self, request: EvaluateRequest, trained: TrainedModel | None) -> Evaluation:
+        if trained is None:
+            return evaluation.evaluate_files(request)
+        return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
 
     def cell_measurement(self) -> CellMeasurement:
         return cell_measurement.TokenCells(report.MoleculeReport)
-
-    def commands(self) -> Mapping[str, SubCommand]:
-        return COMMANDS

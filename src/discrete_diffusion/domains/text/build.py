@@ -25,7 +25,7 @@ from discrete_diffusion.domains.text.vocabulary import (
     text_vocabulary_of,
     vocabulary_of,
 )
-from discrete_diffusion.layout.token_layout import sequence_layout
+from discrete_diffusion.layout.vocabulary import Sequences
 from discrete_diffusion.runtime.file_kinds import HTML
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def build_text(config: DictConfig) -> TextDataset:
     """
     if is_stored(config):
         return build_stored(config)
-    vocabulary, layout = text_vocabulary_of(config), sequence_layout(config)
+    vocabulary, layout = text_vocabulary_of(config), Sequences.of(config).layout()
     if config.train_path is None:
         source, whole = _whole(config, vocabulary)
         shares = shares_of(len(whole), config.split)
@@ -96,7 +96,7 @@ def build_test_text(config: DictConfig) -> TextDataset:
     """
     if is_stored(config):
         return build_stored_test(config)
-    vocabulary, layout = text_vocabulary_of(config), sequence_layout(config)
+    vocabulary, layout = text_vocabulary_of(config), Sequences.of(config).layout()
     name, nothing = str(config.path), np.zeros(0, np.int64)
     ids = vocabulary.encode(
         read_text(name, HTML, expected=PLAIN),

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 from einops import rearrange
-from torch import Tensor
 
 from discrete_diffusion.data.base import SPLITS, Examples, TokenDataset
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary
 from discrete_diffusion.domains.text.units import count_words, units_of
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, Vocabulary
-from discrete_diffusion.layout.token_layout import TokenLayout, sequence_positions
+from discrete_diffusion.layout.token_layout import TokenLayout
 
 if TYPE_CHECKING:
     from discrete_diffusion.contracts import BoundEstimate
@@ -91,9 +90,6 @@ class TextDataset(TokenDataset):
         examples = self.whole[split]
         for x0, real in zip(examples.x0.split(_ROWS), examples.real.split(_ROWS), strict=True):
             yield x0[real].numpy()
-
-    def real_positions(self, sizes: Tensor) -> Tensor:
-        return sequence_positions({"length": self.layout.length}, sizes)
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
         """Bits per character and per byte, and perplexity per word, see ``units_of``.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.domains.sub_command import SubCommand
     from discrete_diffusion.domains.text import build, evaluation, report, sampling
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
@@ -81,9 +80,12 @@ class Text(Domain):
     file_kinds = TEXT_KINDS
     needed_conditions = {"document_mask": "document_idxs"}
     streamed_file = "samples.txt"
-    sample_options = _SAMPLE
+    options = {
+        "sample": _SAMPLE,
+        "evaluate": (DATA, TIME_BINS, LIKELIHOOD, ORDERS, _EVALUATE_JUDGE),
+    }
+    commands = {"data": {"tokenize": TOKENIZE}}
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
-    evaluate_options = (DATA, TIME_BINS, LIKELIHOOD, ORDERS, _EVALUATE_JUDGE)
     fixed_keys = (
         *("tokens", "tokenizer", "tokenizer_state", "length", "characters", "pack"),
         *("vocab_size", "mask_id", "pad_id", "bos_id", "eos_id", "document_mask"),
@@ -110,9 +112,6 @@ class Text(Domain):
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
         return evaluation.evaluate_text(request, trained)
-
-    def commands(self) -> Mapping[str, SubCommand]:
-        return {"tokenize": TOKENIZE}
 
     def cell_measurement(self) -> CellMeasurement:
         return report.TextCells(report.TextReport)

@@ -27,7 +27,7 @@ from discrete_diffusion.domains.text.token_files import (
 from discrete_diffusion.domains.text.token_formats import ENDINGS
 from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer, set_tokenizer
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
-from discrete_diffusion.layout.token_layout import sequence_layout
+from discrete_diffusion.layout.vocabulary import Sequences
 from discrete_diffusion.runtime.file_kinds import NPY, kind_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
         fix = "more text, a smaller data.length or another data.split"
     _check_alike(config, spans)
     source = ", ".join(dict.fromkeys(files.where for files, _, _ in spans.values()))
-    data = StoredTextDataset(spans, packing, layout=sequence_layout(config), source=source)
+    data = StoredTextDataset(spans, packing, layout=Sequences.of(config).layout(), source=source)
     for split, (files, start, stop) in spans.items():
         if len(data.splits[split]) == 0 and (stop > start or split != "test"):
             raise ValueError(
@@ -98,7 +98,7 @@ def build_stored_test(config: DictConfig) -> StoredTextDataset:
     spans: dict[str, Span] = {"train": (files, 0, 0), "val": (files, 0, 0)}
     spans["test"] = (files, 0, len(files))
     _check_alike(config, spans)
-    layout = sequence_layout(config)
+    layout = Sequences.of(config).layout()
     data = StoredTextDataset(spans, packing_of(config), layout=layout, source=str(config.path))
     if len(data.splits["test"]) == 0:
         raise ValueError(

@@ -14,7 +14,8 @@ from discrete_diffusion.evaluation import MeasurementSettings, TableRow, TableSe
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import sample_in_batches
 from floor_plans.diagrams.tokens import decode, encode
-from floor_plans.learning.conditions.facts import OF_ROOMS, Facts
+from floor_plans.learning.conditions.fact_sizes import OF_ROOMS
+from floor_plans.learning.conditions.facts import Facts
 
 if TYPE_CHECKING:
     from discrete_diffusion.sampling import Model

@@ -18,14 +18,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from discrete_diffusion.config import unknown_name
 from discrete_diffusion.data import EncodedGraphs
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import install_command, progress
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.geometry import UNITS, in_metres, threshold_of
 from floor_plans.diagrams.scales import check_metres
-from floor_plans.diagrams.vocabulary import ROOM_GROUPS, ROOM_TYPES
+from floor_plans.diagrams.vocabulary import ROOM_TYPES
+from floor_plans.learning.conditions.fact_sizes import (
+    CELL,
+    GRID,
+    OF_PLANS,
+    fact_names,
+    room_kinds,
+    sizes_of,
+)
 from floor_plans.plans.floor_plan import FloorPlan, Point
 
 if TYPE_CHECKING:
@@ -34,15 +41,6 @@ if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram
 
 logger = logging.getLogger(__name__)
-
-OF_ROOMS = ("num_rooms", "counts")
-"""Facts that the rooms of a diagram say ..."""
-
-OF_PLANS = ("area", "outline", "front_door")
-"""... and those that only a plan with boxes does."""
-
-GRID, CELL = 20, 1.0
-"""An outline is GRID x GRID cells of so many metres, around the middle of its bounding box."""
 
 FACTS_VERSION = 1
 """Version of what is kept in the cache; to be raised when the numbers of a fact change."""
@@ -69,24 +67,13 @@ class Facts:
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
         """Facts of ``data.condition``, None if it has none; ``ValueError`` for an unknown one."""
-        asked, known = data.get("condition"), (*OF_ROOMS, *OF_PLANS)
-        if not asked:
-            return None
-        for name in [asked] if isinstance(asked, str) else asked:
-            if name not in known:
-                raise ValueError(f"data.condition: {unknown_name('fact', str(name), known)}")
-        return cls(tuple(name for name in known if name in asked), vocab)
+        names = fact_names(data)
+        return cls(names, vocab) if names else None
 
     @cached_property
     def kinds(self) -> dict[str, tuple[int, ...]]:
         """Room types, and groups of several, by name: the ids of their types."""
-        types = self.vocab.node_types
-        found: dict[str, tuple[int, ...]] = {name: (k,) for k, name in enumerate(types)}
-        for name, members in ROOM_GROUPS.items():
-            ids = tuple(types.index(each) for each in members if each in types)
-            if len(ids) > 1:
-                found[name] = ids
-        return found
+        return room_kinds(self.vocab.node_types)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -94,14 +81,7 @@ class Facts:
         return tuple(size for name in self.names for size in self._sizes_of(name))
 
     def _sizes_of(self, name: str) -> tuple[int, ...]:
-        one_hot = self.vocab.n_max + 1
-        return {
-            "num_rooms": (one_hot,),
-            "counts": (one_hot,) * len(self.kinds),
-            "area": (1,),
-            "outline": (GRID * GRID + 2,),
-            "front_door": (2,),
-        }[name]
+        return sizes_of(name, self.vocab.n_max, self.vocab.node_types)
 
     def _width(self, name: str) -> int:
         """Size, in numbers, of the facts of one of the ``names`` together."""

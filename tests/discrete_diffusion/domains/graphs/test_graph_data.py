@@ -20,6 +20,7 @@ from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
 from discrete_diffusion.domains.graphs.metrics.validity import KINDS
 from discrete_diffusion.domains.graphs.symmetries import canonical_key
 from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.domains.request_checks import options_of
 
 LINES = [
     json.dumps({"n": len(found), "edges": [list(edge) for edge in found.edges]})
@@ -125,11 +126,11 @@ def test_the_config_is_completed_and_checked(trees):
     config = composed("train", ["data=graphs", f"data.path={trees}"])
     assert config.data.n_max is None
     with pytest.raises(ValueError, match=r"data\.n_max is not set"):
-        domain.layout(config.data)
+        domain.vocabulary(config.data)
     completed = complete_data(config)
     assert completed.data.n_max == 7
-    assert domain.layout(completed.data).length == 7 + 21
-    assert domain.vocabulary(completed.data)["edge_types"] == ["edge", "none"]
+    assert domain.vocabulary(completed.data).length == 7 + 21
+    assert domain.vocabulary(completed.data).digest()["edge_types"] == ["edge", "none"]
     for words, reason in (
         (["data.kind=plane"], "did you mean 'planar'"),
         (["data.n_max=5"], r"line 4: 6 nodes, more than n_max=5; .*skip_invalid=true"),
@@ -160,7 +161,7 @@ def test_graphs_of_types_are_read_as_graphs_of_none(tmp_path):
 
 
 def test_kinds_of_the_option_are_those_of_the_data():
-    option = get_domain("graphs").options("evaluate")["kind"]
+    option = options_of(get_domain("graphs"), "evaluate")["kind"]
     assert option.words == KINDS
 
 

@@ -17,7 +17,8 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.procedural.generator import generate_plans
 from floor_plans.diagrams.tokens import encode
 from floor_plans.diagrams.vocabulary import ROOM_GROUPS, ROOM_TYPES
-from floor_plans.learning.conditions.facts import CELL, GRID, Facts, _around
+from floor_plans.learning.conditions.fact_sizes import CELL, GRID
+from floor_plans.learning.conditions.facts import Facts, _around
 from floor_plans.learning.dataset import DiagramDataset
 from floor_plans.plans.floor_plan import FloorPlan
 
