@@ -69,5 +69,6 @@ def test_each_kind_of_data_encodes_what_it_samples():
 
 
 def test_of_other_kinds_tokens_are_given():
+    levels = {"domain": "eit", "name": "eit-levels", "length": 4, "vocab_size": 7, "mask_id": 6}
     with pytest.raises(ValueError, match=r"give tokens Int\[M, L\]"):
-        EIT().tokens({}, [])
+        EIT().tokens(levels, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 
@@ -11,8 +12,9 @@ from discrete_diffusion.algorithms import ALGORITHMS, MDLM, register_algorithm
 from discrete_diffusion.algorithms import registry as algorithms
 from discrete_diffusion.algorithms.registry import algorithms_on
 from discrete_diffusion.cli.listing import print_listing
-from discrete_diffusion.config.plugins import Registry, import_plugins
-from discrete_diffusion.domains.registry import get_domain
+from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
+from discrete_diffusion.domains import Domain
+from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.forward_process import Uniform, register_forward_process
 from discrete_diffusion.forward_process import registry as forward_process
 from discrete_diffusion.forward_process.registry import PROCESSES, build_forward_process
@@ -110,6 +112,17 @@ FIND = {
     "sampler": SAMPLERS.find,
     "domain": lambda name: type(get_domain(name)),
 }
+
+
+def test_methods_of_domains_that_are_imported_later_take_what_they_are_given():
+    found = set()
+    for name in available_domains():
+        for method, entry in vars(type(get_domain(name))).items():
+            if isinstance(entry, LazyEntry):
+                given = [*inspect.signature(getattr(Domain, method)).parameters][1:]
+                inspect.signature(entry.load()).bind(*given)
+                found.add(method)
+    assert {"build", "report", "sample", "evaluate", "cell_measurement"} <= found
 
 
 def code(registry: Registry, base: type) -> str:

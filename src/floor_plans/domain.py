@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config import Later
+from discrete_diffusion.config import Later, LazyEntry
 from discrete_diffusion.domains import Domain, register_domain
 from floor_plans.briefs.command import BRIEF_COMMANDS
 from floor_plans.commands.data_commands import COMMANDS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.data import Dataset
-    from discrete_diffusion.domains import CellMeasurement, SampleScore
+    from discrete_diffusion.domains import SampleScore
     from discrete_diffusion.evaluation import (
         EvaluateRequest,
         Evaluation,
@@ -33,12 +33,11 @@ if TYPE_CHECKING:
     from floor_plans import rewards
     from floor_plans.briefs import answering, evaluating, given
     from floor_plans.diagrams import tokens as token_ids
-    from floor_plans.learning import build, comparing, evaluation, report, sampling
+    from floor_plans.learning import build, evaluation, report, sampling
     from floor_plans.learning.completion import given_file
 else:
     answering = Later("floor_plans.briefs.answering")
     build = Later("floor_plans.learning.build")
-    comparing = Later("floor_plans.learning.comparing")
     evaluating = Later("floor_plans.briefs.evaluating")
     evaluation = Later("floor_plans.learning.evaluation")
     given = Later("floor_plans.briefs.given")
@@ -83,6 +82,8 @@ class BubbleDiagrams(Domain):
         "bound_draws": 1,
         "time_bins": 5,
     }
+
+    cell_measurement = LazyEntry("floor_plans.learning.comparing:DiagramCells")
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""
@@ -133,6 +134,3 @@ class BubbleDiagrams(Domain):
         if request.brief is not None:
             return evaluating.evaluate_brief(request, trained, self.vocabulary(trained.data_config))
         return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
-
-    def cell_measurement(self) -> CellMeasurement:
-        return comparing.DiagramCells()

@@ -13,6 +13,7 @@ from continuous_states.dialogue.splitting import split_by_dialogue, split_in_ord
 from continuous_states.dialogue.words import PretrainedTokenizer, Tokenizer, WordVocabulary
 from discrete_diffusion.config import check_whole_number, set_derived
 from discrete_diffusion.data import SPLITS
+from discrete_diffusion.domains import data_state
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def complete_dialogue(config: DictConfig, state: str) -> None:
+def complete_dialogue(config: DictConfig) -> None:
     """Write what the texts decide into ``config``: ``words`` (those of the training split, unless
     both texts have a tokenizer) and, of one sequence of ids, its layout, otherwise ``vocab_size``,
     ``eos_id``, ``pad_id`` of summaries and ``source_vocab_size``, ``source_pad_id`` of dialogues.
@@ -30,7 +31,7 @@ def complete_dialogue(config: DictConfig, state: str) -> None:
     With them the config is enough to build a network and to read its summaries, without the texts.
     Words that are given stay. Raises ``ValueError`` for ids that are not those of the texts.
     """
-    if state == "tokens":
+    if data_state(config) == "tokens":
         vocabulary = _vocabulary(config)
         sizes = {
             "length": config.source_length + config.target_length,
@@ -50,7 +51,7 @@ def complete_dialogue(config: DictConfig, state: str) -> None:
     set_derived(config, "data", sizes)
 
 
-def build_dialogue(config: DictConfig, state: str, pairs: Pairs | None = None) -> PairDataset:
+def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDataset:
     """The data set of a completed config, as texts or, in the state ``tokens``, as one sequence of
     ids; of the ``pairs`` if they are given, and no file is read.
 
@@ -62,7 +63,7 @@ def build_dialogue(config: DictConfig, state: str, pairs: Pairs | None = None) -
     check_whole_number("data.source_length", lengths[0], least=1)
     check_whole_number("data.target_length", lengths[1], least=2)  # a word and EOS
     data: PairDataset
-    if state == "tokens":
+    if data_state(config) == "tokens":
         data = DialogueTokens(pairs, _vocabulary(config), lengths)
     else:
         data = DialogueData(pairs, _tokenizers(config), lengths)
@@ -71,19 +72,17 @@ def build_dialogue(config: DictConfig, state: str, pairs: Pairs | None = None) -
     return data
 
 
-def given_dialogues(
-    config: DictConfig, state: str, dialogues: Sequence[str], source: str
-) -> PairDataset:
+def given_dialogues(config: DictConfig, dialogues: Sequence[str], source: str) -> PairDataset:
     """``dialogues`` as the test split of the data of a completed config, each with an empty
     summary; the other splits are empty. ``source``: what they are called."""
     given = [DialoguePair(dialogue, "") for dialogue in dialogues]
-    return build_dialogue(config, state, Pairs({"train": [], "val": [], "test": given}, source))
+    return build_dialogue(config, Pairs({"train": [], "val": [], "test": given}, source))
 
 
-def build_test_dialogues(config: DictConfig, state: str) -> PairDataset:
+def build_test_dialogues(config: DictConfig) -> PairDataset:
     """The pairs of ``path`` as the test split of what a model with this config was trained on."""
     pairs = Pairs({"train": [], "val": [], "test": read_dialogues(config.path)}, str(config.path))
-    return build_dialogue(config, state, pairs)
+    return build_dialogue(config, pairs)
 
 
 def _check_ids(data: DialogueData, config: DictConfig) -> None:

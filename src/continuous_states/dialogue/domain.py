@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion import layout
-from discrete_diffusion.config import Later
+from discrete_diffusion.config import Later, LazyEntry
 from discrete_diffusion.domains import (
     DATA,
     Domain,
@@ -19,22 +19,9 @@ from discrete_diffusion.domains import (
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from continuous_states.dialogue import build, comparing, evaluation, sampling, summary_report
-    from discrete_diffusion.data import Dataset
-    from discrete_diffusion.domains import CellMeasurement
-    from discrete_diffusion.evaluation import (
-        EvaluateRequest,
-        Evaluation,
-        Report,
-        SampleRequest,
-        Samples,
-        TrainedModel,
-    )
+    from continuous_states.dialogue import summary_report
+    from discrete_diffusion.evaluation import Report
 else:
-    build = Later("continuous_states.dialogue.build")
-    comparing = Later("continuous_states.dialogue.comparing")
-    evaluation = Later("continuous_states.dialogue.evaluation")
-    sampling = Later("continuous_states.dialogue.sampling")
     summary_report = Later("continuous_states.dialogue.summary_report")
 
 _LATENT_KEYS = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
@@ -72,28 +59,17 @@ class Dialogue(Domain):
         "sample given=FILE.jsonl",
     }
 
-    def complete(self, data: DictConfig) -> None:
-        build.complete_dialogue(data, data_state(data))
+    complete = LazyEntry("continuous_states.dialogue.build:complete_dialogue")
+    build = LazyEntry("continuous_states.dialogue.build:build_dialogue")
+    test_data = LazyEntry("continuous_states.dialogue.build:build_test_dialogues")
+    sample = LazyEntry("continuous_states.dialogue.sampling:sample_summaries")
+    evaluate = LazyEntry("continuous_states.dialogue.evaluation:evaluate_summaries")
+    cell_measurement = LazyEntry("continuous_states.dialogue.comparing:DialogueCells")
 
     def vocabulary(self, data: Mapping[str, Any]) -> layout.Vocabulary:
         if data_state(data) == "latent":
             return layout.Numbers({key: data[key] for key in _LATENT_KEYS})
         return super().vocabulary(data)
 
-    def build(self, data: DictConfig) -> Dataset:
-        return build.build_dialogue(data, data_state(data))
-
-    def test_data(self, data: DictConfig) -> Dataset:
-        return build.build_test_dialogues(data, data_state(data))
-
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         return summary_report.SummaryReport(data, split)
-
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        return sampling.sample_summaries(request, trained)
-
-    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        return evaluation.evaluate_summaries(request, trained)
-
-    def cell_measurement(self) -> CellMeasurement:
-        return comparing.DialogueCells()

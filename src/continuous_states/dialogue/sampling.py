@@ -78,7 +78,7 @@ def _given(request: SampleRequest, trained: TrainedModel) -> Samples:
     given = read_given_dialogues(request.given)
     each = [dialogue for dialogue in given for _ in range(times)]
     texts = [dialogue.dialogue for dialogue in each]
-    data = given_dialogues(trained.data_config, trained.algorithm.state, texts, path)
+    data = given_dialogues(trained.data_config, texts, path)
     unknown = data.ids["test"].unknown_share
     logger.info(
         "%s: %s, %d summar%s of each; unknown words: %.2f%%",

@@ -27,6 +27,7 @@ from continuous_states.eit.simulator import (
 )
 from discrete_diffusion.config import is_number, set_derived, unknown_name
 from discrete_diffusion.data import Examples, shares_of
+from discrete_diffusion.domains import data_state
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -36,17 +37,17 @@ DTN_TRANSFORMS = ("ratio", "difference", "none")
 _NOISE_STREAM = 1
 
 
-def complete_eit(config: DictConfig, state: str) -> None:
+def complete_eit(config: DictConfig) -> None:
     """Write what ``size`` decides into ``config``: ``channels`` and ``field_size`` of fields, the
     layout of ids. Raises ``ValueError`` for a number that is not that of the data."""
-    if state == "field":
+    if data_state(config) == "field":
         sizes = {"channels": 1, "field_size": config.size}
     else:
         sizes = {"length": config.size**2, "vocab_size": VOCAB_SIZE, "mask_id": MASK_ID}
     set_derived(config, "data", sizes)
 
 
-def build_eit(config: DictConfig, state: str) -> FieldDataset | EITLevels:
+def build_eit(config: DictConfig) -> FieldDataset | EITLevels:
     """Phantoms, simulated if ``path`` is null, else read from it: as fields, or in the state
     ``tokens`` as ids of the six levels.
 
@@ -57,19 +58,19 @@ def build_eit(config: DictConfig, state: str) -> FieldDataset | EITLevels:
     if config.dtn_transform not in DTN_TRANSFORMS:
         raise ValueError(unknown_name("data.dtn_transform", config.dtn_transform, DTN_TRANSFORMS))
     phantoms = _simulated(config) if config.path is None else _read(config, "set data.{}={}")
-    return _built(phantoms, config, state)
+    return _built(phantoms, config)
 
 
-def build_test_images(config: DictConfig, state: str) -> FieldDataset | EITLevels:
+def build_test_images(config: DictConfig) -> FieldDataset | EITLevels:
     """Images of the file ``path`` as a test split of the data of a model with this config; errors
     as of ``build_eit``."""
     remedy = "the model takes no other; give such images, or train a model with data.{}={}"
     config = config.copy()
     config.split = [0.0, 0.0, 1.0]
-    return _built(_read(config, remedy), config, state)
+    return _built(_read(config, remedy), config)
 
 
-def _built(phantoms: Phantoms, config: DictConfig, state: str) -> FieldDataset | EITLevels:
+def _built(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
     noisy = _noisy(phantoms.dtn, config.noise_level, config.phantom_seed)
     maps = torch.from_numpy(_transformed(noisy, phantoms.background, config.dtn_transform))
     made_by = None
@@ -77,7 +78,7 @@ def _built(phantoms: Phantoms, config: DictConfig, state: str) -> FieldDataset |
         made_with = (float(config.noise_level), config.dtn_transform)
         made_by = repr((SIMULATOR_VERSION, phantoms.settings, *made_with))
     media = torch.from_numpy(phantoms.media)
-    if state == "field":
+    if data_state(config) == "field":
         x0 = rearrange(media, "m h w -> m 1 h w")
         splits = _splits(config, phantoms.source, x0, maps, num_positions=1)
         return FieldDataset(splits, source=phantoms.source, made_by=made_by)

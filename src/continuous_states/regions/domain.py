@@ -7,27 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion import layout
-from discrete_diffusion.config import Later
+from discrete_diffusion.config import Later, LazyEntry
 from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from continuous_states.regions import build, evaluation, row_report, sampling
-    from discrete_diffusion.data import Dataset
-    from discrete_diffusion.evaluation import (
-        EvaluateRequest,
-        Evaluation,
-        Report,
-        SampleRequest,
-        Samples,
-        TrainedModel,
-    )
+    from continuous_states.regions import row_report
+    from discrete_diffusion.evaluation import Report
 else:
-    build = Later("continuous_states.regions.build")
-    evaluation = Later("continuous_states.regions.evaluation")
     row_report = Later("continuous_states.regions.row_report")
-    sampling = Later("continuous_states.regions.sampling")
 
 
 _MASK_RATE = Option(
@@ -80,25 +69,16 @@ class Regions(Domain):
         ),
     }
 
-    def complete(self, data: DictConfig) -> None:
-        build.complete_regions(data)
+    complete = LazyEntry("continuous_states.regions.build:complete_regions")
+    build = LazyEntry("continuous_states.regions.build:build_regions")
+    test_data = LazyEntry("continuous_states.regions.build:build_test_regions")
+    sample = LazyEntry("continuous_states.regions.sampling:sample_rows")
+    evaluate = LazyEntry("continuous_states.regions.evaluation:evaluate_rows")
 
     def vocabulary(self, data: Mapping[str, Any]) -> layout.Sequences:
         """Rows as tokens of one legal id, 0: one that absorbing noise masks becomes id 1, an absent
         one id 2."""
         return layout.Sequences(data["rows"], 3, mask_id=1, pad_id=2)
 
-    def build(self, data: DictConfig) -> Dataset:
-        return build.build_regions(data)
-
-    def test_data(self, data: DictConfig) -> Dataset:
-        return build.build_test_regions(data)
-
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         return row_report.RowReport(data, split, config.eval.mask_rate, config.seed)
-
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        return sampling.sample_rows(request, trained)
-
-    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        return evaluation.evaluate_rows(request, trained)

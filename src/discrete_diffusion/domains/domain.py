@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.config.plugins import Later, LazyEntry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import Tensor
 
+    from discrete_diffusion.data import graph_tokens
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains import cell_measurement
     from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import vocabulary
+    from discrete_diffusion.layout import vocab_config, vocabulary
     from discrete_diffusion.layout.vocabulary import Vocabulary
     from discrete_diffusion.runtime.file_kinds import FileKind
 else:
+    graph_tokens = Later("discrete_diffusion.data.graph_tokens")
+    vocab_config = Later("discrete_diffusion.layout.vocab_config")
     vocabulary = Later("discrete_diffusion.layout.vocabulary")
     cell_measurement = Later("discrete_diffusion.domains.cell_measurement")
     model_evaluation = Later("discrete_diffusion.evaluation.model_evaluation")
@@ -135,8 +138,11 @@ class Domain(ABC):
             Int[M, L].
 
         Raises:
-            ValueError: a sample does not fit; unless overridden, for all.
+            ValueError: a sample does not fit; unless overridden, all but ``TypedGraph`` objects.
         """
+        found = self.vocabulary(data)
+        if isinstance(found, vocab_config.VocabConfig):
+            return graph_tokens.encode_graphs(samples, found).x0
         raise ValueError(f"samples of {self.title} cannot be encoded; give tokens Int[M, L]")
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
@@ -147,8 +153,11 @@ class Domain(ABC):
             tokens: Int[M, L], on the CPU.
 
         Returns:
-            M samples; unless overridden, rows of tokens.
+            M samples; unless overridden, ``TypedGraph`` objects of graphs, else rows of tokens.
         """
+        found = self.vocabulary(data)
+        if isinstance(found, vocab_config.VocabConfig):
+            return graph_tokens.decode_graphs(tokens, found)
         return list(tokens)
 
     @abstractmethod
@@ -262,6 +271,7 @@ class Domain(ABC):
             ValueError: ``compare`` cannot measure this kind of data.
         """
         report: Any = self.report
+        report = report.load() if isinstance(report, LazyEntry) else report
         if isinstance(report, type):
             return cell_measurement.TokenCells(report)
         raise ValueError(f"compare cannot measure {self.title} yet; train and evaluate each model")

@@ -150,12 +150,12 @@ def test_special_tokens_that_no_text_holds_need_no_embedding(tmp_path):
     assert sizes(*pairs, ("a b", "a <image>")) == (size, size)
 
     config = complete_data(dialogue_config(**both))
-    assert given_dialogues(config.data, "latent", ["a b"], "mine").splits["test"].x0.shape == (
+    assert given_dialogues(config.data, ["a b"], "mine").splits["test"].x0.shape == (
         1,
         T,
     )
     with pytest.raises(ValueError, match=rf"mine: .* id {size - 1}, .* {size - 2} ids"):
-        given_dialogues(config.data, "latent", ["a <image> b"], "mine")
+        given_dialogues(config.data, ["a <image> b"], "mine")
     ending = PretrainedTokenizer(save_tokenizer(tmp_path / "end", ["<unk>", "a"], more=more))
     assert ending.num_ids(["a"]) == ending.pad_id + 1  # a special token that is needed
 

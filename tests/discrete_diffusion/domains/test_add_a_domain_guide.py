@@ -255,9 +255,6 @@ def test_the_graphs_of_the_page_are_trained_and_drawn(backbone, tmp_path, monkey
     class Trees(scope["Trees"]):
         report = Report
 
-        def decode(self, data, tokens):
-            return decode_graphs(tokens, self.vocabulary(data))
-
     monkeypatch.setitem(domains._DOMAINS, "toy_trees", Trees())
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "own" / "data" / "toy_trees.yaml"

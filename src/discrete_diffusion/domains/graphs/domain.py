@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.config.plugins import Later, LazyEntry
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.file_kinds import GRAPH_KINDS
@@ -25,23 +25,19 @@ from discrete_diffusion.domains.registry import register_domain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
-    from discrete_diffusion.data import graph_tokens
     from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
-    from discrete_diffusion.domains.graphs import build, evaluation, libraries, report, sampling
+    from discrete_diffusion.domains.cell_measurement import SampleScore
+    from discrete_diffusion.domains.graphs import build, evaluation, libraries, sampling
     from discrete_diffusion.domains.graphs.metrics import validity
-    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
+    from discrete_diffusion.evaluation.report import Evaluation, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 else:
     build = Later("discrete_diffusion.domains.graphs.build")
     evaluation = Later("discrete_diffusion.domains.graphs.evaluation")
-    graph_tokens = Later("discrete_diffusion.data.graph_tokens")
     libraries = Later("discrete_diffusion.domains.graphs.libraries")
-    report = Later("discrete_diffusion.domains.graphs.report")
     sampling = Later("discrete_diffusion.domains.graphs.sampling")
     validity = Later("discrete_diffusion.domains.graphs.metrics.validity")
 
@@ -138,6 +134,9 @@ class Graphs(Domain):
         "time_bins": 5,
     }
 
+    report = LazyEntry("discrete_diffusion.domains.graphs.report:GraphReport")
+    cell_measurement = LazyEntry("discrete_diffusion.domains.graphs.report:GraphCells")
+
     def complete(self, data: DictConfig) -> None:
         """``n_max`` follows from the graphs, unless it is set."""
         libraries.check_installed()
@@ -163,19 +162,10 @@ class Graphs(Domain):
     def test_data(self, data: DictConfig) -> Dataset:
         return build.build_test_graphs(data, self.vocabulary(data))
 
-    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        return graph_tokens.encode_graphs(samples, self.vocabulary(data)).x0
-
-    def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        return graph_tokens.decode_graphs(tokens, self.vocabulary(data))
-
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
     ) -> Mapping[str, SampleScore]:
         return validity.graph_rewards(data.get("kind"))
-
-    def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        return report.GraphReport(data, split)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         drawn_by = sampling.sample_graphs if request.given is None else sampling.complete_graphs
@@ -185,6 +175,3 @@ class Graphs(Domain):
         if trained is None:
             return evaluation.evaluate_files(request)
         return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
-
-    def cell_measurement(self) -> CellMeasurement:
-        return report.GraphCells()

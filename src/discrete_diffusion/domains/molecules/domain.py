@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.config.plugins import Later, LazyEntry
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.molecules.commands import COMMANDS
 from discrete_diffusion.domains.molecules.file_kinds import MOLECULE_KINDS
@@ -25,27 +25,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains import cell_measurement
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
-    from discrete_diffusion.domains.molecules import (
-        build,
-        evaluation,
-        molecule,
-        report,
-        rewards,
-        sampling,
-    )
-    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
+    from discrete_diffusion.domains.cell_measurement import SampleScore
+    from discrete_diffusion.domains.molecules import build, evaluation, molecule, rewards, sampling
+    from discrete_diffusion.evaluation.report import Evaluation, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import vocab_config
     from discrete_diffusion.layout.vocab_config import VocabConfig
 else:
     build = Later("discrete_diffusion.domains.molecules.build")
-    cell_measurement = Later("discrete_diffusion.domains.cell_measurement")
     evaluation = Later("discrete_diffusion.domains.molecules.evaluation")
     molecule = Later("discrete_diffusion.domains.molecules.molecule")
-    report = Later("discrete_diffusion.domains.molecules.report")
     rewards = Later("discrete_diffusion.domains.molecules.rewards")
     sampling = Later("discrete_diffusion.domains.molecules.sampling")
     vocab_config = Later("discrete_diffusion.layout.vocab_config")
@@ -128,8 +118,8 @@ class Molecules(Domain):
     commands = {"data": COMMANDS}
     quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
 
-    def complete(self, data: DictConfig) -> None:
-        build.complete_molecules(data)
+    complete = LazyEntry("discrete_diffusion.domains.molecules.build:complete_molecules")
+    report = LazyEntry("discrete_diffusion.domains.molecules.report:MoleculeReport")
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its molecules."""
@@ -156,9 +146,6 @@ class Molecules(Domain):
     ) -> Mapping[str, SampleScore]:
         return rewards.molecule_rewards()
 
-    def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        return report.MoleculeReport(data, split)
-
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         drawn_by = sampling.sample_molecules if request.given is None else sampling.complete_file
         return drawn_by(request, trained, self.vocabulary(trained.data_config))
@@ -167,6 +154,3 @@ class Molecules(Domain):
         if trained is None:
             return evaluation.evaluate_files(request)
         return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
-
-    def cell_measurement(self) -> CellMeasurement:
-        return cell_measurement.TokenCells(report.MoleculeReport)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from discrete_diffusion.config.plugins import Later
+from discrete_diffusion.config.plugins import LazyEntry
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.option import (
     DATA,
@@ -19,22 +16,7 @@ from discrete_diffusion.domains.registry import register_domain
 from discrete_diffusion.domains.text.file_kinds import TEXT_KINDS
 from discrete_diffusion.domains.text.tokenize_command import TOKENIZE
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-    from torch import Tensor
-
-    from discrete_diffusion.data.base import Dataset
-    from discrete_diffusion.domains.cell_measurement import CellMeasurement
-    from discrete_diffusion.domains.text import build, evaluation, report, sampling
-    from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
-    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-else:
-    build = Later("discrete_diffusion.domains.text.build")
-    evaluation = Later("discrete_diffusion.domains.text.evaluation")
-    report = Later("discrete_diffusion.domains.text.report")
-    sampling = Later("discrete_diffusion.domains.text.sampling")
-
+_HERE = "discrete_diffusion.domains.text"
 
 _JUDGE = "a checkpoint of algo=ar, or hf:FOLDER of transformers, whose perplexity of the samples "
 _SAMPLE = (
@@ -91,27 +73,11 @@ class Text(Domain):
         *("vocab_size", "mask_id", "pad_id", "bos_id", "eos_id", "document_mask"),
     )
 
-    def complete(self, data: DictConfig) -> None:
-        build.complete_text(data)
-
-    def build(self, data: DictConfig) -> Dataset:
-        return build.build_text(data)
-
-    def test_data(self, data: DictConfig) -> Dataset:
-        return build.build_test_text(data)
-
-    def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        return sampling.encode_texts(data, samples)
-
-    def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        return report.TextReport(data, split)
-
-    def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        has_text = request.given is not None or request.prompt is not None
-        return (sampling.complete_texts if has_text else sampling.sample_texts)(request, trained)
-
-    def evaluate(self, request: EvaluateRequest, trained: TrainedModel) -> Evaluation:
-        return evaluation.evaluate_text(request, trained)
-
-    def cell_measurement(self) -> CellMeasurement:
-        return report.TextCells(report.TextReport)
+    complete = LazyEntry(f"{_HERE}.build:complete_text")
+    build = LazyEntry(f"{_HERE}.build:build_text")
+    test_data = LazyEntry(f"{_HERE}.build:build_test_text")
+    tokens = LazyEntry(f"{_HERE}.sampling:encode_texts")
+    report = LazyEntry(f"{_HERE}.report:TextReport")
+    sample = LazyEntry(f"{_HERE}.sampling:sample_text")
+    evaluate = LazyEntry(f"{_HERE}.evaluation:evaluate_text")
+    cell_measurement = LazyEntry(f"{_HERE}.report:TextCells")

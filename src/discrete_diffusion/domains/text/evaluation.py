@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.text.judge import Judge, read_judge
+from discrete_diffusion.domains.text.judge import read_judge
 from discrete_diffusion.domains.text.quality import quality_line
 from discrete_diffusion.domains.text.report import TextReport
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, evaluate_token_model
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.evaluation.requests import EvaluateRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
@@ -27,14 +25,10 @@ def evaluate_text(request: EvaluateRequest, trained: TrainedModel) -> ModelEvalu
     judge = None if request.judge is None else read_judge(request.judge, trained)
     if request.num_samples is None and judge is None:
         return evaluate_token_model(request, trained)
-    found = evaluate_token_model(request, trained, partial(_report, judge=judge))
+    found = evaluate_token_model(request, trained, partial(TextReport, judge=judge))
     if judge is not None:
         found.facts["judge"] = judge.name
     if found.samples is not None and found.samples.values:
         calls = {"network_calls_per_sample": found.samples.drawn.network_calls}
         logger.info("%s", quality_line({**found.samples.values, **calls}))
     return found
-
-
-def _report(data: Any, split: str, config: DictConfig, *, judge: Judge | None) -> TextReport:
-    return TextReport(data, split, judge)

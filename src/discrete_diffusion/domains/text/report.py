@@ -29,6 +29,8 @@ from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.runtime.atomic_files import write_text
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.domains.text.judge import Judge
 
 logger = logging.getLogger(__name__)
@@ -52,8 +54,15 @@ class TextReport(TokenReport):
     axes = columns[::-1]
     data: TextDataset
 
-    def __init__(self, data: TextDataset, split: str = "val", judge: Judge | None = None) -> None:
-        super().__init__(data, split)
+    def __init__(
+        self,
+        data: TextDataset,
+        split: str = "val",
+        config: DictConfig | None = None,
+        *,
+        judge: Judge | None = None,
+    ) -> None:
+        super().__init__(data, split, config)
         self.judge = judge
         self._mauve = mauve(judge)
 
@@ -153,6 +162,9 @@ def numbered_texts(
 
 class TextCells(TokenCells):
     """Bits per character, and the words of samples."""
+
+    def __init__(self) -> None:
+        super().__init__(TextReport)
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
         """The share of known words is that of the reference: training knows all of its own."""

@@ -66,6 +66,12 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
     return tokens
 
 
+def sample_text(request: SampleRequest, trained: TrainedModel) -> Samples:
+    """Completions of ``given`` or ``prompt``; without them fresh texts."""
+    has_text = request.given is not None or request.prompt is not None
+    return (complete_texts if has_text else sample_texts)(request, trained)
+
+
 def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """``num_samples`` texts, of ids lists of them, of ``num_tokens`` tokens if that is given;
     written as ``samples.txt``."""
