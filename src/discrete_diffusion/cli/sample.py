@@ -84,7 +84,8 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
     logger.info("%s", done.log_line)
     if signals.received is not None:
         num = done.facts["num_samples"]
-        name = domain_of(trained.data_config).streamed_file or "samples.npz"
+        domain = domain_of(trained.data_config)
+        name = domain.streamed_file or next(iter(domain.sample_files), "")
         ended = Stop(signals.received, where=signals.where)
         end_stopped(ended, f"the {num:,} finished samples are in {folder / name}")
 

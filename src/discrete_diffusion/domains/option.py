@@ -28,7 +28,7 @@ class Option:
     ``with_given``: means nothing without ``given=FILE``; ``instead_of`` names the key whose place
     it takes then. ``without_given``: why it means nothing with ``given=FILE``.
     ``written``: says what is written beside the samples, nothing where none is.
-    ``is_size``: says how large every sample is.
+    ``is_size``: says how large every fresh sample is.
     ``of_files``: means something for ``evaluate samples=FILE`` too. ``reading``: says how files are
     read, and means nothing where none is.
     """

@@ -109,12 +109,11 @@ def _check_given(domain: Domain, request: SampleRequest) -> None:
             raise ValueError(
                 f"{shown} is for given=FILE; {instead if option.instead_of else 'leave it out'}"
             )
-        if given is None or not (option.instead_of or option.without_given):
+        refused = option.without_given or (option.is_size and "a given sample says how large it is")
+        if given is None or not (option.instead_of or refused):
             continue
-        if option.without_given and request[name] != option.default:
-            raise ValueError(
-                f"{shown} does not go with given=: {option.without_given}; leave it out"
-            )
+        if refused and request[name] != option.default:
+            raise ValueError(f"{shown} does not go with given=: {refused}; leave it out")
         if option.instead_of and (asked := request[option.instead_of]) is not None:
             raise ValueError(
                 f"{option.instead_of}={asked} does not go with given=: did you mean {name}={asked} "

@@ -152,6 +152,7 @@ def test_completing_keeps_what_is_given(folder, capsys):
     for asked, said in (
         (words, "partial.txt, line 2: "),
         ([*words, "num_samples=3"], "did you mean completions=3"),
+        ([*words, "num_letters=3"], "a given sample says how large it is; leave it out"),
         ([*words, "num_atoms=3"], "was not trained on molecules; leave it out"),
     ):
         with pytest.raises(SystemExit):
