@@ -41,6 +41,10 @@ whose edges are more than pairs sets as its ``graph_features``."""
 class Domain(ABC):
     """One kind of data. An instance has no state; ``data`` is always a ``config.data``.
 
+    Three members are to be written: ``vocabulary``, what samples are, with ``tokens`` and
+    ``decode`` where they are no rows of ids; ``build``, and ``report``. The others have a default.
+    A class, or a ``LazyEntry``, that takes the same arguments serves as any method.
+
     Attributes:
         name: value of ``data.domain``.
         title: its samples in a word, in the plural.
