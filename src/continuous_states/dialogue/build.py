@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from continuous_states.dialogue.dataset import DialogueData, DialogueTokens, PairDataset, Pairs
 from continuous_states.dialogue.grammar import SLOTS, WORDS, DialoguePair, sample_dialogues
@@ -14,6 +14,7 @@ from continuous_states.dialogue.words import PretrainedTokenizer, Tokenizer, Wor
 from discrete_diffusion.config import check_whole_number, set_derived
 from discrete_diffusion.data import SPLITS
 from discrete_diffusion.domains import data_state
+from discrete_diffusion.layout import Numbers, Sequences, Vocabulary
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -49,6 +50,15 @@ def complete_dialogue(config: DictConfig) -> None:
             "source_pad_id": source.pad_id,
         }
     set_derived(config, "data", sizes)
+
+
+def dialogue_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
+    """What summaries of a completed config are: latent vectors of ids, or ids behind those of the
+    dialogue."""
+    if data_state(config) == "tokens":
+        return Sequences.of(config)
+    keys = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
+    return Numbers({key: config[key] for key in keys})
 
 
 def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDataset:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import layout
 from discrete_diffusion.config import Later, LazyEntry
-from discrete_diffusion.domains import (
-    DATA,
-    Domain,
-    Option,
-    completions,
-    data_state,
-    register_domain,
-)
+from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -23,8 +14,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation import Report
 else:
     summary_report = Later("continuous_states.dialogue.summary_report")
-
-_LATENT_KEYS = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
 
 
 @register_domain
@@ -52,7 +41,8 @@ class Dialogue(Domain):
     }
     fixed_keys = (
         *("source_length", "target_length", "source_tokenizer", "target_tokenizer"),
-        *("words", "max_words", "length", "mask_id", *_LATENT_KEYS),
+        *("words", "max_words", "length", "mask_id", "vocab_size", "eos_id", "pad_id"),
+        *("source_vocab_size", "source_pad_id"),
     )
     remedies = {
         "data": "dialogues of your own are summarised, and scored where they have summaries, by "
@@ -60,16 +50,12 @@ class Dialogue(Domain):
     }
 
     complete = LazyEntry("continuous_states.dialogue.build:complete_dialogue")
+    vocabulary = LazyEntry("continuous_states.dialogue.build:dialogue_vocabulary")
     build = LazyEntry("continuous_states.dialogue.build:build_dialogue")
     test_data = LazyEntry("continuous_states.dialogue.build:build_test_dialogues")
     sample = LazyEntry("continuous_states.dialogue.sampling:sample_summaries")
     evaluate = LazyEntry("continuous_states.dialogue.evaluation:evaluate_summaries")
     cell_measurement = LazyEntry("continuous_states.dialogue.comparing:DialogueCells")
-
-    def vocabulary(self, data: Mapping[str, Any]) -> layout.Vocabulary:
-        if data_state(data) == "latent":
-            return layout.Numbers({key: data[key] for key in _LATENT_KEYS})
-        return super().vocabulary(data)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         return summary_report.SummaryReport(data, split)

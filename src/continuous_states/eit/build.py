@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from continuous_states.eit.simulator import (
 from discrete_diffusion.config import is_number, set_derived, unknown_name
 from discrete_diffusion.data import Examples, shares_of
 from discrete_diffusion.domains import data_state
+from discrete_diffusion.layout import Numbers, Sequences, Vocabulary
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -45,6 +47,13 @@ def complete_eit(config: DictConfig) -> None:
     else:
         sizes = {"length": config.size**2, "vocab_size": VOCAB_SIZE, "mask_id": MASK_ID}
     set_derived(config, "data", sizes)
+
+
+def eit_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
+    """What images of a completed config are: fields, or ids of levels."""
+    if data_state(config) == "tokens":
+        return Sequences.of(config)
+    return Numbers({key: config[key] for key in ("field_size", "channels")})
 
 
 def build_eit(config: DictConfig) -> FieldDataset | EITLevels:

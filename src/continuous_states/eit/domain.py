@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import layout
 from discrete_diffusion.config import Later, LazyEntry
-from discrete_diffusion.domains import DATA, Domain, Option, data_state, register_domain
+from discrete_diffusion.domains import DATA, Domain, Option, register_domain
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -48,6 +47,7 @@ class EIT(Domain):
     quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}
 
     complete = LazyEntry("continuous_states.eit.build:complete_eit")
+    vocabulary = LazyEntry("continuous_states.eit.build:eit_vocabulary")
     build = LazyEntry("continuous_states.eit.build:build_eit")
     test_data = LazyEntry("continuous_states.eit.build:build_test_images")
     sample = LazyEntry("continuous_states.eit.sampling:sample_images")
@@ -56,11 +56,6 @@ class EIT(Domain):
 
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         return {"dtn": ()}
-
-    def vocabulary(self, data: Mapping[str, Any]) -> layout.Vocabulary:
-        if data_state(data) == "field":
-            return layout.Numbers({key: data[key] for key in ("field_size", "channels")})
-        return super().vocabulary(data)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         return image_report.ImageReport(data, split, draws=config.eval.draws)

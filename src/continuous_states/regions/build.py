@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from continuous_states.regions.table import (
 from continuous_states.regions.windows import FEWEST_ROWS, cut_table
 from discrete_diffusion.config import check_whole_number
 from discrete_diffusion.data import Examples, shares_of
+from discrete_diffusion.layout import Sequences
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -39,6 +41,12 @@ def complete_regions(config: DictConfig) -> None:
             "accessibility); leave it out"
         )
     config.num_features, config.feature_names = found, list(names)
+
+
+def region_vocabulary(config: Mapping[str, Any]) -> Sequences:
+    """Rows as tokens of one legal id, 0: one that absorbing noise masks becomes id 1, an absent one
+    id 2."""
+    return Sequences(config["rows"], 3, mask_id=1, pad_id=2)
 
 
 def build_regions(config: DictConfig) -> RegionDataset:

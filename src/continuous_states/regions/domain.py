@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion import layout
 from discrete_diffusion.config import Later, LazyEntry
 from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
 
@@ -70,15 +68,11 @@ class Regions(Domain):
     }
 
     complete = LazyEntry("continuous_states.regions.build:complete_regions")
+    vocabulary = LazyEntry("continuous_states.regions.build:region_vocabulary")
     build = LazyEntry("continuous_states.regions.build:build_regions")
     test_data = LazyEntry("continuous_states.regions.build:build_test_regions")
     sample = LazyEntry("continuous_states.regions.sampling:sample_rows")
     evaluate = LazyEntry("continuous_states.regions.evaluation:evaluate_rows")
-
-    def vocabulary(self, data: Mapping[str, Any]) -> layout.Sequences:
-        """Rows as tokens of one legal id, 0: one that absorbing noise masks becomes id 1, an absent
-        one id 2."""
-        return layout.Sequences(data["rows"], 3, mask_id=1, pad_id=2)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         return row_report.RowReport(data, split, config.eval.mask_rate, config.seed)

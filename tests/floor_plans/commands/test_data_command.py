@@ -289,7 +289,7 @@ def test_a_plug_in_cannot_take_the_name_of_a_command(failure, monkeypatch, name)
     def mine(options):
         """Never reached."""
 
-    other = SimpleNamespace(commands=lambda: {name: SubCommand("", lambda parser: None, mine)})
+    other = SimpleNamespace(commands={"data": {name: SubCommand("", lambda parser: None, mine)}})
     monkeypatch.setitem(domains._DOMAINS, "mine", other)
     assert f"'{name}' is already registered" in failure("data", name)
 
