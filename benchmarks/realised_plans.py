@@ -33,13 +33,13 @@ from discrete_diffusion import load
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.plans.outline import FREE, Outline
-from floor_plans.rules.envelope import filled
+from floor_plans.rules.envelope import filled_share
 from floor_plans.rules.finding import rooms_of
 from floor_plans.rules.judging import ALL, judge, shares
 from floor_plans.rules.rule_set import RULES, RuleSet, read_rules
 from floor_plans.solver.realising import Job, Realised, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_model import PlanSpec
 from floor_plans.solver.room_sizes import RoomAreas
 from floor_plans.solver.shapes import OUTER_WALL
 from floor_plans.solver.windows import find_windows
@@ -85,8 +85,8 @@ def jobs_of(diagrams: Sequence[BubbleDiagram], plans: Sequence[FloorPlan], name:
     areas, jobs = RoomAreas(plans), []
     for k, diagram in enumerate(diagrams):
         drawn = areas.draw(diagram.rooms, Random(f"{SEED} {k}"))
-        demands = Demands(drawn, outline=outline_of(name, drawn))
-        jobs.append(Job(replace(diagram, boxes=None), demands))
+        spec = PlanSpec(drawn, outline=outline_of(name, drawn))
+        jobs.append(Job(replace(diagram, boxes=None), spec))
     return jobs
 
 
@@ -174,7 +174,7 @@ def measure_rules(
         "found": len(plans),
         "proved": sum(any(each.proved for each in found.given_up) for found, _ in outcomes),
         "excluded": sum(found.excluded for found, _ in outcomes),
-        "instead": sum(found.why.instead is not None for found, _ in outcomes),
+        "instead": sum(found.explanation.instead is not None for found, _ in outcomes),
         "areas_met": sum(
             bool(found.plans) and all(each.demand != "areas" for each in found.given_up)
             for found, _ in outcomes
@@ -184,7 +184,7 @@ def measure_rules(
         "honours": sum(plan.honours_diagram for plan in plans),
         "largest_overlap": max(plan.overlap for plan in plans),
         "fill": statistics.median(1 - plan.dead_area / plan.outline.area for plan in plans),
-        "fill_with_walls": statistics.median(filled(plan, OUTER_WALL) for plan in plans),
+        "fill_with_walls": statistics.median(filled_share(plan, OUTER_WALL) for plan in plans),
         "seconds_median": statistics.median(seconds),
         "seconds_p95": seconds[int(0.95 * len(seconds))],
     }

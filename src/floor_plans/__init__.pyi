@@ -12,6 +12,6 @@ from .diagrams.tokens import decode as decode
 from .diagrams.tokens import encode as encode
 from .drawings.readers import read_diagrams as read_diagrams
 from .drawings.readers import read_partials as read_partials
-from .solver.diagram_list import Diagrams as Diagrams
+from .solver.requests import Diagrams as Diagrams
 from .solver.requests import PlanRequest as PlanRequest
 from .solver.requests import realise_diagrams as realise_diagrams

@@ -43,8 +43,8 @@ from floor_plans.learning.report import save_diagrams
 from floor_plans.learning.sampling import NUM_SAMPLES, sampled
 from floor_plans.learning.ways import requested_rules
 from floor_plans.plans.rejection import Accepted, DrawnDiagram, Judge, accept
-from floor_plans.solver.diagram_list import Diagrams
-from floor_plans.solver.habitable import LESS, Habitable, accepted, counting
+from floor_plans.solver.habitable import LESS_STRICT, Habitable, counting_judge, new_accepted
+from floor_plans.solver.requests import Diagrams
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -199,9 +199,9 @@ class BriefRequest:
         judge: Judge = self.meets
         kept = Accepted(self.num, "meet the brief", most_calls)
         if self.habitable is not None:
-            kept = accepted(self.num, self.habitable, "meet the brief and ")
-            judge = counting(self.habitable, kept, self.meets)
-            other = LESS
+            kept = new_accepted(self.num, self.habitable, "meet the brief and ")
+            judge = counting_judge(self.habitable, kept, self.meets)
+            other = LESS_STRICT
         remedy = f"tries={tries}: raise it for more, or take {other}"
         kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=write_kept)
         p = kept.acceptance

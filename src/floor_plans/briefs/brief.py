@@ -13,7 +13,7 @@ from floor_plans.diagrams.vocabulary import INVERSE, RELATIONS, ROOM_GROUPS, ROO
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram
-    from floor_plans.solver.diagram_list import Diagrams
+    from floor_plans.solver.requests import Diagrams
 
 ANY_RELATION = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, of any direction."""

@@ -19,7 +19,7 @@ from floor_plans.drawings.realised_files import summary
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import read_rules
-from floor_plans.solver.ranking import Scores, place_of, ranked
+from floor_plans.solver.ranking import Scores, rank_key, ranked_variants
 from floor_plans.solver.realising import Job, Realised, realise_all
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.shortfalls import Shortfall
@@ -183,7 +183,7 @@ def possible_jobs(
 def scored_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadePlan]:
     """Plans that were found, with their scores; ``plans``: result of ``realise`` for each job."""
     for job, any_order in zip(jobs, plans, strict=True):
-        found, scores = ranked(any_order)
+        found, scores = ranked_variants(any_order)
         if found.plans:
             yield MadePlan(job, found, scores[0])
 
@@ -191,7 +191,7 @@ def scored_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[Mad
 def best_plans(made: Iterable[MadePlan], num: int, habitable: bool = False) -> list[MadePlan]:
     """Return the best ``num`` plans, best first; ``habitable``: only plans that keep all rules."""
     some = [each for each in made if not (habitable and each.broken)]
-    return sorted(some, key=lambda each: place_of(each.given_up, each.scores))[:num]
+    return sorted(some, key=lambda each: rank_key(each.given_up, each.scores))[:num]
 
 
 def rules_of(given_up: Iterable[Shortfall]) -> tuple[str, ...]:

@@ -13,8 +13,7 @@ from floor_plans.drawings.drawn_plan import drawn_floor, flipped, upwards
 from floor_plans.drawings.embedded_json import WRITTEN, written_text
 from floor_plans.drawings.room_names import names_of_rooms
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.solver.dimension_lines import dimension_lines
-from floor_plans.solver.shapes import PlanShapes
+from floor_plans.solver.shapes import PlanShapes, dimension_lines
 
 if TYPE_CHECKING:
     from ezdxf.document import Drawing as Document

@@ -37,7 +37,7 @@ from floor_plans.drawings.plan_files import (
     records_of_lines,
 )
 from floor_plans.drawings.reading import Reading, ReadOptions
-from floor_plans.solver.diagram_list import Diagrams
+from floor_plans.solver.requests import Diagrams
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from discrete_diffusion.runtime import (
 from floor_plans.drawings.drawing_style import DrawingStyle
 from floor_plans.drawings.plan_formats import DEFAULT, FORMATS, sheets, write_plan
 from floor_plans.rules.finding import added_rooms
-from floor_plans.solver.ranking import SCORES, Scores, ranked
+from floor_plans.solver.ranking import SCORES, Scores, ranked_variants
 from floor_plans.solver.realising import Job, Realised, realise_all
 from floor_plans.solver.room_sizes import least_areas
 
@@ -74,7 +74,7 @@ class PlanFiles:
         """Find the plans of all jobs and write them; the numbers.
 
         ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
-        (see ``ranked``); of a diagram without a plan it has the diagram with "no_plan", the
+        (see ``ranked_variants``). A diagram without a plan is written with "no_plan", the
         reason. Plans are in ``plans.partial.jsonl`` as they are found. When a stop is requested,
         those that are found are written, variants of the diagram at hand too, and the numbers say
         how many diagrams were not tried.
@@ -117,7 +117,7 @@ class PlanFiles:
             for job, any_order in zip(jobs, plans, strict=True):
                 if stop_asked() and not any_order.plans:
                     break  # it was given up
-                found, scored = ranked(any_order)
+                found, scored = ranked_variants(any_order)
                 append(lines := _lines(len(realised) + 1, job, found, scored))
                 realised.append(found)
                 scores.append(scored)
@@ -164,13 +164,13 @@ def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> 
                 each["given_up"] = [shortfall.to_json() for shortfall in shortfalls]
             if found.excluded:
                 each["rules_excluded"] = True
-            each |= found.why.to_json(found.names)
+            each |= found.explanation.to_json(found.names)
     return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
 
 
 def _at_least(job: Job, found: Realised) -> list[int]:
     """Rooms of which the target area is the least that the rules need."""
-    least = least_areas(job.diagram.rooms, job.demands.rules)
+    least = least_areas(job.diagram.rooms, job.spec.rules)
     pairs = enumerate(zip(found.areas, least, strict=True))
     return [room for room, (area, need) in pairs if area == need]
 
@@ -208,7 +208,7 @@ def _broken(realised: Sequence[Realised]) -> list[dict[str, Any]]:
             other = EXCLUDED if of_diagram.excluded else NOT_FOUND
             rules = {each.rule: PROVED if each.proved else other for each in broken}
             if rules:
-                why = of_diagram.why.sentences(of_diagram.names)
+                why = of_diagram.explanation.sentences(of_diagram.names)
                 found.append({"plan": _stem(number, variant), "rules": rules, "why": why})
     return found
 

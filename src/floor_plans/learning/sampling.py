@@ -25,8 +25,8 @@ from floor_plans.learning.sampled_plans import check_realise, realise_samples, w
 from floor_plans.learning.ways import REJECTING, Way
 from floor_plans.plans.lookahead import SolverWork
 from floor_plans.plans.rejection import TRIES, DrawnDiagram, keep_buildable
-from floor_plans.solver.diagram_list import Diagrams
 from floor_plans.solver.habitable import Habitable, keep_habitable
+from floor_plans.solver.requests import Diagrams
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,1 +1,1 @@
-"""The search for floor plans of a diagram: boxes, outlines, wishes, doors, and what was not met."""
+"""Search for floor plans of a diagram: constraint models, plans of them, and unmet requirements."""

@@ -1,4 +1,5 @@
-"""Changes of a plan: what is locked, moved and requested of it, as a plan to find near it."""
+"""``Change``: an earlier plan, what is locked, moved and requested of it, and the plan that
+follows."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, PER_METRE, Outline
 from floor_plans.rules.finding import added_rooms
-from floor_plans.solver.hall import without_halls
-from floor_plans.solver.near_model import LOCKS, PLACE, SIDES, Near
+from floor_plans.solver.hall import remove_halls
+from floor_plans.solver.near_model import LOCKS, PLACE, SIDES, EarlierPlan
 from floor_plans.solver.realising import Job, Realised, realise
 from floor_plans.solver.requests import CHANGE_KEYS, PlanRequest, given_areas
 
 _SAME = 0.006
-"""Square metres that are lost where areas are written."""
+"""Square metres lost by rounding written areas."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,14 @@ class Change:
     Args:
         plan: the earlier plan, to which the new one is to be near.
         locked: "place" (the box stays) or "size" (its width and height) by room.
-        areas: square metres that are requested by room; other rooms have what they get.
+        areas: requested square metres by room; areas of other rooms are free.
         moved: metres, in the coordinates of the plan, by room and side ("left", "top", "right",
             "bottom"; y grows downwards): where that side of the room is to be.
 
     Rooms are numbered as in the plan. Lengths are kept to a decimetre.
 
     Raises:
-        ValueError: a room is not there, or what is requested of it excludes itself.
+        ValueError: a room does not exist, or its requests contradict each other.
     """
 
     plan: FloorPlan
@@ -48,6 +49,7 @@ class Change:
     moved: Mapping[tuple[int, str], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # rooms exist
         num = self.plan.diagram.num_rooms
         named = [("locked", room) for room in self.locked]
         for key, room in [*named, *(("moved", room) for room, _ in self.moved)]:
@@ -55,6 +57,7 @@ class Change:
                 raise ValueError(
                     f"{key}: room {room}, but the earlier plan has rooms 0 to {num - 1}"
                 )
+        # locks contradict neither areas nor moves
         for room, lock in self.locked.items():
             if lock not in LOCKS:
                 raise ValueError(f"locked: room {room}: {lock!r}, expected {' or '.join(LOCKS)}")
@@ -62,6 +65,7 @@ class Change:
                 raise ValueError(f"areas: room {room} is locked; unlock it or leave its area out")
             if lock == PLACE and any(other == room for other, _ in self.moved):
                 raise ValueError(f"moved: the place of room {room} is locked; unlock it")
+        # moves name a side and a place
         for (room, side), to in self.moved.items():
             if side not in SIDES:
                 raise ValueError(f"moved: room {room}: {side!r}, expected {', '.join(SIDES)}")
@@ -73,8 +77,11 @@ class Change:
 
     @classmethod
     def read(cls, plan: FloorPlan, locked: Any, areas: Mapping[int, float], moved: Any) -> Change:
-        """``locked``: [{"room": 1, "keep": "place"}, ...]; ``moved``: [{"room": 1, "side": "left",
-        "to": 3.5}, ...]. ``DiagramError`` naming the entry that is wrong."""
+        """Read a change from JSON: ``locked`` [{"room": 1, "keep": "place"}, ...] and ``moved``
+        [{"room": 1, "side": "left", "to": 3.5}, ...].
+
+        Raises ``DiagramError`` naming the entry that is wrong.
+        """
         locks = _entries("locked", locked or [], {"room": int, "keep": str})
         moves = _entries("moved", moved or [], {"room": int, "side": str, "to": (int, float)})
         return cls(
@@ -89,42 +96,47 @@ class Change:
 
         Args:
             request: outline, tolerance, variants, seed and rules; by default the plan's outline.
-            diagram: another one, whose rooms have the numbers of the plan's; those that the plan
-                has not are new. None: the plan's.
+            diagram: another diagram, in which rooms keep their numbers and further rooms are new.
+                None: the plan's.
 
         Returns:
             The job.
 
         Raises:
-            ValueError: rooms that keep their places have another relation there than the diagram
-                says, or a field is wrong.
+            ValueError: rooms with locked places do not have the relation of the diagram there, or
+                a field is wrong.
         """
         request = PlanRequest() if request is None else request
-        own = without_halls(self.plan.diagram)
+        # an added hall is the last room
+        own = remove_halls(self.plan.diagram)
         added, last = added_rooms(self.plan.diagram), self.plan.diagram.num_rooms - 1
         if added and list(added) != [last]:
             raise ValueError('near: "added" of the earlier plan: expected its last room alone')
-        diagram = own if diagram is None else without_halls(diagram)
+        diagram = own if diagram is None else remove_halls(diagram)
+        # number of each earlier room in the new diagram
         shared = min(own.num_rooms, diagram.num_rooms)
         number = {room: room for room in range(shared)}
         if added:
             number[last] = diagram.num_rooms
+        # locked and moved rooms still exist
         lost = [room for room in [*self.locked, *(r for r, _ in self.moved)] if room not in number]
         if lost:
             raise ValueError(f"locked, moved: room {lost[0]} is not in the diagram any more")
         if wrong := [room for room in self.areas if not 0 <= room < diagram.num_rooms]:
             raise ValueError(f"areas: room {wrong[0]} is none of the diagram's")
         self._check_relations(diagram, shared)
+        # the job without the earlier plan
         outline = self._outline(request.outline)
         sized = replace(request, outline=outline, total_area=None)
         job = sized.job(1, self._with_areas(diagram, shared, request))
-        x, y = job.demands.outline.origin
+        # the earlier plan on the grid of the solver
+        x, y = job.spec.outline.origin
         boxes: list[tuple[int, int, int, int] | None] = [None] * (diagram.num_rooms + bool(added))
         for room, k in number.items():
             assert self.plan.diagram.boxes is not None  # of a plan
             x0, y0, x1, y1 = self.plan.diagram.boxes[room]
             boxes[k] = (_grid(x0 - x), _grid(y0 - y), _grid(x1 - x), _grid(y1 - y))
-        near = Near(
+        near = EarlierPlan(
             tuple(boxes),
             {number[room]: lock for room, lock in self.locked.items()},
             {
@@ -137,7 +149,7 @@ class Change:
         return replace(job, other_areas=(), hall=False, near=near)
 
     def _outline(self, requested: Outline) -> Outline:
-        """The requested one, or else the plan's; a long free one keeps its ratio."""
+        """Requested outline, or else that of the plan. A long free outline keeps its ratio."""
         if requested != FREE or self.plan.boundary is not None:
             return requested if requested != FREE else Outline(boundary=self.plan.boundary)
         x0, y0, x1, y1 = self.plan.outline.bounds
@@ -147,7 +159,8 @@ class Change:
     def _with_areas(
         self, diagram: BubbleDiagram, shared: int, request: PlanRequest
     ) -> BubbleDiagram:
-        """The diagram with the area of every room: requested, as in the plan, or of a new room."""
+        """Diagram with the area of every room: requested, as in the plan, or sampled for a new
+        room."""
         new = request.areas.draw(diagram.rooms, Random(f"{request.seed} 1"))
         areas = [
             self.areas.get(room, self.plan.areas[room] if room < shared else new[room])
@@ -158,7 +171,8 @@ class Change:
         return replace(diagram, metadata={**kept, "areas": areas})
 
     def _check_relations(self, diagram: BubbleDiagram, shared: int) -> None:
-        """``ValueError`` naming rooms that keep places in which they lie otherwise."""
+        """Raise ``ValueError`` naming rooms with locked places that do not have their relation
+        there."""
         boxes = (self.plan.diagram.boxes or ())[:shared]
         relations = tuple(each for each in diagram.relations if max(each[:2]) < shared)
         placed = FloorPlan(BubbleDiagram(diagram.rooms[:shared], relations, boxes))
@@ -180,13 +194,13 @@ def change_plan(
     Args:
         change: the earlier plan, and what is kept and moved of it.
         request: outline, tolerance, variants, seed and rules; by default the plan's outline.
-        diagram: another one, whose rooms have the numbers of the plan's. None: the plan's.
+        diagram: another diagram, in which rooms keep their numbers. None: the plan's.
 
     Returns:
         The ``plans`` that change least, or the ``reason`` why there is none.
 
     Raises:
-        ValueError: what is requested excludes itself, or OR-Tools is not installed.
+        ValueError: the requests contradict each other, or OR-Tools is not installed.
         ImportError: shapely is not installed.
     """
     return realise(change.job(request, diagram))
@@ -198,10 +212,12 @@ def changed_jobs(
     near: Sequence[FloorPlan | None],
     places: Sequence[str],
 ) -> list[Job]:
-    """A job for each diagram, near the plan of the same place; None: near none. A diagram's
-    metadata may have "locked" and "moved" (see ``Change.read``), and "areas" and "boundary", which
-    are requested where they differ from the plan's. ``DiagramError`` names the one of ``places``
-    that is wrong."""
+    """Return a job for each diagram, near the plan of the same index; None: near none.
+
+    A diagram's metadata may hold "locked" and "moved" (see ``Change.read``), and "areas" and
+    "boundary". These count as requested if they differ from the plan's. Raises ``DiagramError``
+    naming the wrong one of ``places``.
+    """
     found = []
     for number, (diagram, plan) in enumerate(zip(diagrams, near, strict=True), start=1):
         try:
@@ -210,7 +226,7 @@ def changed_jobs(
                 continue
             _check_keys(diagram.metadata)
             locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
-            areas = _requested_areas(plan, without_halls(diagram))
+            areas = _requested_areas(plan, remove_halls(diagram))
             own = _with_own_boundary(request, plan, diagram.metadata.get("boundary"))
             found.append(Change.read(plan, locked, areas, moved).job(own, diagram))
         except ValueError as error:
@@ -219,14 +235,15 @@ def changed_jobs(
 
 
 def _check_keys(metadata: Mapping[str, Any]) -> None:
-    """``DiagramError`` for a key that is nearly one of ``CHANGE_KEYS``: it would change nothing."""
+    """Raise ``DiagramError`` for a key that resembles one of ``CHANGE_KEYS`` and would have no
+    effect."""
     for key in metadata:
         if key not in CHANGE_KEYS and (close := get_close_matches(key, CHANGE_KEYS, 1, 0.8)):
             raise DiagramError(key, f"did you mean {close[0]!r}? Nothing is read from {key!r}")
 
 
 def _with_own_boundary(request: PlanRequest, plan: FloorPlan, corners: Any) -> PlanRequest:
-    """The request within the boundary of a line, unless that is the one of the earlier plan."""
+    """Request with the boundary of a diagram, unless the earlier plan has the same one."""
     if corners is None:
         return request
     outline = Outline(boundary=corners)
@@ -234,8 +251,9 @@ def _with_own_boundary(request: PlanRequest, plan: FloorPlan, corners: Any) -> P
 
 
 def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:
-    """The areas that the diagram has and the plan has not; ``DiagramError`` if they are none."""
-    known = plan.areas[: without_halls(plan.diagram).num_rooms]
+    """Areas of the diagram that differ from the plan's. Raises ``DiagramError`` for invalid
+    ones."""
+    known = plan.areas[: remove_halls(plan.diagram).num_rooms]
     return {
         room: area
         for room, area in enumerate(given_areas(diagram.metadata.get("areas"), diagram.num_rooms))
@@ -244,7 +262,8 @@ def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float
 
 
 def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """``DiagramError`` unless all are objects with exactly these fields."""
+    """Return the entries. Raises ``DiagramError`` unless all are objects with exactly these
+    fields."""
     if not isinstance(entries, list):
         raise DiagramError(key, f"expected a list, got {reprlib.repr(entries)}")
     for k, entry in enumerate(entries):
@@ -261,4 +280,5 @@ def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[
 
 
 def _grid(metres: float) -> int:
+    """Decimetres, rounded."""
     return round(metres * PER_METRE)

@@ -1,4 +1,5 @@
-"""Samples that people can live in: the solver finds a plan of each that keeps rules of living."""
+"""``Habitable``: judges whether the solver finds a plan of a diagram that satisfies rules of
+living."""
 
 from __future__ import annotations
 
@@ -38,27 +39,28 @@ from floor_plans.solver.shortfalls import shortfalls_of
 logger = logging.getLogger(__name__)
 
 NO_PLAN = "no plan"
-"""In the place of a rule: no plan was found."""
+"""Name that stands for a rule where no plan was found."""
 
-LESS = "rules that demand less, habitable=FILE"
-"""What to take where too few samples are habitable."""
+LESS_STRICT = "rules that demand less, habitable=FILE"
+"""Remedy if too few samples are habitable."""
 
 Broken = tuple[str, ...]
-"""Names of rules, or ``NO_PLAN``; empty of a diagram that is habitable."""
+"""Names of broken rules, or ``NO_PLAN``; empty for a habitable diagram."""
 
 _AT_ONCE = 16
-"""Diagrams that are planned before what is kept of them is written."""
+"""Diagrams that are planned before the new_accepted ones are written."""
 
 _SECONDS = 7
-"""CPU-seconds for a diagram, the solver's, about the mean: few take more than 30."""
+"""Mean CPU-seconds of the solver for a diagram; few take more than 30."""
 
 
 class Habitable(DecidedOnce[Broken]):
-    """Rules that the plan of a diagram breaks; none: it is habitable.
+    """Judge that returns the rules broken by the plan of each diagram; none: the diagram is
+    habitable.
 
-    The plan is that of ``realise``, in a free outline, for the rules, with typical areas drawn with
-    a fixed seed, of the diagram in its canonical numbering. So the answer is a function of the
-    diagram, however its rooms are numbered. That a diagram is habitable is sure; one whose plan
+    The plan is the result of ``realise`` in a free outline, for the rules, with typical areas drawn
+    with a fixed seed. The diagram is planned in its canonical numbering, so the answer does not
+    depend on how its rooms are numbered. A diagram judged habitable certainly is. One whose plan
     breaks a rule may have another plan that does not. A diagram that is not buildable has no plan.
     """
 
@@ -68,12 +70,14 @@ class Habitable(DecidedOnce[Broken]):
         self._plans: dict[bytes, Realised] = {}
 
     def plan_of(self, diagram: BubbleDiagram) -> Realised:
-        """The plan by which a diagram is judged, its rooms numbered as there. It is found again if
-        another process or an earlier call found it."""
+        """Plan by which a diagram is judged, in the diagram's own numbering. It is searched again
+        if another process or an earlier call found it."""
+        # plan the canonical diagram
         measured = DiagramSet.of([diagram])
         (key,), order = measured.canonical_keys.tolist(), measured.canonical_orders[0].tolist()
         job = self._job(diagram.relabelled(order))
         found = self._plans.get(key) or realise(job)
+        # renumber rooms, relations and metadata as in the diagram
         place = [order.index(room) for room in range(diagram.num_rooms)]
         plans = []
         for plan in found.plans:
@@ -81,19 +85,21 @@ class Habitable(DecidedOnce[Broken]):
             moved = plan.relabelled([*place, *added])
             metadata = {**diagram.metadata, **moved.diagram.metadata}
             plans.append(replace(moved, diagram=replace(moved.diagram, metadata=metadata)))
+        # renumber areas, shortfalls and the explanation
         areas = tuple(found.areas[k] for k in place) if found.plans else ()
-        demands = replace(job.demands, areas=areas)
+        spec = replace(job.spec, areas=areas)
         proved = {each.rule for each in found.given_up if each.proved}
         shortfalls = tuple(
-            tuple(
-                replace(each, proved=each.rule in proved) for each in shortfalls_of(plan, demands)
-            )
+            tuple(replace(each, proved=each.rule in proved) for each in shortfalls_of(plan, spec))
             for plan in plans
         )
-        why = found.why.renumbered([*order, diagram.num_rooms])
-        return replace(found, plans=tuple(plans), areas=areas, shortfalls=shortfalls, why=why)
+        why = found.explanation.renumbered([*order, diagram.num_rooms])
+        return replace(
+            found, plans=tuple(plans), areas=areas, shortfalls=shortfalls, explanation=why
+        )
 
     def _job(self, canonical: BubbleDiagram) -> Job:
+        """Job of a canonical diagram: typical areas, a free outline."""
         return PlanRequest(rules=self.rules).job(1, replace(canonical, metadata={}))
 
     def _decide(self, diagrams: list[BubbleDiagram]) -> list[Broken]:
@@ -101,9 +107,11 @@ class Habitable(DecidedOnce[Broken]):
             return []
         measured, threads = DiagramSet.of(diagrams), torch.get_num_threads()
         keys, orders = measured.canonical_keys.tolist(), measured.canonical_orders
-        asked = f"{_planner()}, {json.dumps(dict(self.rules.rules), sort_keys=True)}"
+        asked = f"{_planner_version()}, {json.dumps(dict(self.rules.rules), sort_keys=True)}"
+        # cached answers
         answers = cached_answers(asked, keys)
         new = [k for k, key in enumerate(keys) if key not in answers]
+        # a diagram that is not buildable has no plan
         buildable = have_plans([diagrams[k] for k in new], effort=EFFORT, threads=threads)
         possible = []
         for k, answer in zip(new, buildable, strict=True):
@@ -111,11 +119,12 @@ class Habitable(DecidedOnce[Broken]):
                 answers[keys[k]] = NO_PLAN
             else:
                 possible.append(k)
+        # plan the others, and cache each answer at once
         own = [diagrams[k].relabelled(orders[k][: diagrams[k].num_rooms]) for k in possible]
-        jobs = [replace(self._job(each), proofs=False) for each in own]  # the names are enough
+        jobs = [replace(self._job(each), proofs=False) for each in own]
         solved = map_in_threads(realise, jobs, threads=threads, doing="planning for the rules")
         for k, found in zip(possible, solved, strict=True):
-            broken = _broken(found, self.rules)
+            broken = _broken_rules(found, self.rules)
             answers[keys[k]] = ",".join(broken)
             cache_verdicts(asked, {keys[k]: answers[keys[k]]})
             if not broken:
@@ -123,7 +132,8 @@ class Habitable(DecidedOnce[Broken]):
         return [tuple(answers[key].split(",")) if answers[key] else () for key in keys]
 
 
-def _broken(found: Realised, rules: RuleSet) -> Broken:
+def _broken_rules(found: Realised, rules: RuleSet) -> Broken:
+    """Rules broken by the best plan found."""
     if not found.plans:
         return (NO_PLAN,)
     kept = judge_plan(found.plans[0], rules).kept
@@ -131,8 +141,9 @@ def _broken(found: Realised, rules: RuleSet) -> Broken:
 
 
 @cache
-def _planner() -> str:
-    """The version of all that an answer depends on, but for what ``cached_answers`` knows."""
+def _planner_version() -> str:
+    """Version of shapely and hash of the sources that an answer depends on; ``cached_answers`` adds
+    that of the solver."""
     folders = [Path(__file__).parents[1] / part for part in ("plans", "rules", "solver")]
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
     sources = b"".join(file.read_bytes() for file in files)
@@ -147,18 +158,19 @@ def keep_habitable(
     tries: int = TRIES,
     on_kept: OnKept | None = None,
 ) -> Accepted:
-    """``accept`` the samples that are ``habitable``, and count by which rules others are rejected.
+    """Accept the habitable samples, and count the rules that reject the others.
 
-    A sample counts for each rule that its plan breaks."""
-    kept = accepted(num, habitable)
-    judge = counting(habitable, kept, lambda diagrams: [True] * len(diagrams))
-    remedy = f"tries={tries}: raise it for more, or take {LESS}"
+    A sample counts for each rule that its plan breaks.
+    """
+    kept = new_accepted(num, habitable)
+    judge = counting_judge(habitable, kept, lambda diagrams: [True] * len(diagrams))
+    remedy = f"tries={tries}: raise it for more, or take {LESS_STRICT}"
     return accept(draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
 
 
-def accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
-    """No samples yet, of ``num`` habitable ones; says what they will take. ``and_``: what else is
-    requested of them, as in "meet the brief and "."""
+def new_accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
+    """Return an empty ``Accepted`` for ``num`` habitable samples and log the expected cost.
+    ``and_``: a further condition, as in "meet the brief and "."""
     name = habitable.rules.name
     threads = torch.get_num_threads()
     logger.info(
@@ -170,9 +182,9 @@ def accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
     return Accepted(num, f"{and_}have a plan that keeps the rules {name}", at_once=_AT_ONCE)
 
 
-def counting(habitable: Habitable, kept: Accepted, first: Judge) -> Judge:
-    """Judge of diagrams that ``first`` accepts and that are habitable; ``kept`` counts the rules
-    that reject the others that ``first`` accepts."""
+def counting_judge(habitable: Habitable, kept: Accepted, first: Judge) -> Judge:
+    """Return a judge that accepts habitable diagrams, out of those accepted by ``first``. ``kept``
+    counts the rules that reject the others of these."""
 
     def judge(diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
         answers = first(diagrams)

@@ -1,4 +1,4 @@
-"""Added halls: rooms that no diagram has, from which others are reached."""
+"""Added halls, and plans of the solver's boxes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,31 @@ import numpy as np
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
 from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.plans.box_model import Boxes
 from floor_plans.plans.door import Box
+from floor_plans.plans.door_placement import find_doors
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.outline import PER_METRE
 from floor_plans.rules.finding import ADDED, added_rooms
-from floor_plans.solver.room_model import HALL_TYPE
+from floor_plans.solver.room_model import HALL_TYPE, PlanSpec
 
 if TYPE_CHECKING:
     from floor_plans.plans.floor_plan import FloorPlan
 
 AUTO, NEVER = HALLS = ("auto", "never")
-"""A hall is added where the solver meets more with one, or never."""
+"""Options for halls: "auto" adds one if the solver then satisfies more; "never"."""
 
-LED_FROM = ("front", "access", "bath")
-"""Rules that a hall is added for before others."""
+CIRCULATION_RULES = ("front", "access", "bath")
+"""Rules that a hall is added for."""
 
 
 def with_hall(diagram: BubbleDiagram, boxes: tuple[Box, ...]) -> BubbleDiagram:
-    """The diagram with these boxes, in metres; with a hall where there is one more than rooms: the
-    last room, of the type of an entrance, whose number is in "added", with the relations that its
-    box has."""
+    """Return the diagram with these boxes, in metres. A box more than there are rooms is that of a
+    hall.
+
+    The hall is the last room, of the type of an entrance. Its number is in "added", and its
+    relations are measured.
+    """
     hall = diagram.num_rooms
     if len(boxes) == hall:
         return replace(diagram, boxes=boxes)
@@ -41,13 +48,14 @@ def with_hall(diagram: BubbleDiagram, boxes: tuple[Box, ...]) -> BubbleDiagram:
     )
 
 
-def without_halls(diagram: BubbleDiagram) -> BubbleDiagram:
-    """The diagram, and its key "areas", without the rooms that were added to it and its boxes.
+def remove_halls(diagram: BubbleDiagram) -> BubbleDiagram:
+    """Return the diagram, and its key "areas", without boxes and added rooms.
 
     Raises ``DiagramError`` if its key "added" is wrong.
     """
     added = added_rooms(diagram)
     own = [room for room in range(diagram.num_rooms) if room not in added]
+    # new numbers of the other rooms
     number = {room: k for k, room in enumerate(own)}
     metadata = {key: value for key, value in diagram.metadata.items() if key != ADDED}
     areas = metadata.get("areas")
@@ -62,8 +70,26 @@ def without_halls(diagram: BubbleDiagram) -> BubbleDiagram:
     return replace(diagram, rooms=rooms, relations=tuple(relations), boxes=None, metadata=metadata)
 
 
-def leads_on(plan: FloorPlan) -> bool:
-    """True if doors lead through every room that was added: it has two at least."""
+def halls_connect(plan: FloorPlan) -> bool:
+    """Return True if every added room has at least two doors."""
     return all(
         sum(room in door.rooms for door in plan.doors) >= 2 for room in added_rooms(plan.diagram)
     )
+
+
+def plan_of(
+    diagram: BubbleDiagram, spec: PlanSpec, boxes: Boxes, *, stays: bool = False
+) -> FloorPlan:
+    """Return the plan of boxes in metres, with the doors that its walls have room for. A free
+    outline begins at 0, unless it ``stays``."""
+    x, y = spec.outline.origin
+    if spec.outline.boundary is None and not stays:
+        left, top = min(box[0] for box in boxes), min(box[1] for box in boxes)
+        boxes = tuple((x0 - left, y0 - top, x1 - left, y1 - top) for x0, y0, x1, y1 in boxes)
+    metres = [
+        (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)
+        for x0, y0, x1, y1 in boxes
+    ]
+    placed = with_hall(diagram, tuple(metres))
+    plan = FloorPlan(placed, boundary=spec.outline.boundary)
+    return find_doors(plan, front=spec.front_door)

@@ -12,39 +12,39 @@ from floor_plans.plans.box_model import AXES, Boxes, Relations
 from floor_plans.plans.outline import PER_METRE, Rectangle
 from floor_plans.plans.soft_constraints import Priority
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.room_model import Demands, within
+from floor_plans.solver.room_model import PlanSpec, area_range
 
 PLACE, SIZE = LOCKS = ("place", "size")
-"""What may be locked of a room: its box, or width and height of its box."""
+"""Locks of a room: its box, or the width and height of its box."""
 
 SIDES = ("left", "top", "right", "bottom")
 """Sides of a box (x0, y0, x1, y1), y downwards."""
 
 _PARTING = 4
-"""Decimetres of change that a decimetre costs by which two rooms part that shared a wall, or by
-which walls of neighbours come out of line."""
+"""Penalty per decimetre by which rooms part that shared a wall, or by which aligned walls of
+neighbours come out of line."""
 
 _LEAST_WALL = 5
-"""Decimetres of wall that two rooms share at least to count as neighbours."""
+"""Least decimetres of shared wall between neighbours."""
 
 _CLOSELY = 0.02
-"""Share by which the area of a room may be off that was requested for this change."""
+"""Tolerance of an area that is requested for this change, as a share."""
 
 _REACHES = tuple(2**k for k in range(3, 11))
-"""Decimetres of change within which a plan is looked for, one after the other."""
+"""Bounds on the change, in decimetres, tried one after the other."""
 
 _SPARE = 1.5
-"""Side of the grid / longest side of the earlier plan, at least."""
+"""Least ratio of the grid's side to the longest side of the earlier plan."""
 
 
 @dataclass(frozen=True)
-class Near:
-    """An earlier plan on the solver's grid, and what is kept and changed of it.
+class EarlierPlan:
+    """Earlier plan on the solver's grid, and what is kept and changed of it.
 
-    ``boxes``: decimetres from the outline's origin, of every room; None of a room that is new.
-    ``locked``: ``PLACE`` or ``SIZE`` by room. ``moved``: where a side, by room and side of
-    ``SIDES``, is to be. ``wanted``: rooms whose target areas are requested; other rooms have those
-    that come of it. ``hall``: the last room was added to the diagram.
+    ``boxes``: decimetres from the outline's origin, by room; None for a new room. ``locked``:
+    ``PLACE`` or ``SIZE`` by room. ``moved``: new place of a side, by room and side of ``SIDES``.
+    ``wanted``: rooms with a requested area; areas of other rooms are free. ``hall``: the last room
+    was added to the diagram.
     """
 
     boxes: tuple[Rectangle | None, ...]
@@ -55,23 +55,24 @@ class Near:
 
 
 class NearModel(PlanModel):
-    """All plans of a diagram that keep what is locked. Looked for first: those within a small
-    change that meet all that is wished and was met; where none is found, those within twice the
-    change that the request takes, with as much of it as is found together. Of these the one that
-    changes least.
+    """Plans of a diagram near an earlier plan, with what is locked in place.
 
-    The change is the sum of the moves of all sides of rooms, in decimetres. Where two rooms shared
-    a wall, each decimetre between them costs ``_PARTING`` more; with ``in_line`` so does each
-    decimetre between walls of neighbours that were in one line. A free outline may begin
-    elsewhere: ``shift`` has its least x and y in the earlier plan's coordinates.
+    Plans within a small change that satisfy all soft constraints are searched first. If there are
+    none, the search allows twice the change that the request takes, and satisfies as many soft
+    constraints as it can. The objective is the change.
+
+    The change is the sum of the moves of all sides of rooms, in decimetres. Rooms that part from a
+    shared wall cost ``_PARTING`` per decimetre in addition. With ``in_line`` so do walls of
+    neighbours that were aligned. A free outline may shift: ``shift`` is its least x and y in the
+    coordinates of the earlier plan.
     """
 
     def __init__(
         self,
         rooms: Sequence[int],
         relations: Relations,
-        demands: Demands,
-        near: Near,
+        spec: PlanSpec,
+        near: EarlierPlan,
         *,
         in_line: bool = False,
     ) -> None:
@@ -82,69 +83,81 @@ class NearModel(PlanModel):
         self._longest = max(box[axis + 2] - self._start[axis] for box in corners for axis in AXES)
         self._requested: set[int] = set()
         self._reach: list[Any] = []
-        """A literal that the change is small, which holds until ``best`` begins again."""
-        super().__init__(rooms, relations, demands, hall=near.hall)
-        reach = self.rule.grid if demands.outline.boundary is None else 0
+        """Literal that bounds the change until ``find_best`` begins again."""
+        super().__init__(rooms, relations, spec, hall=near.hall)
+        # a free outline may shift, a boundary may not
+        reach = self.rule.grid if spec.outline.boundary is None else 0
         if not reach:
             self._start = (0, 0)
         self.shift = self._start
         self._shifts = [self.model.new_int_var(s - reach, s + reach, "") for s in self._start]
-        self.kept = list(self._kept())
-        """What is locked or moved, a room and one of ``LOCKS`` or ``SIDES``, and a literal that it
-        is so."""
+        self.locks = list(self._lock_literals())
+        """Locks and moves, as a room and one of ``LOCKS`` or ``SIDES``, each with its literal."""
+        # objective: moves, and penalties for walls that part
         self._change = sum(self._moves()) + _PARTING * sum(self._partings())
         if in_line:
-            self._change += _PARTING * sum(self._jogged())
+            self._change += _PARTING * sum(self._jog_lengths())
 
     def _least_grid(self) -> int:
+        """Side of the grid: room for the earlier plan to grow."""
         return round(_SPARE * self._longest)
 
-    def _wish_areas(self) -> None:
-        """Wish the areas that are requested for this change, as closely as can be."""
+    def _add_area_targets(self) -> None:
+        """Add the areas requested for this change, first within the tolerance, then closely."""
         for room in sorted(self.near.wanted):
-            for off in (self.demands.tolerance, min(_CLOSELY, self.demands.tolerance)):
-                least, most = within(self.demands.areas[room], off)
+            for off in (self.spec.tolerance, min(_CLOSELY, self.spec.tolerance)):
+                least, most = area_range(self.spec.areas[room], off)
                 floor = self.floors[room]
-                literal = self._wish(Priority.ACCESS, floor >= least, floor <= most)
+                literal = self._add_soft(Priority.ACCESS, floor >= least, floor <= most)
                 self._requested.add(literal.index)
 
-    def best(self, effort: float, polish: float, seed: int) -> tuple[bool | None, Boxes | None]:
-        """As of ``PlanModel``, in the earlier plan's coordinates, with all of the polish for the
-        least change. Where the solver shows that no plan keeps what is locked, ``excluded`` has
-        what excludes each other, or the relations: nothing where these have no plan at all."""
+    def find_best(
+        self, effort: float, polish: float, seed: int
+    ) -> tuple[bool | None, Boxes | None]:
+        """Find the plan of least change, in the earlier plan's coordinates, see
+        ``PlanModel.find_best``.
+
+        If no plan keeps what is locked, ``excluded`` holds the locks that contradict each other or
+        the relations. It is empty if the relations alone are infeasible.
+        """
         self._reach = []
-        stays = self._leave_out_what_was_not_met(effort, seed)
-        literals = [literal for _, literal in self.kept]
+        stays = self._drop_unmet(effort, seed)
+        # perhaps nothing has to move
+        literals = [literal for _, literal in self.locks]
         self.model.clear_objective()
-        asked = [stays, *literals, *(wish.literal for wish in self.wishes)]
-        boxes = self.solve(effort, seed=seed, hint=self._earlier(), assumed=asked)[1]
-        if boxes is not None:  # nothing has to move
-            return True, self._moved(boxes, 1)
-        answer, boxes = self.solve(effort, seed=seed, hint=self._earlier(), assumed=literals)
+        asked = [stays, *literals, *(constraint.literal for constraint in self.soft)]
+        boxes = self.solve(effort, seed=seed, hint=self._earlier_boxes(), assumed=asked)[1]
+        if boxes is not None:
+            return True, self._shifted(boxes, 1)
+        # any plan that keeps the locks, or the locks that contradict each other
+        answer, boxes = self.solve(effort, seed=seed, hint=self._earlier_boxes(), assumed=literals)
         if boxes is None:
             core = {literal.index for literal in self.conflict} if answer is False else set()
-            self.excluded = [what for what, literal in self.kept if literal.index in core]
+            self.excluded = [what for what, literal in self.locks if literal.index in core]
             return answer, None
+        # fix the locks, satisfy soft constraints, then minimise the change
         for literal in literals:
             self.model.add(literal == 1)
-        boxes = self._with_wishes(effort, seed) or boxes
-        self._keep_met()
+        boxes = self._soft_near(effort, seed) or boxes
+        self._fix_met()
         self.model.minimize(self._change)
         better = self.solve(polish, seed=seed, hint=boxes, taking_turns=True, light=True)[1]
-        return True, self._moved(better or boxes, 1)
+        return True, self._shifted(better or boxes, 1)
 
-    def _with_wishes(self, effort: float, seed: int) -> Boxes | None:
-        """Boxes near the earlier ones that meet all wishes. Where none are found, those near the
-        nearest that meet what is requested, with as many wishes as are found together."""
+    def _soft_near(self, effort: float, seed: int) -> Boxes | None:
+        """Find boxes near the earlier ones that satisfy all soft constraints. If there are none,
+        satisfy what is requested and as many others as possible."""
         self.model.clear_objective()
         reaches = [self._if(self._change <= most) for most in _REACHES]
-        every = [wish.literal for wish in self.wishes]
+        every = [constraint.literal for constraint in self.soft]
         requested = [literal for literal in every if literal.index in self._requested]
-        look = partial(self.solve, effort / 3, seed=seed, hint=self._earlier())
+        look = partial(self.solve, effort / 3, seed=seed, hint=self._earlier_boxes())
+        # all soft constraints, within a growing bound
         for reach in reaches:
             self._reach = [reach]
             if (boxes := look(fixed=every)[1]) is not None:
                 return boxes
+        # otherwise twice the least bound that satisfies the request
         for reach, further in pairwise([*reaches, reaches[-1]]):
             self._reach = [reach]
             if look(fixed=requested)[0]:
@@ -152,13 +165,13 @@ class NearModel(PlanModel):
                 break
         else:
             self._reach = []
-        return self._meet_wishes(effort, seed)[1]
+        return self._satisfy_soft(effort, seed)[1]
 
     def differ_from(self, boxes: Boxes) -> None:
-        super().differ_from(self._moved(boxes, -1))
+        super().differ_from(self._shifted(boxes, -1))
 
-    def _moved(self, boxes: Boxes, sign: int) -> Boxes:
-        """To the earlier plan's coordinates with ``sign`` 1, and back with -1."""
+    def _shifted(self, boxes: Boxes, sign: int) -> Boxes:
+        """Boxes in the earlier plan's coordinates for ``sign`` 1, and back for -1."""
         x, y = (sign * shift for shift in self.shift)
         return tuple((x0 + x, y0 + y, x1 + x, y1 + y) for x0, y0, x1, y1 in boxes)
 
@@ -169,36 +182,39 @@ class NearModel(PlanModel):
             self.shift = tuple(self.value(shift) for shift in self._shifts)
         return answer, boxes
 
-    def _leave_out_what_was_not_met(self, effort: float, seed: int) -> Any:
-        """Leave out wishes that the earlier plan does not meet, but for those of this change. If it
-        is no plan of the diagram any more, all are wished. Returns a literal: all its rooms stay
-        where they are."""
+    def _drop_unmet(self, effort: float, seed: int) -> Any:
+        """Drop soft constraints that the earlier plan violates, except those of this change.
+        Returns a literal that all its rooms stay in place.
+
+        Nothing is dropped if the earlier plan violates the hard constraints of the diagram.
+        """
         stays = self.model.new_bool_var("")
         for i, box in self._known:
             for variable, value in zip(self._sides_of(i), box, strict=True):
                 self.model.add(variable == value).only_enforce_if(stays)
-        self.model.maximize(sum(wish.literal for wish in self.wishes))
-        if self.solve(effort, seed=seed, hint=self._earlier(), assumed=[stays])[0]:
-            self.wishes = [
-                wish
-                for wish in self.wishes
-                if wish.literal.index in self._requested or self.value(wish.literal)
+        self.model.maximize(sum(constraint.literal for constraint in self.soft))
+        if self.solve(effort, seed=seed, hint=self._earlier_boxes(), assumed=[stays])[0]:
+            self.soft = [
+                constraint
+                for constraint in self.soft
+                if constraint.literal.index in self._requested or self.value(constraint.literal)
             ]
         return stays
 
-    def _earlier(self) -> Boxes:
-        """The earlier plan where the outline begins at 0; a new room anywhere."""
+    def _earlier_boxes(self) -> Boxes:
+        """Boxes of the earlier plan, with the outline at 0; a new room lies anywhere."""
         x, y = self._start
         new = (x, y, x + PER_METRE, y + PER_METRE)
         boxes = tuple(box or new for box in self.near.boxes)
         return tuple((x0 - x, y0 - y, x1 - x, y1 - y) for x0, y0, x1, y1 in boxes)
 
     def _sides_of(self, i: int) -> list[Any]:
-        """The sides of a room, in the order of ``SIDES``, in the earlier plan's coordinates."""
+        """Sides of a room in the order of ``SIDES``, in the earlier plan's coordinates."""
         ends = (self.low[0][i], self.low[1][i], self.high[0][i], self.high[1][i])
         return [end + self._shifts[k % 2] for k, end in enumerate(ends)]
 
-    def _kept(self) -> Iterator[tuple[tuple[int, str], Any]]:
+    def _lock_literals(self) -> Iterator[tuple[tuple[int, str], Any]]:
+        """Locks and moves, each with a literal that it holds."""
         for i, lock in self.near.locked.items():
             box = self.near.boxes[i]
             assert box is not None  # only rooms of the earlier plan are locked
@@ -212,37 +228,40 @@ class NearModel(PlanModel):
             yield (i, side), self._if(self._sides_of(i)[SIDES.index(side)] == to)
 
     def _moves(self) -> Iterator[Any]:
-        """Decimetres by which each side of a room is moved."""
+        """Decimetres by which each side of a room moves."""
         for i, box in self._known:
             for variable, value in zip(self._sides_of(i), box, strict=True):
-                yield self._length(variable - value)
+                yield self._absolute(variable - value)
 
     def _partings(self) -> Iterator[Any]:
-        """Decimetres between walls that were one: two rooms beside each other shared it, or one lay
-        at a wall of the other's box."""
+        """Decimetres between walls that coincided: of neighbours, or of a room at the wall of a box
+        around it."""
         for (i, u), (j, v) in permutations(self._known, 2):
             for a in AXES:
                 o = 1 - a
                 if min(u[o + 2], v[o + 2]) - max(u[o], v[o]) < _LEAST_WALL:
                     continue
+                # the far wall of u was the near wall of v
                 if u[a + 2] == v[a]:
-                    yield self._length(self.low[a][j] - self.high[a][i])
+                    yield self._absolute(self.low[a][j] - self.high[a][i])
+                # u lay within the box of v, at one of its walls
                 if u[a] >= v[a] and u[a + 2] <= v[a + 2] and u[o] >= v[o] and u[o + 2] <= v[o + 2]:
                     for ends, k in ((self.low, a), (self.high, a + 2)):
                         if u[k] == v[k]:
-                            yield self._length(ends[a][i] - ends[a][j])
+                            yield self._absolute(ends[a][i] - ends[a][j])
 
-    def _jogged(self) -> Iterator[Any]:
-        """Decimetres between walls that were in one line, of two rooms beside each other."""
+    def _jog_lengths(self) -> Iterator[Any]:
+        """Decimetres between walls of neighbours that were aligned."""
         for (i, u), (j, v) in permutations(self._known, 2):
             for a in AXES:
                 o = 1 - a
                 if u[o + 2] == v[o]:  # one ends where the other begins
                     for ends, k in ((self.low, a), (self.high, a + 2)):
                         if u[k] == v[k]:
-                            yield self._length(ends[a][i] - ends[a][j])
+                            yield self._absolute(ends[a][i] - ends[a][j])
 
-    def _length(self, difference: Any) -> Any:
+    def _absolute(self, difference: Any) -> Any:
+        """Variable for the absolute value of a difference."""
         most = 4 * self.rule.grid
         length = self.model.new_int_var(0, most, "")
         self.model.add_abs_equality(length, difference)

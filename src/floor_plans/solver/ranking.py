@@ -1,4 +1,4 @@
-"""Scores of variants of a plan, by name, and which of them is best."""
+"""``Scores`` of variants of a plan, and their order."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from floor_plans.solver.shortfalls import Shortfall
 
 SCORES = "scores"
-"""Key of a plan's line."""
+"""Key of a plan's line in JSON."""
 
 _SHARES = ("compactness", "fill", "area_error", "light", "total")
 
 _ENOUGH_LIGHT = 0.08
-"""Window per floor that counts in full: the rule ``window``."""
+"""Window area per floor area that counts in full, as in the rule ``window``."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """``kept``: for every rule of ``default``, if the plan keeps it; None where it does not apply.
-    ``compactness``: the outline of a square per its own, of the same area. ``fill``: the share of
-    the outline that belongs to rooms. ``area_error``: the largest error of a room's area, a share
-    of its target. ``light``: window per floor of habitable rooms, see ``window_share``; None
-    without any."""
+    """Scores of a plan.
+
+    ``kept``: for every rule of ``default``, True if the plan keeps it; None where it does not
+    apply. ``compactness``: length of the outline of a square of the same area / length of the
+    outline. ``fill``: share of the outline that belongs to rooms. ``area_error``: largest relative
+    error of a room's area. ``light``: window per floor of habitable rooms, see ``window_share``;
+    None without such rooms.
+    """
 
     kept: Mapping[str, bool | None]
     compactness: float
@@ -43,12 +46,12 @@ class Scores:
 
     @property
     def num_broken(self) -> int:
-        """Rules that the plan breaks."""
+        """Number of rules that the plan breaks."""
         return sum(each is False for each in self.kept.values())
 
     @property
     def total(self) -> float:
-        """Mean of the shares, errors as what is left of 1, light up to 8 %; best is 1."""
+        """Mean of compactness, fill, 1 - area error, and light up to 8 %; the best is 1."""
         light = 1.0 if self.light is None else min(1.0, self.light / _ENOUGH_LIGHT)
         return (self.compactness + self.fill + max(0.0, 1 - self.area_error) + light) / 4
 
@@ -58,7 +61,7 @@ class Scores:
         return {"num_broken": self.num_broken, **rounded}
 
     def sentence(self) -> str:
-        """``0 rules broken, compactness 0.91, fill 95 %, area error 3 %, light 8.2 %``"""
+        """Return ``0 rules broken, compactness 0.91, fill 95 %, area error 3 %, light 8.2 %``."""
         light = "" if self.light is None else f", light {self.light:.1%}"
         text = (
             f"{counted(self.num_broken, 'rule')} broken, compactness {self.compactness:.2f}, "
@@ -68,7 +71,7 @@ class Scores:
 
 
 def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
-    """Scores of a plan whose rooms are to have these areas."""
+    """Scores of a plan with these target areas."""
     from shapely import get_parts, union_all
 
     built = fill_gaps(union_all(plan.rooms))
@@ -82,16 +85,16 @@ def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
     )
 
 
-def place_of(shortfalls: Sequence[Shortfall], scores: Scores) -> tuple[float, ...]:
-    """Sorts plans, the best first: those that give up least, then those that break fewest rules,
-    then by ``total``."""
+def rank_key(shortfalls: Sequence[Shortfall], scores: Scores) -> tuple[float, ...]:
+    """Key that sorts plans, the best first: by unmet requirements, then broken rules, then
+    ``total``."""
     return len(shortfalls), scores.num_broken, -scores.total
 
 
-def ranked(found: Realised) -> tuple[Realised, tuple[Scores, ...]]:
-    """The plans, best first (``place_of``), and their scores."""
+def ranked_variants(found: Realised) -> tuple[Realised, tuple[Scores, ...]]:
+    """Return the plans, best first (``rank_key``), and their scores."""
     scores = [scores_of(plan, found.areas) for plan in found.plans]
-    order = sorted(range(len(scores)), key=lambda k: place_of(found.shortfalls[k], scores[k]))
+    order = sorted(range(len(scores)), key=lambda k: rank_key(found.shortfalls[k], scores[k]))
     in_order = replace(
         found,
         plans=tuple(found.plans[k] for k in order),

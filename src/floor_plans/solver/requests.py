@@ -1,4 +1,4 @@
-"""Requests for plans: the jobs of diagrams, by what is stated of all and of each."""
+"""``PlanRequest``: requests for floor plans, their jobs, and ``Diagrams`` that can be realised."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.plans.floor_plan import PLAN_KEYS, Point
 from floor_plans.plans.outline import FREE, MOST_AREA, Outline, front_door_problem
 from floor_plans.rules.rule_set import NO_RULES, RuleSet
-from floor_plans.solver.hall import AUTO, HALLS, LED_FROM, without_halls
+from floor_plans.solver.hall import AUTO, CIRCULATION_RULES, HALLS, remove_halls
 from floor_plans.solver.realising import Job, Realised, realise_all
-from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_model import PlanSpec
 from floor_plans.solver.room_sizes import RoomAreas, least_areas
 
+if TYPE_CHECKING:
+    from floor_plans.solver.realising import Realised
+
 _FILLED = (0.85, 0.8, 0.7, 0.6)
-"""Shares of a boundary's area that its rooms have in all if nobody says, the first of these that
-leaves a plan; under a rule of the least share one midway between it and 1 is tried, then the first.
-Real plans fill .75 of the box around them."""
+"""Shares of a boundary's area for all rooms together; the first that leads to a plan counts. Under
+a rule on filling, the midpoint between its share and 1 is tried, then the first of these. Real
+plans fill 0.75 of the box around them."""
 
 _OTHER_DRAWS = 1
-"""Other samples of areas, where no plan was found that has the first ones."""
+"""Further samples of areas if no plan has the first ones."""
 
-_OF_EARLIER_PLANS = (
+_EARLIER_PLAN_KEYS = (
     *("target_areas", "at_least", "scores", "given_up", "rules_excluded", "conflicts", "instead"),
     *("no_plan", "diagram"),
 )
 
 CHANGE_KEYS = ("locked", "moved")
-"""Keys of a line of diagrams beside "areas" that say how its plan is to change."""
+"""Keys of a diagram's line that say, next to "areas", how its plan is to change."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,11 @@ class PlanRequest:
         tolerance: deviation of each area from its target, as a share of it.
         variants: number of different plans of each diagram.
         seed: another one samples other areas and finds other plans.
-        rules: of living, which the plans are to keep, see ``read_rules``.
-        hall: "auto": where these rules ask for access, a hall may be added; "never".
+        rules: rules of living for the plans, see ``read_rules``.
+        hall: "auto": a hall may be added if these rules require access; "never".
         front_door: its place on the boundary of the outline, in metres.
-        north: degrees clockwise from up; plans whose living rooms lie further south cost less.
-            It is in the metadata of plans, and drawn.
+        north: degrees clockwise from up; plans with living rooms in the south are preferred.
+            It is in the metadata of plans, and plotted.
 
     Raises:
         ValueError: a number is out of its range.
@@ -69,6 +73,7 @@ class PlanRequest:
     north: float | None = None
 
     def __post_init__(self) -> None:
+        # each number is in its range
         if self.total_area is not None and not (
             math.isfinite(self.total_area) and self.total_area > 0
         ):
@@ -85,6 +90,7 @@ class PlanRequest:
             _check_front_door(self.front_door, self.outline)
         if self.variants < 1:
             raise ValueError(f"variants={self.variants}: expected at least 1")
+        # the areas fit the boundary
         if self.total_area is not None and self.outline.boundary is not None:
             room = self.outline.area / (1 - self.tolerance)
             if self.total_area > room:
@@ -99,9 +105,8 @@ class PlanRequest:
         """Plans to find, one ``Job`` for each diagram.
 
         The metadata of a diagram may hold "areas", square metres of every room or null, and
-        "boundary", corners [x, y] in metres; both take precedence over the request. Their "north"
-        counts where the request has none. Rooms that were added to a diagram ("added") are left
-        out.
+        "boundary", corners [x, y] in metres; both take precedence over the request. Its "north"
+        counts if the request has none. Added rooms ("added") are left out.
 
         Args:
             diagrams: with relations between rooms.
@@ -135,57 +140,60 @@ class PlanRequest:
         Raises:
             DiagramError: a ``ValueError`` that names the field that is wrong.
         """
-        diagram = without_halls(diagram)
+        diagram = remove_halls(diagram)
         metadata = dict(diagram.metadata)
-        own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_OF_EARLIER_PLANS)}
+        # keys of an earlier plan leave the metadata
+        own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_EARLIER_PLAN_KEYS)}
         _check_unchanged(metadata)
         outline = self.outline
         if own["boundary"] is not None:
             outline = Outline(boundary=own["boundary"])
+        # target areas: given, or sampled and scaled to the total
         given = given_areas(own["areas"], diagram.num_rooms)
         random = Random(f"{self.seed} {number}")
-        needs = self._needs(diagram, given, outline)
-        totals = self._totals(outline, sum(needs))
+        least = self._least_areas(diagram, given, outline)
+        totals = self._total_areas(outline, sum(least))
         areas, *others = (
-            _scaled(self.areas.draw(diagram.rooms, random), given, total, needs)
+            _scale_areas(self.areas.draw(diagram.rooms, random), given, total, least)
             for total in (totals if None in given else totals[:1])
         )
         if sum(areas) > MOST_AREA:
             raise DiagramError("areas", f"{sum(areas):g} m2 in all: expected at most {MOST_AREA:,}")
+        # north and front door
         north = self.north
         if north is None and metadata.get("north") is not None:
             north = finite_number(metadata["north"], "north")
         bare = replace(diagram, metadata=metadata | ({} if north is None else {"north": north}))
         if self.front_door is not None:
             _check_front_door(self.front_door, outline)
-        demands = Demands(
+        spec = PlanSpec(
             areas, self.tolerance, outline, self.rules, front_door=self.front_door, north=north
         )
-        hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(LED_FROM)
-        return Job(bare, demands, self.variants, self.seed, tuple(others), hall)
+        hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(CIRCULATION_RULES)
+        return Job(bare, spec, self.variants, self.seed, tuple(others), hall)
 
-    def _needs(
+    def _least_areas(
         self, diagram: BubbleDiagram, given: Sequence[float | None], outline: Outline
     ) -> list[float]:
-        """Square metres of every room that are given, or that the rules need at least.
+        """Square metres of every room: given, or the least that the rules require.
 
-        Raises ``DiagramError`` if these are more than the total area, or than the boundary holds.
+        Raises ``DiagramError`` if these exceed the total area or the boundary.
         """
         least = least_areas(diagram.rooms, self.rules)
-        needs = [need if own is None else own for need, own in zip(least, given, strict=True)]
+        least = [area if own is None else own for area, own in zip(least, given, strict=True)]
         key, most = "total_area", self.total_area
         if most is None and outline.boundary is not None:
             key, most = "boundary", outline.area
-        if most is not None and sum(own or 0.0 for own in given) < most < sum(needs):
+        if most is not None and sum(own or 0.0 for own in given) < most < sum(least):
             raise DiagramError(
                 key,
                 f"{most:g} m2: rules={self.rules.name} need at least "
-                f"{math.ceil(10 * sum(needs)) / 10:.1f} m2 for these rooms; rules=none needs less",
+                f"{math.ceil(10 * sum(least)) / 10:.1f} m2 for these rooms; rules=none needs less",
             )
-        return needs
+        return least
 
-    def _totals(self, outline: Outline, least: float) -> list[float | None]:
-        """Total areas to try, None for areas as drawn: those that leave a plan, or all there is."""
+    def _total_areas(self, outline: Outline, least: float) -> list[float | None]:
+        """Total areas to try: those that leave room for a plan; None for areas as sampled."""
         totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
         if self.total_area is None and outline.boundary is not None:
             fill = self.rules.rules.get("fill")
@@ -217,43 +225,43 @@ def realise_diagrams(
     return list(realise_all(request.jobs(diagrams), threads=threads))
 
 
-def _scaled(
+def _scale_areas(
     drawn: Sequence[float],
     given: Sequence[float | None],
     total: float | None,
-    needs: Sequence[float],
+    least: Sequence[float],
 ) -> tuple[float, ...]:
-    """Areas of all rooms: given ones as they are, sampled ones scaled to the total.
+    """Areas of all rooms: given ones as they are, sampled ones scaled to the ``total``.
 
-    ``needs``: square metres that none is below, those that are given.
-
-    ``total``: None for areas as they are sampled.
+    ``least``: square metres that no room falls below. ``total``: None for areas as sampled.
     """
-    areas = [need if own is not None else 0.0 for need, own in zip(needs, given, strict=True)]
+    areas = [0.0 if own is None else own for own in given]
     free = {k for k, own in enumerate(given) if own is None}
     while free:
         scale = 1.0
         if total is not None:
+            # share the rest among free rooms
             left = total - sum(areas[k] for k in range(len(areas)) if k not in free)
             if left <= 0:
                 raise DiagramError("areas", f"leave nothing of {total:.1f} m2 to the rooms of null")
             scale = left / sum(drawn[k] for k in free)
-        small = {k for k in free if scale * drawn[k] < needs[k]}
+        # rooms below their least area get that, and the others are scaled again
+        small = {k for k in free if scale * drawn[k] < least[k]}
         for k in small or free:
-            areas[k] = needs[k] if small else scale * drawn[k]
+            areas[k] = least[k] if small else scale * drawn[k]
         free = free - small if small else set()
     return tuple(areas)
 
 
 def _check_unchanged(metadata: Mapping[str, Any]) -> None:
-    """``DiagramError`` for what is locked or moved of an earlier plan, of which there is none."""
+    """Raise ``DiagramError`` for locks or moves of a diagram without an earlier plan."""
     for key in CHANGE_KEYS:
         if metadata.get(key):
             raise DiagramError(key, "needs near=FILE, the earlier plan; or leave it out")
 
 
 def _check_front_door(place: Point, outline: Outline) -> None:
-    """``DiagramError`` for a place that is on no boundary."""
+    """Raise ``DiagramError`` for a place off the boundary."""
     why = "its place is on a boundary; give boundary"
     if outline.boundary is not None:
         why = front_door_problem(place, outline.boundary)
@@ -262,7 +270,7 @@ def _check_front_door(place: Point, outline: Outline) -> None:
 
 
 def given_areas(areas: Any, num_rooms: int) -> list[float | None]:
-    """Square metres or None for every room; ``DiagramError`` for anything else."""
+    """Square metres or None for every room. Raises ``DiagramError`` for anything else."""
     if areas is None:
         return [None] * num_rooms
     if (
@@ -279,5 +287,47 @@ def given_areas(areas: Any, num_rooms: int) -> list[float | None]:
 
 
 def _is_area(area: Any) -> bool:
+    """Return True for a finite number above 0."""
     is_number = isinstance(area, int | float) and not isinstance(area, bool)
     return is_number and math.isfinite(area) and area > 0
+
+
+class Diagrams(list[BubbleDiagram]):
+    """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams."""
+
+    def _repr_svg_(self) -> str | None:
+        from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, svg_of_grid
+
+        return svg_of_grid(self[:MAX_DRAWN]) if self else None
+
+    def plot(self, path: str | Path) -> None:
+        """Plot them into a file.
+
+        Args:
+            path: a ``.png`` or ``.svg``.
+
+        Raises:
+            ValueError: it is another kind of file, or there is none to plot.
+        """
+        from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
+
+        plot_grid(self[:MAX_DRAWN], path)
+
+    def realise(self, request: PlanRequest | None = None, *, threads: int = 1) -> list[Realised]:
+        """Find dimensioned floor plans, as the command ``plans realise`` does.
+
+        Args:
+            request: areas, outline, variants and seed; None: typical areas, any outline.
+            threads: that share the work.
+
+        Returns:
+            A ``Realised`` for each diagram: its ``plans`` in metres, or the ``reason`` why there
+            is none.
+
+        Raises:
+            DiagramError: a ``ValueError`` that names the diagram and the field of its metadata that
+                is wrong.
+            ValueError: OR-Tools, of the extra ``plans``, is not installed.
+            ImportError: shapely, of the same extra, is not installed.
+        """
+        return realise_diagrams(self, request, threads=threads)

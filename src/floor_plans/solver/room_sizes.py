@@ -1,4 +1,5 @@
-"""Sizes of rooms: widths and shapes by type, and target areas, typical or of other plans."""
+"""Sizes of rooms: usual widths and shapes by type, and target areas, typical or sampled from
+plans."""
 
 from __future__ import annotations
 
@@ -26,21 +27,23 @@ _SIZES = {
     "Storage": (2.5, 0.7, 4),
     "Wall-in": (2.0, 0.7, 4),
 }
-"""Typical area in square metres, least width in metres, longest side / shortest. Areas of master
-and second bedrooms, kitchens, bathrooms, balconies and storage rooms: about the medians of 999 real
-plans. A living room has what the living area of those plans (48) leaves beside a dining room and an
-entrance."""
+"""Typical area in square metres, least width in metres, longest side / shortest.
+
+Areas of master and second bedrooms, kitchens, bathrooms, balconies and storage rooms are about the
+medians of 999 real plans. A living room has the living area of those plans (48) less a dining room
+and an entrance.
+"""
 
 TYPICAL_AREAS = tuple(_SIZES[name][0] for name in ROOM_TYPES)
 MIN_WIDTHS = tuple(_SIZES[name][1] for name in ROOM_TYPES)
 MAX_ASPECTS = tuple(_SIZES[name][2] for name in ROOM_TYPES)
 
 _SPREAD = 0.2
-"""Typical areas are sampled up to a fifth smaller or larger."""
+"""Relative range of sampled typical areas."""
 
 _NARROWEST = 0.8
-"""Narrowest room, as a share of the side of the square of its target area: small rooms may be
-narrower than theirs."""
+"""Least width as a share of the side of the square of the target area, as small rooms may be
+narrower than usual."""
 
 
 _GRID = 0.1
@@ -48,10 +51,7 @@ _GRID = 0.1
 
 
 class RoomAreas:
-    """Areas of rooms to sample target areas from: of the rooms of ``plans``, or typical ones.
-
-    Floors count: of an L-shaped room its own, not its box.
-    """
+    """Source of target areas: the floors of rooms of ``plans``, or typical areas."""
 
     def __init__(self, plans: Sequence[FloorPlan] = ()) -> None:
         self._programmes = [Counter(plan.diagram.rooms) for plan in plans]
@@ -64,8 +64,11 @@ class RoomAreas:
                 self._of_type[room].append(area)
 
     def draw(self, rooms: Sequence[int], random: Random) -> tuple[float, ...]:
-        """Square metres for each room: those of one of the plans that share most types of rooms
-        with these; of rooms that it has not, those of any plan's room of the type, or typical."""
+        """Sample square metres for each room.
+
+        They come from one of the plans that share most types of rooms with these. Rooms that it
+        lacks get the area of any plan's room of that type, or a typical one.
+        """
         areas: dict[int, list[float]] = {}
         if self._programmes:
             asked = Counter(rooms)
@@ -80,27 +83,28 @@ class RoomAreas:
         )
 
     def _one(self, room: int, random: Random) -> float:
+        """Sample the area of one room."""
         if self._of_type[room]:
             return random.choice(self._of_type[room])
         return TYPICAL_AREAS[room] * random.uniform(1 - _SPREAD, 1 + _SPREAD)
 
 
 def min_width(room: int, area: float) -> float:
-    """Metres: the shortest side of a room of that type and target area."""
+    """Least side of a room of that type and target area, metres."""
     return min(MIN_WIDTHS[room], _NARROWEST * math.sqrt(area))
 
 
 def least_areas(rooms: Sequence[int], rules: RuleSet) -> list[float]:
-    """Square metres that rules demand of each room at least: of its floor, or of a square that is
-    as wide as they demand; 0 without such rules."""
+    """Least square metres that rules require of each room: its floor, or a square of the least
+    width; 0 without such rules."""
     areas, widths = (rules.rules.get(name, {"least": {}})["least"] for name in ("area", "width"))
     kinds = [ROOM_TYPES[room] for room in rooms]
     return [max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2) for kind in kinds]
 
 
 def has_usual_shapes(plan: FloorPlan, areas: Sequence[float]) -> bool:
-    """True if rooms of these target areas have the least widths, to a decimetre, and the longest
-    sides of their types. Rooms behind the last area, which were added, may have any shape."""
+    """Return True if rooms of these target areas have the least widths, to a decimetre, and the
+    aspect ratios of their types. Added rooms, which come last, may have any shape."""
     num = len(areas)
     boxes, rooms = (plan.diagram.boxes or ())[:num], plan.diagram.rooms[:num]
     for room, area, (x0, y0, x1, y1) in zip(rooms, areas, boxes, strict=True):

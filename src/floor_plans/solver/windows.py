@@ -1,4 +1,4 @@
-"""Windows: where a floor plan can have them. A proposal: the solver places none."""
+"""Windows proposed for a floor plan; the solver places none."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from floor_plans.rules.finding import rooms_of
 from floor_plans.rules.rule_set import read_rules
 
 SILL, HEIGHT = 0.9, 1.3
-"""Of every window, metres: from the floor to its sill, and from there to its head."""
+"""Heights of every window, metres: from the floor to its sill, and from there to its head."""
 
 _SERVICE = ("Kitchen", "Bathroom")
-"""Kinds whose windows no rule demands."""
+"""Kinds of rooms with windows that no rule requires."""
 
 _NARROWEST, _WIDEST, _STEP = 0.6, 2.4, 0.1
 _FROM_CORNER = 0.3
-"""From a window to the end of its wall, half an outer wall included."""
+"""Metres between a window and the end of its wall, half an outer wall included."""
 _FROM_DOOR = 0.2
 _ON_WALL = 0.01
-"""Metres from a window to the border of its room's floor at most."""
+"""Largest distance of a window from the border of its room's floor, metres."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window of ``room`` from ``start`` to ``end``, along the middle of its outer wall."""
+    """Window of ``room`` from ``start`` to ``end``, along the middle of its outer wall."""
 
     room: int
     start: Point
@@ -40,38 +40,39 @@ class Window:
 
 
 def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
-    """Windows of the habitable rooms of a plan, of kitchens and of bathrooms, by room.
+    """Place windows in the habitable rooms, kitchens and bathrooms of a plan. Returns them by room.
 
-    Each room has as many as make up the share of its floor that the rule ``window`` of the rules
-    ``default`` demands (8 %), ``HEIGHT`` high: in its longest outer wall, towards a balcony too,
-    then in the next ones, clear of corners and doors. Where the walls are too short there is less.
-    The same plan always gets the same windows.
+    The windows of a room have the share of its floor that the rule ``window`` of ``default``
+    requires (8 %), at a height of ``HEIGHT``. They are in its longest outer wall, towards a balcony
+    too, then in the next ones, clear of corners and doors. If the walls are too short there is
+    less. The same plan always gets the same windows.
     """
-    rooms = rooms_of(plan, (*_rule()[0], *_SERVICE))
+    rooms = rooms_of(plan, (*_window_rule()[0], *_SERVICE))
     return tuple(window for room in rooms for window in _windows_of(plan, room))
 
 
 def window_share(plan: FloorPlan) -> float | None:
-    """Square metres of window of the habitable rooms per square metre of their floors; None if
-    there are no such rooms."""
-    rooms = rooms_of(plan, _rule()[0])
+    """Square metres of window per square metre of floor of the habitable rooms; None without such
+    rooms."""
+    rooms = rooms_of(plan, _window_rule()[0])
     floor = sum(plan.areas[room] for room in rooms)
     width = sum(window.width for room in rooms for window in _windows_of(plan, room))
     return width * HEIGHT / floor if floor else None
 
 
 @cache
-def _rule() -> tuple[tuple[str, ...], float]:
+def _window_rule() -> tuple[tuple[str, ...], float]:
     """Kinds of habitable rooms, and the share of their floors."""
     rule = read_rules("default").rules["window"]
     return rule["rooms"], rule["share"]
 
 
 def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
-    """Windows of a room, by wall, until there are as many as the rule demands."""
+    """Windows of a room, wall by wall, until the share is reached."""
     from shapely import LineString, box, union_all
 
-    width = _rule()[1] * plan.areas[room] / HEIGHT  # of all of them together
+    width = _window_rule()[1] * plan.areas[room] / HEIGHT  # of all of them together
+    # outer walls clear of doors, the longest first
     doors = union_all([box(*door.box(THICKEST)).buffer(_FROM_DOOR) for door in plan.doors])
     border = plan.rooms[room].boundary.buffer(_ON_WALL)
     walls = [
@@ -90,10 +91,11 @@ def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
 
 
 def _spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
-    """Ends of windows that are evenly spaced along a wall, ``width`` together if it is so long."""
+    """Ends of evenly spaced windows along a wall, of that total ``width`` if it is long enough."""
     free = wall.length - 2 * _FROM_CORNER
     if width < _STEP / 2 or free < _NARROWEST:
         return
+    # number and width of the windows
     wanted = min(max(width, _NARROWEST), free)
     number = math.ceil(wanted / _WIDEST - 1e-9)
     each = math.ceil(wanted / number / _STEP - 1e-6) * _STEP

@@ -17,7 +17,7 @@ from floor_plans.briefs.making import candidate_diagrams, no_plan_reason, possib
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.sheet import svg_of
 from floor_plans.drawings.pictures.plan_pictures import plot_plan
-from floor_plans.solver.ranking import place_of, ranked
+from floor_plans.solver.ranking import rank_key, ranked_variants
 from floor_plans.solver.realising import Job, realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.studio.answering import NO_DIRECTIONS, answer_brief, check_brief, diagrams_as_json
@@ -111,13 +111,16 @@ def brief_answer(ask: BriefAsk) -> dict[str, Any]:
 
 def found_of(job: Job) -> Found:
     """Plans of a job with pictures and scores; what the processes do."""
-    found, scores = ranked(realise(job))
-    why, instead = found.why.sentences(found.names), found.why.to_json(found.names).get("instead")
+    found, scores = ranked_variants(realise(job))
+    why, instead = (
+        found.explanation.sentences(found.names),
+        found.explanation.to_json(found.names).get("instead"),
+    )
     plans = zip(found.plans, found.shortfalls, scores, strict=True)
     return Found(
         tuple(
             (
-                place_of(shortfalls, score),
+                rank_key(shortfalls, score),
                 {
                     "plan": plan.to_json(),
                     "svg": svg_of(plot_plan(plan)),

@@ -75,7 +75,7 @@ def test_rules_are_default_and_twice_as_many_diagrams_are_sampled():
     model = model_of(PAIR)
     (made,) = make_plans(model, num=3)
     assert model.asked[0]["num"] == 6
-    assert made.job.demands.rules.name == "default"
+    assert made.job.spec.rules.name == "default"
 
 
 BRIEF = {
@@ -89,11 +89,11 @@ BRIEF = {
 
 def test_the_solver_is_given_what_a_brief_says_of_the_plan():
     (made,) = make_plans(model_of(PAIR), num=1, candidates=1, brief=BRIEF)
-    demands = made.job.demands
-    assert sum(demands.areas) == pytest.approx(44)
-    assert demands.outline.area == pytest.approx(48)
-    assert demands.front_door == (0.0, 3.0)
-    assert demands.north == 90
+    spec = made.job.spec
+    assert sum(spec.areas) == pytest.approx(44)
+    assert spec.outline.area == pytest.approx(48)
+    assert spec.front_door == (0.0, 3.0)
+    assert spec.north == 90
     assert made.plan.boundary == ((0, 0), (8, 0), (8, 6), (0, 6))
     (door,) = [door for door in made.plan.doors if door.is_front]
     assert door.start[0] == door.end[0] == 0
@@ -127,7 +127,7 @@ def test_a_front_door_goes_with_the_outline_of_a_brief():
     brief = {key: value for key, value in BRIEF.items() if key != "front_door"}
     request = PlanRequest(front_door=(8, 3))
     (made,) = make_plans(model_of(PAIR), request, num=1, candidates=1, brief=brief)
-    assert made.job.demands.front_door == (8, 3)
+    assert made.job.spec.front_door == (8, 3)
 
 
 def test_a_north_of_no_direction_is_refused():

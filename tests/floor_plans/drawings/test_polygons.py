@@ -56,7 +56,7 @@ def test_areas_are_those_of_polygons(tmp_path):
     assert report.diagrams[0].metadata["areas"] == pytest.approx(AREAS)
     assert RoomAreas([plan]).draw(plan.diagram.rooms, Random(0)) == pytest.approx(AREAS)
     job = PlanRequest(RoomAreas()).job(1, report.diagrams[0])
-    assert job.demands.areas == pytest.approx(AREAS)
+    assert job.spec.areas == pytest.approx(AREAS)
 
 
 @pytest.mark.parametrize("format", [name for name, each in FORMATS.items() if each.is_read])

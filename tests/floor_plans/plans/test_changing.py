@@ -130,9 +130,9 @@ def test_an_outer_wall_of_a_free_outline_moves_either_way_and_the_rest_keeps_its
 
 def test_walls_of_neighbours_stay_in_line_if_that_is_asked():
     job = Change(THREE, moved={(2, "left"): -0.8}).job()
-    of = (job.diagram.rooms, job.diagram.relations, job.demands, job.near)
+    of = (job.diagram.rooms, job.diagram.relations, job.spec, job.near)
     for in_line in (False, True):
-        boxes = NearModel(*of, in_line=in_line).best(0.6, 0.6, 0)[1]
+        boxes = NearModel(*of, in_line=in_line).find_best(0.6, 0.6, 0)[1]
         assert boxes[2][0] == -8
         assert (boxes[1][0] == -8) == in_line
 
@@ -276,11 +276,11 @@ def test_a_line_has_its_own_boundary_if_it_is_not_that_of_the_earlier_plan():
     elsewhere = [[-1, 0], [9, 0], [9, 7.5], [-1, 7.5]]
     request = replace(FREE_OF_RULES, outline=PLOT)
     for asked in (FREE_OF_RULES, request):
-        found = near_job(asked, {"boundary": elsewhere}).demands.outline
+        found = near_job(asked, {"boundary": elsewhere}).spec.outline
         assert [list(corner) for corner in found.boundary] == elsewhere
     same = {"boundary": [list(corner) for corner in BOUNDARY]}
-    assert near_job(request, same).demands.outline == PLOT
-    assert near_job(FREE_OF_RULES, same).demands.outline.boundary == BOUNDARY
+    assert near_job(request, same).spec.outline == PLOT
+    assert near_job(FREE_OF_RULES, same).spec.outline.boundary == BOUNDARY
     with pytest.raises(DiagramError, match="line 1, field 'boundary': expected the corners"):
         near_job(FREE_OF_RULES, {"boundary": [[0, 0], [1, 1]]})
 

@@ -20,13 +20,13 @@ from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.plans.soft_constraints import WITHOUT_RULES, Priority, Requirement
 from floor_plans.rules.judging import judge
-from floor_plans.solver.explaining import Conflict, Why, explained
 from floor_plans.solver.habitable import Habitable
+from floor_plans.solver.hall import plan_of
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.plan_of_boxes import plan_of
+from floor_plans.solver.plan_search import Conflict, Explanation, explain_conflicts
 from floor_plans.solver.realising import Job, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import Demands, for_rules
+from floor_plans.solver.room_model import PlanSpec, dropped_for_rules
 
 
 def plot(width: float, height: float) -> Outline:
@@ -35,14 +35,14 @@ def plot(width: float, height: float) -> Outline:
 
 BEHIND = diagram_of("LivingRoom Bathroom MasterRoom", "0 left-of 1", "1 left-of 2")
 """A bedroom behind a bathroom, .7 m or more from the living room."""
-BEHIND_DEMANDS = Demands((20.0, 5.0, 12.0), rules=only("access"))
+BEHIND_DEMANDS = PlanSpec((20.0, 5.0, 12.0), rules=only("access"))
 
 SIDE_BY_SIDE = diagram_of("Bathroom Bathroom", "0 left-of 1")
-NARROW = Demands((7.0, 7.0), outline=plot(2.5, 6.0), rules=only("width"))
+NARROW = PlanSpec((7.0, 7.0), outline=plot(2.5, 6.0), rules=only("width"))
 """Of 1.3 m at least, side by side in 2.5 m."""
 
 
-def changed(diagram: BubbleDiagram, why: Why) -> BubbleDiagram:
+def changed(diagram: BubbleDiagram, why: Explanation) -> BubbleDiagram:
     """With the other relation."""
     assert why.instead is not None
     (i, j, now), (*pair, new) = why.instead
@@ -55,9 +55,11 @@ def changed(diagram: BubbleDiagram, why: Why) -> BubbleDiagram:
 
 
 def test_one_need_that_no_plan_has():
-    why = explained(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=False)
+    why = explain_conflicts(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=False)
     (conflict,) = why.conflicts
-    assert [(need.rule, need.rooms) for need in conflict.needs] == [("access", (2,))]
+    assert [(requirement.rule, requirement.rooms) for requirement in conflict.requirements] == [
+        ("access", (2,))
+    ]
     assert conflict.hall is None
     assert why.excludes
     first, second = why.sentences(room_names(BEHIND))
@@ -67,17 +69,17 @@ def test_one_need_that_no_plan_has():
 
 
 def test_with_the_other_relation_a_plan_keeps_the_rules():
-    for diagram, demands in ((BEHIND, BEHIND_DEMANDS), (SIDE_BY_SIDE, NARROW)):
-        why = explained(diagram, demands, 0, may_have_hall=False)
-        found = realise(Job(changed(diagram, why), demands))
+    for diagram, spec in ((BEHIND, BEHIND_DEMANDS), (SIDE_BY_SIDE, NARROW)):
+        why = explain_conflicts(diagram, spec, 0, may_have_hall=False)
+        found = realise(Job(changed(diagram, why), spec))
         assert not found.broken
-        assert False not in judge(found.plans[0], demands.rules).kept.values()
+        assert False not in judge(found.plans[0], spec.rules).kept.values()
         assert found.plans[0].honours_diagram
 
 
 def test_a_hall_may_do():
     """Without one the bedroom is not reached; with one it is."""
-    why = explained(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=True)
+    why = explain_conflicts(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=True)
     assert [conflict.hall for conflict in why.conflicts] == [False]
     assert not why.excludes
     assert why.sentences(room_names(BEHIND))[0].startswith("ruled out without a hall: ")
@@ -85,56 +87,60 @@ def test_a_hall_may_do():
 
 
 def test_a_conflict_has_nothing_that_could_be_left_out():
-    why = explained(SIDE_BY_SIDE, NARROW, 0, may_have_hall=True)
+    why = explain_conflicts(SIDE_BY_SIDE, NARROW, 0, may_have_hall=True)
     (conflict,) = why.conflicts
     assert conflict.hall is None
-    assert {need.rule for need in conflict.needs} == {"width"}
-    assert [need.rooms for need in conflict.needs] == [(0,), (1,)]
+    assert {requirement.rule for requirement in conflict.requirements} == {"width"}
+    assert [requirement.rooms for requirement in conflict.requirements] == [(0,), (1,)]
     for hall in (False, True):
         model = PlanModel(SIDE_BY_SIDE.rooms, SIDE_BY_SIDE.relations, NARROW, hall=hall)
-        assert model.excludes(conflict.needs, 1.0, 0)
-        for fewer in combinations(conflict.needs, 1):
-            assert not model.excludes(fewer, 1.0, 0)
+        assert model.is_infeasible(conflict.requirements, 1.0, 0)
+        for fewer in combinations(conflict.requirements, 1):
+            assert not model.is_infeasible(fewer, 1.0, 0)
 
 
 def test_nothing_is_ruled_out_where_a_plan_keeps_the_rules():
-    demands = replace(NARROW, outline=plot(6.0, 2.5))
-    why = explained(SIDE_BY_SIDE, demands, 0, may_have_hall=False)
+    spec = replace(NARROW, outline=plot(6.0, 2.5))
+    why = explain_conflicts(SIDE_BY_SIDE, spec, 0, may_have_hall=False)
     assert not why.conflicts
     assert not why.excludes
 
 
 def test_a_pair_of_any_relation_is_apart_and_the_others_as_they_are():
-    demands = replace(BEHIND_DEMANDS, rules=only("access", "walls"))
-    model = PlanModel(BEHIND.rooms, BEHIND.relations, demands, unknown=[(0, 2)])
-    boxes, spent = model.boxes_without(WITHOUT_RULES, 1.0, 0)
+    spec = replace(BEHIND_DEMANDS, rules=only("access", "walls"))
+    model = PlanModel(BEHIND.rooms, BEHIND.relations, spec, unknown=[(0, 2)])
+    boxes, spent = model.boxes_dropping(WITHOUT_RULES, 1.0, 0)
     assert 0 < spent <= 1.5
     assert boxes is not None
-    plan = plan_of(BEHIND, demands, boxes)
+    plan = plan_of(BEHIND, spec, boxes)
     assert set(plan.misread_pairs()) == {(0, 2)}
     assert plan.overlap == 0
-    assert any(wish.need.rooms == (0, 2) for wish in model.wishes if wish.layer == Priority.WALLS)
+    assert any(
+        constraint.requirement.rooms == (0, 2)
+        for constraint in model.soft
+        if constraint.priority == Priority.WALLS
+    )
 
 
 def test_in_a_free_outline_rules_take_no_room_of_more_than_twice_its_area():
-    assert for_rules(Demands((20.0,), outline=FREE)) == WITHOUT_RULES - {Priority.LARGEST}
-    assert for_rules(Demands((20.0,), outline=Outline(ratio=1.5))) == WITHOUT_RULES - {
+    assert dropped_for_rules(PlanSpec((20.0,), outline=FREE)) == WITHOUT_RULES - {Priority.LARGEST}
+    assert dropped_for_rules(PlanSpec((20.0,), outline=Outline(ratio=1.5))) == WITHOUT_RULES - {
         Priority.LARGEST
     }
-    assert for_rules(NARROW) == WITHOUT_RULES
+    assert dropped_for_rules(NARROW) == WITHOUT_RULES
 
 
 def test_a_long_conflict_is_cut_short_in_words_alone():
-    needs = tuple(Requirement("{} is wide", "width", (room,)) for room in range(8))
+    requirements = tuple(Requirement("{} is wide", "width", (room,)) for room in range(8))
     names = [f"room {k}" for k in range(8)]
-    sentence = Conflict(needs, hall=True).sentence(names)
+    sentence = Conflict(requirements, hall=True).sentence(names)
     assert sentence.startswith("ruled out together with a hall: room 0 is wide, room 1 is wide, ")
     assert sentence.endswith("room 5 is wide, 2 more")
-    assert len(Conflict(needs).to_json(names)["needs"]) == 8
+    assert len(Conflict(requirements).to_json(names)["needs"]) == 8
 
 
 def test_reasons_follow_a_new_numbering_of_the_rooms():
-    why = explained(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=False)
+    why = explain_conflicts(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=False)
     order = [2, 0, 1]
     moved = BEHIND.relabelled(order)
     place = [order.index(room) for room in range(3)]
@@ -164,14 +170,16 @@ def test_files_and_messages_say_why(tmp_path):
     assert not {"conflicts", "instead"} & set(again.diagram.metadata)
     silent = realise(replace(job, proofs=False))
     assert silent.plans == found.plans
-    assert not silent.why.conflicts
+    assert not silent.explanation.conflicts
 
 
 def test_a_habitable_verdict_names_the_rooms_as_they_are_numbered(monkeypatch):
     job_of = Habitable._job
     monkeypatch.setattr(Habitable, "_job", lambda *asked: replace(job_of(*asked), hall=False))
     for order in ([0, 1, 2], [2, 0, 1], [2, 1, 0]):
-        why = Habitable(only("access")).plan_of(BEHIND.relabelled(order)).why
+        why = Habitable(only("access")).plan_of(BEHIND.relabelled(order)).explanation
         (conflict,) = why.conflicts
         expected = [("access", (order.index(2),))]
-        assert [(need.rule, need.rooms) for need in conflict.needs] == expected
+        assert [
+            (requirement.rule, requirement.rooms) for requirement in conflict.requirements
+        ] == expected

@@ -26,7 +26,7 @@ from floor_plans.plans.rejection import Accepted, DrawnDiagram
 from floor_plans.rules.judging import judge
 from floor_plans.rules.rule_set import RuleSet, read_rules
 from floor_plans.solver import habitable
-from floor_plans.solver.habitable import Habitable, counting, keep_habitable
+from floor_plans.solver.habitable import Habitable, counting_judge, keep_habitable
 from floor_plans.solver.realising import Realised, realise
 from tabulated_diagrams import tabulated_mdlm
 from toy_world import noise_floor, total_variation
@@ -51,11 +51,11 @@ def planned(monkeypatch):
     """The diagrams of which a plan is looked for."""
     jobs = []
 
-    def counting(job):
+    def counting_judge(job):
         jobs.append(job.diagram)
         return realise(job)
 
-    monkeypatch.setattr(habitable, "realise", counting)
+    monkeypatch.setattr(habitable, "realise", counting_judge)
     return jobs
 
 
@@ -208,11 +208,11 @@ def test_rejected_samples_are_counted_by_rule_and_too_few_end_with_a_sentence(ca
 @pytest.mark.slow
 def test_of_what_meets_a_brief_the_rest_is_not_planned(planned):
     kept, strict = Accepted(9), Habitable(STRICT)
-    asked = counting(strict, kept, lambda diagrams: [each is not CIRCLE for each in diagrams])
+    asked = counting_judge(strict, kept, lambda diagrams: [each is not CIRCLE for each in diagrams])
     assert asked([CIRCLE, GOOD, DARK, CIRCLE, GOOD]) == [False, True, False, False, True]
     assert kept.rejected_by == {"facade": 1}
     assert len(planned) == 2
-    assert counting(strict, kept, lambda diagrams: [None] * len(diagrams))([GOOD]) == [None]
+    assert counting_judge(strict, kept, lambda diagrams: [None] * len(diagrams))([GOOD]) == [None]
 
 
 @pytest.mark.slow

@@ -17,11 +17,11 @@ from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.judging import judge
 from floor_plans.rules.rule_set import NO_RULES, read_rules
-from floor_plans.solver.hall import without_halls
+from floor_plans.solver.hall import remove_halls
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realising import Job, Realised, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_model import PlanSpec
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -36,7 +36,7 @@ AREAS = (20.0, 4.0, 12.0)
 
 @pytest.fixture(scope="module")
 def found() -> Realised:
-    return realise(Job(BEHIND_A_BATH, Demands(AREAS, rules=DEFAULT), hall=True))
+    return realise(Job(BEHIND_A_BATH, PlanSpec(AREAS, rules=DEFAULT), hall=True))
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_the_relations_of_the_diagrams_own_rooms_are_exact(found):
 @pytest.mark.slow
 def test_a_diagram_that_needs_no_hall_has_none():
     diagram = BubbleDiagram((LIVING, BATH), ((0, 1, LEFT),))
-    given = realise(Job(diagram, Demands((20.0, 4.0), rules=DEFAULT), hall=True))
+    given = realise(Job(diagram, PlanSpec((20.0, 4.0), rules=DEFAULT), hall=True))
     assert given.given_up == ()
     assert given.plans[0].diagram.rooms == diagram.rooms
 
@@ -121,14 +121,14 @@ def test_an_earlier_hall_is_taken_out_before_a_plan_is_found_again(found):
     again = PlanRequest(rules=DEFAULT).job(1, found.plans[0].to_diagram())
     assert again.diagram == BEHIND_A_BATH
     assert again.diagram.metadata == {}
-    assert again.demands.areas == pytest.approx(found.plans[0].areas[:3], abs=0.01)
+    assert again.spec.areas == pytest.approx(found.plans[0].areas[:3], abs=0.01)
     with pytest.raises(DiagramError, match="added"):
-        without_halls(BubbleDiagram((LIVING,), (), metadata={"added": [4]}))
+        remove_halls(BubbleDiagram((LIVING,), (), metadata={"added": [4]}))
 
 
 @pytest.mark.slow
 def test_without_a_hall_it_is_proved_what_is_given_up():
-    found = realise(Job(BEHIND_A_BATH, Demands(AREAS, rules=DEFAULT)))
+    found = realise(Job(BEHIND_A_BATH, PlanSpec(AREAS, rules=DEFAULT)))
     assert [(each.rule, each.rooms, each.proved) for each in found.given_up] == [
         ("access", (2,), True)
     ]
@@ -136,10 +136,10 @@ def test_without_a_hall_it_is_proved_what_is_given_up():
 
 def test_without_effort_nothing_is_proved():
     model = PlanModel(
-        BEHIND_A_BATH.rooms, BEHIND_A_BATH.relations, Demands(AREAS, rules=DEFAULT), hall=True
+        BEHIND_A_BATH.rooms, BEHIND_A_BATH.relations, PlanSpec(AREAS, rules=DEFAULT), hall=True
     )
-    assert model.keeps(("access",), 0.0, 0) is None
-    assert model.keeps(("access",), 0.6, 0) is True
+    assert model.can_keep(("access",), 0.0, 0) is None
+    assert model.can_keep(("access",), 0.6, 0) is True
 
 
 @pytest.mark.slow

@@ -24,8 +24,7 @@ shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
 from floor_plans.drawings.pictures.plan_pictures import plot_plan, plot_plans  # noqa: E402
 from floor_plans.plans.door_placement import find_doors  # noqa: E402
-from floor_plans.solver.dimension_lines import wall_chain  # noqa: E402
-from floor_plans.solver.shapes import PlanShapes, hatching  # noqa: E402
+from floor_plans.solver.shapes import PlanShapes, hatching, wall_chain  # noqa: E402
 
 HOME = find_doors(FLAT)
 PLOT = replace(HOME, boundary=((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0)))

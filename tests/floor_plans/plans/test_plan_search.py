@@ -16,15 +16,15 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
 from floor_plans.plans.outline import Outline
 from floor_plans.plans.soft_constraints import WITHOUT_RULES, Priority
-from floor_plans.rules.envelope import filled
+from floor_plans.rules.envelope import filled_share
 from floor_plans.rules.judging import judge
 from floor_plans.rules.rule_set import read_rules
+from floor_plans.solver.hall import plan_of
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.plan_of_boxes import plan_of
 from floor_plans.solver.plan_search import PlanSearch
 from floor_plans.solver.realising import Job, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_model import PlanSpec
 
 ROOMS = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom")))
 FLAT = BubbleDiagram(ROOMS, ((0, 1, RELATIONS.index("left-of")),))
@@ -32,8 +32,8 @@ PLOT = Outline(boundary=((0.0, 0.0), (8.0, 0.0), (8.0, 6.0), (0.0, 6.0)))
 
 
 def test_sides_on_a_coarse_grid_are_multiples_of_its_step():
-    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((24.0, 12.0), rules=only("access")))
-    literals = [wish.literal for wish in model.wishes]
+    model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((24.0, 12.0), rules=only("access")))
+    literals = [constraint.literal for constraint in model.soft]
     answer, boxes = model.solve(1.0, fixed=literals, light=True, step=4)
     assert answer is True
     assert boxes is not None
@@ -45,14 +45,16 @@ def test_no_boxes_on_a_coarse_grid_are_no_answer():
     """A plot of 7.5 x 5.3 m is no multiple of .4 m, so nothing fills all of it there."""
     plot = Outline(boundary=((0.0, 0.0), (7.5, 0.0), (7.5, 5.3), (0.0, 5.3)))
     full = only("fill", fill={"share": 1.0})
-    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((26.0, 13.7), outline=plot, rules=full))
-    literals = [wish.literal for wish in model.wishes if wish.layer == Priority.FILL]
+    model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((26.0, 13.7), outline=plot, rules=full))
+    literals = [
+        constraint.literal for constraint in model.soft if constraint.priority == Priority.FILL
+    ]
     assert model.solve(1.0, fixed=literals, light=True, step=4) == (None, None)
     assert model.meets(1.0, 0, WITHOUT_RULES) is True
 
 
 def test_boxes_around_a_hint_are_near_to_it():
-    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((24.0, 12.0)))
+    model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((24.0, 12.0)))
     boxes = model.solve(1.0)[1]
     model.model.minimize(model.dead)
     answer, near = model.solve(1.0, hint=boxes, around=2)
@@ -67,17 +69,19 @@ def test_the_solver_counts_a_filled_plot_as_the_rule_does():
     """A square that is left in a corner may be half a wall longer than its share of the plot."""
     rules, notch = read_rules("default"), math.sqrt(0.05 * 48) + 0.15
     flat = [("LivingRoom", (0, 0, 8, 6 - notch)), ("MasterRoom", (0, 6 - notch, 8 - notch, 6))]
-    assert filled(floor_plan(flat, boundary=PLOT.boundary), 0.3) == pytest.approx(0.95)
-    demands = Demands((24.0, 20.0), outline=PLOT, rules=only("fill"))
+    assert filled_share(floor_plan(flat, boundary=PLOT.boundary), 0.3) == pytest.approx(0.95)
+    spec = PlanSpec((24.0, 20.0), outline=PLOT, rules=only("fill"))
     limit = math.floor(100 * notch**2)
     for left, possible in ((limit, True), (limit + 1, False)):
-        model = PlanModel(FLAT.rooms, FLAT.relations, demands)
+        model = PlanModel(FLAT.rooms, FLAT.relations, spec)
         model.model.add(model.dead >= left)
-        fixed = [wish.literal for wish in model.wishes if wish.need.rule == "fill"]
+        fixed = [
+            constraint.literal for constraint in model.soft if constraint.requirement.rule == "fill"
+        ]
         answer, boxes = model.solve(2.0, fixed=fixed)
         assert answer is possible
         if boxes is not None:
-            assert judge(plan_of(FLAT, demands, boxes), rules).kept["fill"] is True
+            assert judge(plan_of(FLAT, spec, boxes), rules).kept["fill"] is True
 
 
 @pytest.mark.slow
@@ -92,24 +96,24 @@ def test_a_plot_is_filled_from_a_plan_that_meets_all_else():
 
 def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
     """A plot of 48 m2, filled, for rooms of 13 m2: no room can be near its area."""
-    demands = Demands((8.0, 5.0), outline=PLOT, rules=only("fill"))
-    search = PlanSearch(FLAT, demands, 0, may_have_hall=False)
+    spec = PlanSpec((8.0, 5.0), outline=PLOT, rules=only("fill"))
+    search = PlanSearch(FLAT, spec, 0, may_have_hall=False)
     (model,) = search.models(meet_all=False)
     assert not search.excluded
-    assert model.best(1.0, 0.1, 0)[0] is True
+    assert model.find_best(1.0, 0.1, 0)[0] is True
     assert Priority.FILL not in model.missed
     assert Priority.LARGEST in model.missed
-    found = realise(Job(FLAT, demands))
+    found = realise(Job(FLAT, spec))
     assert not found.broken
     assert not found.excluded
 
 
 def test_other_areas_count_where_they_meet_all():
     """Where only areas are given up, the plan of others is taken if it gives up nothing."""
-    demands = Demands((8.0, 5.0), outline=PLOT, rules=only("fill"))
-    assert not list(PlanSearch(FLAT, demands, 0, may_have_hall=False).models(meet_all=True))
-    found = realise(Job(FLAT, demands, other_areas=((31.0, 16.0),)))
+    spec = PlanSpec((8.0, 5.0), outline=PLOT, rules=only("fill"))
+    assert not list(PlanSearch(FLAT, spec, 0, may_have_hall=False).models(meet_all=True))
+    found = realise(Job(FLAT, spec, other_areas=((31.0, 16.0),)))
     assert found.areas == (31.0, 16.0)
     assert not found.given_up
-    kept = realise(Job(FLAT, demands, other_areas=((9.0, 5.0),)))
+    kept = realise(Job(FLAT, spec, other_areas=((9.0, 5.0),)))
     assert kept.areas == (8.0, 5.0)

@@ -20,7 +20,7 @@ from floor_plans.solver import plan_model
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realising import Job, Realised, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_model import PlanSpec
 from floor_plans.solver.shortfalls import shortfalls_of
 from floor_plans.solver.windows import find_windows
 from plan_examples import diagram_of, floor_plan, only
@@ -35,7 +35,7 @@ PLOT = Outline(boundary=((0, 0), (8, 0), (8, 6), (0, 6)))
 def found_for(
     diagram: BubbleDiagram, areas: tuple[float, ...], rules: RuleSet, outline: Outline = FREE
 ) -> Realised:
-    return realise(Job(diagram, Demands(areas, outline=outline, rules=rules)))
+    return realise(Job(diagram, PlanSpec(areas, outline=outline, rules=rules)))
 
 
 FLAT = diagram_of("LivingRoom Bathroom", "0 left-of 1")
@@ -52,8 +52,8 @@ STRICTER = {
 @pytest.mark.parametrize("name", STRICTER)
 def test_what_breaks_a_rule_keeps_it_where_the_solver_knows_it(name):
     rules, areas = only(name, **{name: STRICTER[name]}), (20.0, 2.5)
-    without, found = (found_for(FLAT, areas, each) for each in (NO_RULES, rules))
-    assert judge(without.plans[0], rules).kept[name] is False
+    dropped, found = (found_for(FLAT, areas, each) for each in (NO_RULES, rules))
+    assert judge(dropped.plans[0], rules).kept[name] is False
     assert judge(found.plans[0], rules).kept[name] is True
     assert found.plans[0].honours_diagram
     assert found.plans[0].overlap == 0
@@ -73,8 +73,8 @@ def test_an_outer_wall_counts_where_no_room_inside_takes_it(length, expected):
     """The bedroom takes 4 of 6 m of both outer walls of the living room."""
     relations = ("0 surrounding 1", "0 left-of 2", "0 above 3", "2 right-above 3")
     diagram = diagram_of("LivingRoom MasterRoom Kitchen Bathroom", *relations)
-    demands = Demands((20.0, 16.0, 12.0, 12.0))
-    model = PlanModel(diagram.rooms, diagram.relations, demands)
+    spec = PlanSpec((20.0, 16.0, 12.0, 12.0))
+    model = PlanModel(diagram.rooms, diagram.relations, spec)
     boxes = [(0, 0, 60, 60), (0, 0, 40, 40), (60, 0, 80, 60), (0, 60, 60, 80)]
     assert allows(model, boxes, model.outer_wall(0, length)) is expected
 
@@ -85,10 +85,12 @@ def test_related_rooms_meet_where_no_room_inside_lies_between(left, expected):
     diagram = diagram_of(
         "LivingRoom MasterRoom Balcony", "0 surrounding 1", "0 above 2", "1 above 2"
     )
-    demands = Demands((40.0, 16.0, 5.6), rules=DEFAULT)
-    model = PlanModel(diagram.rooms, diagram.relations, demands)
+    spec = PlanSpec((40.0, 16.0, 5.6), rules=DEFAULT)
+    model = PlanModel(diagram.rooms, diagram.relations, spec)
     boxes = [(0, 0, 111, 66), (49, 31, 111, 57), (left, 57, 111, 66)]
-    walls = [wish.literal for wish in model.wishes if wish.layer is Priority.WALLS]
+    walls = [
+        constraint.literal for constraint in model.soft if constraint.priority is Priority.WALLS
+    ]
     assert allows(model, boxes, *walls) is expected
 
 
@@ -96,8 +98,10 @@ def compact_model(changed: dict[str, Any]) -> tuple[PlanModel, Any]:
     """Of two rooms of 26 m2, and the wish for a compact outline."""
     rules = only("compact", compact=changed)
     diagram = diagram_of("LivingRoom Kitchen", "0 left-of 1")
-    model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 6.0), rules=rules))
-    (compact,) = [wish.literal for wish in model.wishes if wish.layer is Priority.FILL]
+    model = PlanModel(diagram.rooms, diagram.relations, PlanSpec((20.0, 6.0), rules=rules))
+    (compact,) = [
+        constraint.literal for constraint in model.soft if constraint.priority is Priority.FILL
+    ]
     return model, compact
 
 
@@ -132,38 +136,46 @@ def test_the_walls_of_a_tightened_outline_are_in_line(step, expected):
 def test_outer_walls_of_balconies_are_no_rule():
     """They are left out where only so the rules are kept, and no proof that these are not."""
     diagram = diagram_of("LivingRoom Balcony", "0 left-of 1")
-    model = PlanModel(diagram.rooms, diagram.relations, Demands((20.0, 4.0), rules=DEFAULT))
-    walls = [wish for wish in model.wishes if wish.need.text.endswith("outer wall")]
-    balconies = [wish for wish in walls if wish.need.rooms == (1,)]
-    assert [(wish.layer, wish.need.rule) for wish in balconies] == [(Priority.BALCONIES, "")]
+    model = PlanModel(diagram.rooms, diagram.relations, PlanSpec((20.0, 4.0), rules=DEFAULT))
+    walls = [
+        constraint
+        for constraint in model.soft
+        if constraint.requirement.text.endswith("outer wall")
+    ]
+    balconies = [constraint for constraint in walls if constraint.requirement.rooms == (1,)]
+    assert [(constraint.priority, constraint.requirement.rule) for constraint in balconies] == [
+        (Priority.BALCONIES, "")
+    ]
     assert Priority.BALCONIES in WITHOUT_RULES
-    assert {wish.layer for wish in walls if wish.need.rooms == (0,)} == {Priority.FACADE}
+    assert {
+        constraint.priority for constraint in walls if constraint.requirement.rooms == (0,)
+    } == {Priority.FACADE}
 
 
 def test_a_balcony_without_an_outer_wall_and_the_areas_of_rooms_are_given_up_by_name():
     ring = [("LivingRoom", (0, 0, 5, 2)), ("Kitchen", (3, 2, 5, 5)), ("Storage", (0, 3, 3, 5))]
     plan = floor_plan([*ring, ("MasterRoom", (0, 2, 1, 3)), ("Balcony", (1, 2, 3, 3))])
-    demands = Demands((10.0, 5.0, 6.0, 0.5, 2.0))
-    found = {each.demand: each for each in shortfalls_of(plan, demands) if not each.rule}
+    spec = PlanSpec((10.0, 5.0, 6.0, 0.5, 2.0))
+    found = {each.demand: each for each in shortfalls_of(plan, spec) if not each.rule}
     assert found["balconies"].rooms == (4,)
     assert found["areas"].rooms == (3, 1)  # 1 m2 for .5, 6 for 5
     assert "master room" in found["areas"].found
     outside = floor_plan([*ring[:2], ("Balcony", (1, 2, 3, 3))])
-    demands = Demands((10.0, 6.0, 2.0))
-    assert "balconies" not in {each.demand for each in shortfalls_of(outside, demands)}
+    spec = PlanSpec((10.0, 6.0, 2.0))
+    assert "balconies" not in {each.demand for each in shortfalls_of(outside, spec)}
 
 
 def test_an_outline_is_filled_before_areas_are_kept():
-    without, found = (found_for(FLAT, (30.0, 8.0), each, PLOT) for each in (NO_RULES, DEFAULT))
-    assert judge(without.plans[0], DEFAULT).kept["fill"] is False
+    dropped, found = (found_for(FLAT, (30.0, 8.0), each, PLOT) for each in (NO_RULES, DEFAULT))
+    assert judge(dropped.plans[0], DEFAULT).kept["fill"] is False
     assert judge(found.plans[0], DEFAULT).keeps_all
     assert [each.demand for each in found.given_up] == ["areas"]
 
 
 @pytest.mark.parametrize("place", [(0.0, 2.0), (2.5, 6.0)])
 def test_a_front_door_is_where_it_is_wished(place):
-    demands = Demands((36.0, 11.0), outline=PLOT, rules=DEFAULT, front_door=place)
-    found = realise(Job(FLAT, demands))
+    spec = PlanSpec((36.0, 11.0), outline=PLOT, rules=DEFAULT, front_door=place)
+    found = realise(Job(FLAT, spec))
     assert found.given_up == ()
     assert judge(found.plans[0], DEFAULT).keeps_all
     (door,) = [door for door in found.plans[0].doors if door.is_front]
@@ -173,9 +185,9 @@ def test_a_front_door_is_where_it_is_wished(place):
 
 def test_a_front_door_that_is_not_where_it_is_wished_is_said():
     rooms = {"LivingRoom": (0.0, 0.0, 5.0, 6.0), "Bathroom": (5.0, 0.0, 8.0, 6.0)}
-    demands = Demands((30.0, 18.0), outline=PLOT, front_door=(8.0, 3.0))
-    plan = find_doors(floor_plan(rooms, boundary=PLOT.boundary), front=demands.front_door)
-    missed = [each for each in shortfalls_of(plan, demands) if each.demand == "front door"]
+    spec = PlanSpec((30.0, 18.0), outline=PLOT, front_door=(8.0, 3.0))
+    plan = find_doors(floor_plan(rooms, boundary=PLOT.boundary), front=spec.front_door)
+    missed = [each for each in shortfalls_of(plan, spec) if each.demand == "front door"]
     assert [each.rooms for each in missed] == [(0,)]
     (door,) = [door for door in plan.doors if door.is_front]
     assert max(door.start[0], door.end[0]) > 4.5  # as near as it can be
@@ -211,7 +223,7 @@ def test_a_more_important_wish_is_kept_and_a_lesser_one_is_said():
 
 @pytest.mark.slow
 def test_the_same_job_gives_the_same_plan():
-    job = Job(replace(THREE), Demands((20.0, 6.0, 12.0), rules=DEFAULT))
+    job = Job(replace(THREE), PlanSpec((20.0, 6.0, 12.0), rules=DEFAULT))
     assert realise(job).plans == realise(job).plans
 
 
@@ -237,8 +249,8 @@ def around_the_middle(kitchen: tuple[int, int]) -> list[tuple[int, int, int, int
 @pytest.mark.slow
 def test_a_room_in_the_middle_has_the_outer_wall_that_a_rule_wants():
     rules = only("facade", facade={"rooms": ("LivingRoom",), "length": 4.0})
-    without, found = (found_for(MIDDLE, AROUND, each) for each in (NO_RULES, rules))
-    assert judge(without.plans[0], rules).kept["facade"] is False
+    dropped, found = (found_for(MIDDLE, AROUND, each) for each in (NO_RULES, rules))
+    assert judge(dropped.plans[0], rules).kept["facade"] is False
     assert judge(found.plans[0], rules).kept["facade"] is True
     assert found.plans[0].honours_diagram
 
@@ -253,17 +265,19 @@ def test_a_room_in_the_middle_has_the_outer_wall_that_a_rule_wants():
     ],
 )
 def test_a_wall_in_a_recess_of_the_outline_is_an_outer_wall(kitchen, names, is_outside):
-    model = PlanModel(MIDDLE.rooms, MIDDLE.relations, Demands(AROUND, rules=only(*names)))
+    model = PlanModel(MIDDLE.rooms, MIDDLE.relations, PlanSpec(AROUND, rules=only(*names)))
     assert allows(model, around_the_middle(kitchen), model.outer_wall(0, 12)) is is_outside
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hall", [False, True])
 def test_fixed_literals_are_answered_as_assumed_ones(hall):
-    model = PlanModel(MIDDLE.rooms, MIDDLE.relations, Demands(AROUND, rules=DEFAULT), hall=hall)
+    model = PlanModel(MIDDLE.rooms, MIDDLE.relations, PlanSpec(AROUND, rules=DEFAULT), hall=hall)
     answers = []
     for rule in ("front", "access", "width"):
-        literals = [wish.literal for wish in model.wishes if wish.need.rule == rule]
+        literals = [
+            constraint.literal for constraint in model.soft if constraint.requirement.rule == rule
+        ]
         fixed, boxes = model.solve(2.0, fixed=literals)
         assert fixed is not None
         assert fixed == model.solve(4.0, assumed=literals)[0]
@@ -271,7 +285,7 @@ def test_fixed_literals_are_answered_as_assumed_ones(hall):
         if boxes is not None:
             assert all(model.value(literal) for literal in literals)
         answers.append(fixed)
-    literals = [wish.literal for wish in model.wishes]
+    literals = [constraint.literal for constraint in model.soft]
     none = [literals[0].negated()]
     assert model.solve(1.0, fixed=[*literals, *none])[0] is False
     assert model.solve(1.0)[0] is True  # nothing stays fixed
@@ -279,22 +293,22 @@ def test_fixed_literals_are_answered_as_assumed_ones(hall):
 
 
 def test_what_meets_all_is_what_the_plan_begins_with(monkeypatch):
-    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((20.0, 5.0), rules=DEFAULT))
+    model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((20.0, 5.0), rules=DEFAULT))
     assert model.meets(1.0, 0) is True
     asked: list[dict[str, Any]] = []
     solve = model.solve
     monkeypatch.setattr(model, "solve", lambda *a, **k: (asked.append(k), solve(*a, **k))[1])
-    answer, boxes = model.best(1.0, 0.1, 0)
+    answer, boxes = model.find_best(1.0, 0.1, 0)
     assert answer
     assert boxes is not None
     assert all(each.get("hint") is not None for each in asked)  # it is only bettered
-    assert all(model.value(wish.literal) for wish in model.wishes)
+    assert all(model.value(constraint.literal) for constraint in model.soft)
 
 
 def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     """A plot of 48 m2, filled, for rooms of 34 m2."""
-    demands = Demands((28.0, 6.0), outline=PLOT, rules=only("fill", "access", "facade"))
-    model = PlanModel(FLAT.rooms, FLAT.relations, demands)
+    spec = PlanSpec((28.0, 6.0), outline=PLOT, rules=only("fill", "access", "facade"))
+    model = PlanModel(FLAT.rooms, FLAT.relations, spec)
     assert model.meets(1.0, 0) is False
     assert model.meets(1.0, 0, ONLY_AREAS) is True
     asked: list[Any] = []
@@ -302,16 +316,16 @@ def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     monkeypatch.setattr(
         model, "_met_together", lambda *words: (asked.append(words), ask(*words))[1]
     )
-    assert model.best(1.0, 0.1, 0)[0] is True
+    assert model.find_best(1.0, 0.1, 0)[0] is True
     assert not asked
-    lost = {wish.layer for wish in model.wishes if not model.value(wish.literal)}
+    lost = {constraint.priority for constraint in model.soft if not model.value(constraint.literal)}
     assert lost == {Priority.AREAS}
 
 
 def test_rules_come_before_usual_shapes_and_areas():
     """A plot of 48 m2, filled, for rooms of 30 m2: none has more than twice its target."""
-    demands = Demands((26.0, 4.0), outline=PLOT, rules=only("fill", "access", "facade"))
-    found = realise(Job(FLAT, demands))
+    spec = PlanSpec((26.0, 4.0), outline=PLOT, rules=only("fill", "access", "facade"))
+    found = realise(Job(FLAT, spec))
     assert [each.kind for each in found.given_up] == ["areas"]
     assert found.plans[0].areas[1] <= 8.0
 
@@ -320,7 +334,7 @@ def test_rules_that_exclude_each_other_are_told(tmp_path):
     """Rooms without a relation lie .7 m apart: a strip of the plot stays empty."""
     apart = diagram_of("LivingRoom Bathroom Storage", "0 left-of 1")
     rules = only("fill", "width", fill={"share": 0.99})
-    job = Job(apart, Demands((30.0, 6.0, 4.0), outline=PLOT, rules=rules))
+    job = Job(apart, PlanSpec((30.0, 6.0, 4.0), outline=PLOT, rules=rules))
     found = realise(job)
     assert found.excluded
     assert [each.proved for each in found.given_up if each.rule == "fill"] == [False]
@@ -334,14 +348,14 @@ def test_rules_that_exclude_each_other_are_told(tmp_path):
     assert "rules_excluded" not in again.diagram.metadata
     unasked = realise(replace(job, proofs=False))
     assert (unasked.plans, unasked.excluded) == (found.plans, True)
-    met = realise(Job(FLAT, Demands((40.0, 8.0), outline=PLOT, rules=only("fill"))))
+    met = realise(Job(FLAT, PlanSpec((40.0, 8.0), outline=PLOT, rules=only("fill"))))
     assert not met.excluded
     assert judge(met.plans[0], DEFAULT).kept["fill"]
 
 
 def test_a_hint_is_of_one_solve():
     """Two for one variable make a model invalid."""
-    model = PlanModel(FLAT.rooms, FLAT.relations, Demands((20.0, 5.0), rules=DEFAULT))
+    model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((20.0, 5.0), rules=DEFAULT))
     boxes = model.solve(1.0)[1]
     for _ in range(3):
         assert model.solve(1.0, hint=boxes)[0] is True
@@ -368,14 +382,14 @@ def test_a_hall_is_added_where_only_so_a_plot_is_filled():
     ("north", "axis", "sign"), [(0, 1, 1), (90, 0, -1), (180, 1, -1), (270, 0, 1), (-90, 0, 1)]
 )
 def test_living_rooms_lie_to_the_south_of_a_plot_that_leaves_a_choice(north, axis, sign):
-    demands = Demands((16.0, 5.0), outline=PLOT, north=float(north))
-    (plan,) = realise(Job(FLAT, demands)).plans
+    spec = PlanSpec((16.0, 5.0), outline=PLOT, north=float(north))
+    (plan,) = realise(Job(FLAT, spec)).plans
     living, middle = plan.boxes[0].centroid.coords[0], plan.outline.centroid.coords[0]
     assert sign * (living[axis] - middle[axis]) > 0.3
 
 
 def test_a_kitchen_without_an_outer_wall_costs_and_one_with_it_does_not():
-    model = PlanModel(THREE.rooms, THREE.relations, Demands((20.0, 6.0, 12.0), rules=DEFAULT))
+    model = PlanModel(THREE.rooms, THREE.relations, PlanSpec((20.0, 6.0, 12.0), rules=DEFAULT))
     (cost,) = model._dark_kitchens()
     lit = model.outer_wall(1, plan_model._WINDOW_WALL)
     for literal, expected in ((lit, 0), (lit.negated(), plan_model._DARK)):

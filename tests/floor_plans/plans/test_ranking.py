@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from floor_plans.plans.door_placement import find_doors
-from floor_plans.solver.ranking import ranked, scores_of
+from floor_plans.solver.ranking import ranked_variants, scores_of
 from floor_plans.solver.realising import Realised
 from floor_plans.solver.shortfalls import Shortfall
 from plan_examples import FLAT, floor_plan
@@ -42,7 +42,7 @@ def test_the_best_is_first():
     wide = replace(home, boundary=((0.0, 0.0), (40.0, 0.0), (40.0, 40.0), (0.0, 40.0)))
     areas = Shortfall("areas are off", demand="areas")
     plans, shortfalls = (home, doorless, home, wide), ((areas,), (), (), ())
-    found, scores = ranked(Realised(plans, FLAT.areas, shortfalls))
+    found, scores = ranked_variants(Realised(plans, FLAT.areas, shortfalls))
     assert (found.plans[0], found.plans[-1]) == (home, home)
     assert {*found.plans[1:3]} == {doorless, wide}
     assert found.shortfalls == ((), (), (), (areas,))
@@ -50,4 +50,4 @@ def test_the_best_is_first():
     assert broken == sorted(broken)
     assert broken[0] < broken[-1]
     assert all(math.isclose(each.area_error, 0) for each in scores)
-    assert ranked(Realised(reason="none")) == (Realised(reason="none"), ())
+    assert ranked_variants(Realised(reason="none")) == (Realised(reason="none"), ())

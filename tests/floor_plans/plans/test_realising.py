@@ -15,10 +15,10 @@ from floor_plans.plans.door_placement import unreached
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.plans.outline import Outline
 from floor_plans.solver import plan_search, realising, shortfalls
+from floor_plans.solver.hall import plan_of
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.plan_of_boxes import plan_of
 from floor_plans.solver.realising import Job, realise, realise_all
-from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_model import PlanSpec
 from floor_plans.solver.room_sizes import MAX_ASPECTS, min_width
 from floor_plans.solver.shortfalls import Shortfall
 
@@ -37,10 +37,10 @@ def largest_area_error(plan: FloorPlan, targets: Sequence[float]) -> float:
 TYPES = {name: code for code, name in enumerate(ROOM_TYPES)}
 
 
-def job(diagram: BubbleDiagram, **demands) -> Job:
-    areas = demands.pop("areas", None) or AREAS[PLANS.index(diagram)]
-    variants = demands.pop("variants", 1)
-    return Job(replace(diagram, boxes=None), Demands(areas, **demands), variants)
+def job(diagram: BubbleDiagram, **spec) -> Job:
+    areas = spec.pop("areas", None) or AREAS[PLANS.index(diagram)]
+    variants = spec.pop("variants", 1)
+    return Job(replace(diagram, boxes=None), PlanSpec(areas, **spec), variants)
 
 
 def diagram_of(rooms: str, *relations: tuple[int, int, int]) -> BubbleDiagram:
@@ -62,7 +62,7 @@ def test_plans_have_the_relations_and_areas_that_were_asked_for(realised):
         assert plan.honours_diagram
         assert plan.overlap == 0
         assert all(isinstance(floor, shapely.Polygon) for floor in plan.rooms)  # not in two parts
-        assert largest_area_error(plan, one.demands.areas) <= 0.1 + 1e-9
+        assert largest_area_error(plan, one.spec.areas) <= 0.1 + 1e-9
         assert plan.dead_area < 0.35 * plan.outline.area
 
 
@@ -70,7 +70,7 @@ def test_rooms_have_usual_shapes(realised):
     for one, found in realised:
         (plan,) = found.plans
         for room, area, box in zip(
-            one.diagram.rooms, one.demands.areas, plan.diagram.boxes, strict=True
+            one.diagram.rooms, one.spec.areas, plan.diagram.boxes, strict=True
         ):
             sides = sorted((box[2] - box[0], box[3] - box[1]))
             assert sides[0] >= min_width(room, area) - 0.1 - 1e-9
@@ -153,28 +153,28 @@ def test_the_area_of_a_room_in_a_corner_is_taken_off_once(kitchen):
     """Where the dining room is inside the living room, so is what lies in its corner: the model of
     the solver must believe the floors that the plan has."""
     diagram = diagram_of("LivingRoom DiningRoom Kitchen", (0, 1, 5), kitchen, (1, 2, 0))
-    demands = Demands((30.0, 12.0, 3.0))
-    model = PlanModel(diagram.rooms, diagram.relations, demands)
+    spec = PlanSpec((30.0, 12.0, 3.0))
+    model = PlanModel(diagram.rooms, diagram.relations, spec)
     assert (2, 1) not in model.in_corner
-    answer, boxes = model.best(0.5, 0.1, seed=0)
+    answer, boxes = model.find_best(0.5, 0.1, seed=0)
     assert answer
-    plan = plan_of(diagram, demands, boxes)
-    assert largest_area_error(plan, demands.areas) <= 0.1
+    plan = plan_of(diagram, spec, boxes)
+    assert largest_area_error(plan, spec.areas) <= 0.1
 
 
 def test_a_hall_in_a_corner_leaves_the_room_its_relations():
     """The room has its shorter wall on both sides, and its centre: else one would read that it is
     inside the hall."""
     diagram = diagram_of("Kitchen Bathroom", (0, 1, 2))
-    demands = Demands((7.0, 5.0))
-    model = PlanModel(diagram.rooms, diagram.relations, demands, hall=True)
+    spec = PlanSpec((7.0, 5.0))
+    model = PlanModel(diagram.rooms, diagram.relations, spec, hall=True)
     model.model.maximize(model.floors[2])
     answer, boxes = model.solve(0.5, seed=0, fixed=[model.in_corner[2, 0]])
     assert answer
     kitchen, hall = boxes[0], boxes[2]
     longer = [kitchen[a + 2] - kitchen[a] - (hall[a + 2] - hall[a]) for a in (0, 1)]
     assert min(longer) >= 9
-    assert plan_of(diagram, demands, boxes).honours_diagram
+    assert plan_of(diagram, spec, boxes).honours_diagram
 
 
 def test_every_variant_says_what_it_does_not_meet(monkeypatch):

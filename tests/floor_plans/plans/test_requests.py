@@ -68,7 +68,7 @@ def test_small_rooms_may_be_narrower_than_their_type():
 def test_given_areas_stay_and_drawn_ones_are_scaled_to_the_total():
     diagram = replace(DIAGRAM, metadata={"areas": [30, None, None], "name": "flat 7"})
     (job,) = PlanRequest(areas=RoomAreas(), total_area=42.0).jobs([diagram])
-    living, kitchen, bath = job.demands.areas
+    living, kitchen, bath = job.spec.areas
     assert living == 30
     assert kitchen + bath == pytest.approx(12)
     assert kitchen / bath == pytest.approx(7 / 5, rel=0.5)
@@ -80,44 +80,42 @@ def test_given_areas_stay_and_drawn_ones_are_scaled_to_the_total():
 def test_given_areas_have_no_others():
     diagram = replace(DIAGRAM, metadata={"areas": [30, 8, 5]})
     (job,) = PlanRequest(areas=RoomAreas(), total_area=100.0).jobs([diagram])
-    assert job.demands.areas == (30, 8, 5)
+    assert job.spec.areas == (30, 8, 5)
     assert job.other_areas == ()
 
 
 def test_a_boundary_is_filled_as_far_as_it_can_be():
     outline = Outline(boundary=((0, 0), (10, 0), (10, 6), (0, 6)))
     (job,) = PlanRequest(areas=RoomAreas(), outline=outline).jobs([DIAGRAM])
-    totals = [sum(areas) for areas in (job.demands.areas, *job.other_areas)]
+    totals = [sum(areas) for areas in (job.spec.areas, *job.other_areas)]
     assert totals == pytest.approx([51, 48, 42, 36])
     own = {"boundary": [[0, 0], [5, 0], [5, 4], [0, 4]]}
     (job,) = PlanRequest(areas=RoomAreas(), outline=outline).jobs([replace(DIAGRAM, metadata=own)])
-    assert job.demands.outline.area == 20
+    assert job.spec.outline.area == 20
 
 
 def test_a_boundary_that_rules_want_filled_is_filled_first():
     outline = Outline(boundary=((0, 0), (10, 0), (10, 6), (0, 6)))
     (job,) = PlanRequest(outline=outline, rules=DEFAULT).jobs([DIAGRAM])
-    assert [sum(each) for each in (job.demands.areas, *job.other_areas)] == pytest.approx(
-        [58.5, 51]
-    )
+    assert [sum(each) for each in (job.spec.areas, *job.other_areas)] == pytest.approx([58.5, 51])
 
 
 def test_no_target_is_below_what_rules_need_unless_it_is_given():
     drawn = RoomAreas([plan_of((LIVING, 8), (KITCHEN, 2), (BATH, 1))])
     (job,) = PlanRequest(areas=drawn, rules=DEFAULT).jobs([DIAGRAM])
-    assert job.demands.areas == (9.0, 3.5, 2.2)  # a living room of 3 m is 3 m deep at least
+    assert job.spec.areas == (9.0, 3.5, 2.2)  # a living room of 3 m is 3 m deep at least
     (job,) = PlanRequest(areas=drawn, rules=DEFAULT, total_area=20.0).jobs([DIAGRAM])
-    assert job.demands.areas == pytest.approx((14.24, 3.56, 2.2))
+    assert job.spec.areas == pytest.approx((14.24, 3.56, 2.2))
     given = replace(DIAGRAM, metadata={"areas": [None, None, 1.5]})
-    assert PlanRequest(areas=drawn, rules=DEFAULT).job(1, given).demands.areas == (9.0, 3.5, 1.5)
-    assert PlanRequest(areas=drawn).job(1, DIAGRAM).demands.areas == pytest.approx((8, 2, 1))
+    assert PlanRequest(areas=drawn, rules=DEFAULT).job(1, given).spec.areas == (9.0, 3.5, 1.5)
+    assert PlanRequest(areas=drawn).job(1, DIAGRAM).spec.areas == pytest.approx((8, 2, 1))
 
 
 def test_a_total_that_rules_do_not_allow_is_refused_with_the_least():
     with pytest.raises(DiagramError, match=r"total_area.*default.*14\.7 m2.*rules=none"):
         PlanRequest(total_area=5.0, rules=DEFAULT).jobs([DIAGRAM])
     (job,) = PlanRequest(total_area=5.0).jobs([DIAGRAM])
-    assert sum(job.demands.areas) == pytest.approx(5)
+    assert sum(job.spec.areas) == pytest.approx(5)
 
 
 def test_a_boundary_that_rules_do_not_allow_is_refused_with_the_least():
@@ -127,14 +125,12 @@ def test_a_boundary_that_rules_do_not_allow_is_refused_with_the_least():
     with pytest.raises(DiagramError, match=r"boundary': 10 m2.*default.*14\.7 m2.*rules=none"):
         PlanRequest(outline=outline(2), rules=DEFAULT).jobs([DIAGRAM])
     (job,) = PlanRequest(outline=outline(3), rules=DEFAULT).jobs([DIAGRAM])
-    assert sum(job.demands.areas) == pytest.approx(15)  # shares of it are too small
+    assert sum(job.spec.areas) == pytest.approx(15)  # shares of it are too small
 
 
 def test_seed_and_place_decide_what_is_drawn():
     def drawn(seed: int) -> list[tuple[float, ...]]:
-        return [
-            job.demands.areas for job in PlanRequest(RoomAreas(), seed=seed).jobs([DIAGRAM] * 2)
-        ]
+        return [job.spec.areas for job in PlanRequest(RoomAreas(), seed=seed).jobs([DIAGRAM] * 2)]
 
     assert drawn(0) == drawn(0)
     assert len({*drawn(0), *drawn(1)}) == 4
@@ -174,6 +170,6 @@ def test_north_is_in_the_metadata_of_plans_and_that_of_a_line_counts_without_ano
     wanted = [(plain, None, None), (plain, 30.0, 30.0), (turned, None, -10), (turned, 30.0, 30.0)]
     for diagram, asked, north in wanted:
         job = PlanRequest(north=asked).job(1, diagram)
-        assert (job.demands.north, job.diagram.metadata.get("north")) == (north, north)
+        assert (job.spec.north, job.diagram.metadata.get("north")) == (north, north)
     with pytest.raises(ValueError, match=r"'north'.*'up'"):
         PlanRequest().job(1, replace(plain, metadata={"north": "up"}))

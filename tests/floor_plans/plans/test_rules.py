@@ -349,9 +349,9 @@ def test_the_command_prints_a_table_shares_and_changes(file, capsys):
 
 def test_the_command_ends_well_if_all_rules_are_kept(file, capsys):
     assert check(capsys, file, "--rules", "irc", "--plans", "0")[0] == 0
-    without = check(capsys, file, "plans=0")
-    assert without == (0, f"{file}: 3 diagrams from 3 lines; all can be read\n")
-    assert check(capsys, file, "plans=0", "rules=none") == without
+    dropped = check(capsys, file, "plans=0")
+    assert dropped == (0, f"{file}: 3 diagrams from 3 lines; all can be read\n")
+    assert check(capsys, file, "plans=0", "rules=none") == dropped
 
 
 def test_the_command_prints_json(file, capsys):

@@ -15,7 +15,7 @@ from discrete_diffusion import load
 from floor_plans import BubbleDiagram
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.realising import Job
-from floor_plans.solver.room_model import Demands
+from floor_plans.solver.room_model import PlanSpec
 from floor_plans.studio.answers import ShownPlan
 from floor_plans.studio.app import create_app
 from floor_plans.studio.batching import Errands, TooBusy
@@ -361,7 +361,7 @@ def test_other_jobs_are_not_there(client):
 def test_a_plan_that_breaks_a_rule_comes_with_why_and_what_would_do():
     """A bedroom behind a bathroom, .7 m or more from the living room, without a hall."""
     behind = diagram_of("LivingRoom Bathroom MasterRoom", "0 left-of 1", "1 left-of 2")
-    job = Job(behind, Demands((20.0, 5.0, 12.0), rules=only("access")))
+    job = Job(behind, PlanSpec((20.0, 5.0, 12.0), rules=only("access")))
     ((_, shown),) = found_of(job).plans
     checked = ShownPlan.model_validate(shown)
     assert checked.broken == ["access"]

@@ -10,8 +10,7 @@ from matplotlib.collections import LineCollection
 from discrete_diffusion.viz import MUTED_TEXT
 from floor_plans.diagrams.pictures.pen import LABEL, POINTS_PER_INCH, text_width
 from floor_plans.drawings.pictures.plan_pen import SMALL, PlanPen
-from floor_plans.solver.dimension_lines import dimension_lines
-from floor_plans.solver.shapes import extent
+from floor_plans.solver.shapes import dimension_lines, extent
 
 _TICK = 0.035
 """Inches; half a tick."""

@@ -32,7 +32,7 @@ from floor_plans.learning.completion.weighing import UnseenError
 from floor_plans.learning.sampled_plans import check_given, check_realise
 from floor_plans.learning.sampling import check_directions, sampled
 from floor_plans.learning.ways import Way, check_partial
-from floor_plans.solver.diagram_list import Diagrams
+from floor_plans.solver.requests import Diagrams
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import SampleRequest, TrainedModel
