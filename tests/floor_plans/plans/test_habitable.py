@@ -70,7 +70,7 @@ def test_what_is_kept_is_what_the_model_draws_given_that_it_is_habitable(monkeyp
     monkeypatch.setattr(habitable, "realise", lambda job: job.diagram)
     monkeypatch.setattr(
         habitable,
-        "_broken",
+        "_broken_rules",
         lambda found, rules: ("width",) if found.canonical_key()[1][:1] < ((0, 1, 5),) else (),
     )
     algorithm, rows, prob = tabulated_mdlm(world, RPLAN_VOCAB_CONFIG)
@@ -137,13 +137,13 @@ def test_only_a_proof_of_no_plan_saves_the_planning(monkeypatch, planned):
     """Undecided is not "no plan": the planner looks for one, and may find it."""
     verdicts = iter([[None, False, True], [None]])
     monkeypatch.setattr(habitable, "have_plans", lambda diagrams, **_: next(verdicts))
-    monkeypatch.setattr(habitable, "_broken", lambda found, rules: ())
+    monkeypatch.setattr(habitable, "_broken_rules", lambda found, rules: ())
     monkeypatch.setattr(habitable, "realise", lambda job: planned.append(job.diagram))
     two, three = diagram_of("Kitchen"), diagram_of("Bathroom")
     assert Habitable(STRICT)([GOOD, two, three]) == [(), (habitable.NO_PLAN,), ()]
     assert [each.num_rooms for each in planned] == [3, 1]
     other = diagram_of("Balcony")
-    monkeypatch.setattr(habitable, "_broken", lambda found, rules: ("front",))
+    monkeypatch.setattr(habitable, "_broken_rules", lambda found, rules: ("front",))
     assert Habitable(STRICT)([other]) == [("front",)]
 
 
@@ -152,8 +152,8 @@ def test_a_rule_that_does_not_apply_is_not_broken():
     rules = RuleSet("fill", {"fill": DEFAULT.rules["fill"]})
     plan = FloorPlan(BubbleDiagram((0,), (), ((0.0, 0.0, 5.0, 4.0),)))
     assert judge(plan, rules).kept == {"fill": None}
-    assert habitable._broken(Realised((plan,)), rules) == ()
-    assert habitable._broken(Realised(), rules) == (habitable.NO_PLAN,)
+    assert habitable._broken_rules(Realised((plan,)), rules) == ()
+    assert habitable._broken_rules(Realised(), rules) == (habitable.NO_PLAN,)
 
 
 def test_answers_are_kept_by_rules_and_version(monkeypatch, tmp_path):
@@ -164,7 +164,7 @@ def test_answers_are_kept_by_rules_and_version(monkeypatch, tmp_path):
         return ("facade", "front")[: len(rules.rules)] if 1 in diagram.rooms else ()
 
     monkeypatch.setattr(habitable, "realise", lambda job: job.diagram)
-    monkeypatch.setattr(habitable, "_broken", broken)
+    monkeypatch.setattr(habitable, "_broken_rules", broken)
     file = tmp_path / "rules.yaml"
     front = "front: {rooms: [LivingRoom, DiningRoom, Entrance, Hall]}\n"
     file.write_text(
@@ -176,7 +176,7 @@ def test_answers_are_kept_by_rules_and_version(monkeypatch, tmp_path):
     file.write_text(front)
     assert Habitable(read_rules(file))(diagrams) == [(), ("facade",)]
     assert len(planned) == 4
-    monkeypatch.setattr(habitable, "_planner", lambda: "another version")
+    monkeypatch.setattr(habitable, "_planner_version", lambda: "another version")
     assert Habitable(STRICT)(diagrams) == [(), ("facade", "front")]
     assert len(planned) == 6
 

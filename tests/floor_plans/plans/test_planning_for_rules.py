@@ -312,10 +312,8 @@ def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     assert model.meets(1.0, 0) is False
     assert model.meets(1.0, 0, ONLY_AREAS) is True
     asked: list[Any] = []
-    ask = model._met_together
-    monkeypatch.setattr(
-        model, "_met_together", lambda *words: (asked.append(words), ask(*words))[1]
-    )
+    ask = model._solve_all
+    monkeypatch.setattr(model, "_solve_all", lambda *words: (asked.append(words), ask(*words))[1])
     assert model.find_best(1.0, 0.1, 0)[0] is True
     assert not asked
     lost = {constraint.priority for constraint in model.soft if not model.value(constraint.literal)}
