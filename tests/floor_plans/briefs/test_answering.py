@@ -10,7 +10,7 @@ import pytest
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from floor_plans import PartialDiagram, read_diagrams
-from floor_plans.briefs import asked as asking
+from floor_plans.briefs import brief_request as asking
 from floor_plans.briefs.reading import read_brief
 
 EASY = "rooms:\n  Bathroom: at least 1\nrelations:\n  - Bathroom adjacent Kitchen|Balcony\n"
