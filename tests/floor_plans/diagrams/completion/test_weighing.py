@@ -11,7 +11,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.layout import VocabConfig
 from floor_plans import PartialDiagram
 from floor_plans.learning.completion.arrangements import ArrangementTree
-from floor_plans.learning.completion.weighing import list_arrangements, weigh, weigh_listed
+from floor_plans.learning.completion.weighing import list_arrangements, thin, weigh, weigh_listed
 from tabulated_diagrams import misleading_mdlm, random_diagrams, tabulated_mdlm
 
 VOCAB = VocabConfig(n_max=4)
@@ -151,3 +151,46 @@ def test_logits_that_are_nan_are_told_before_arrangements_are_chosen():
     model.backbone.register_forward_hook(lambda *call: call[-1] * torch.nan)
     with pytest.raises(ValueError, match=r"TabulatedBackbone\.forward.*NaN or infinite logits"):
         weighed(PARTIALS[0], max_kept=2, model=model)
+
+
+@pytest.mark.slow
+def test_thinned_rows_stand_for_all_on_average():
+    """Over the one random number that is drawn: kept so often, and weighing what is told."""
+    generator = make_generator(3)
+    weights = torch.tensor([5.0, 0.1, 0.0, 0.7, 0.4, 0.2, 3.0, 0.3, 0.1], dtype=torch.float64)
+    seeds, log_weights = 1500, weights.log() - 700  # far below what exp could hold
+    kept, total = torch.zeros(seeds, 9).double(), torch.zeros(seeds, 9).double()
+    for seed in range(seeds):
+        thinned = thin(log_weights, 4, generator)
+        assert thinned.rows.tolist() == sorted(set(thinned.rows.tolist()))
+        assert len(thinned.rows) == 4
+        kept[seed, thinned.rows] = 1
+        total[seed, thinned.rows] = (log_weights[thinned.rows] - thinned.log_chances + 700).exp()
+    c = weights[[1, 3, 4, 5, 7, 8]].sum() / 2  # two of these six beside the two heavy ones
+    chances = (weights / c).clamp(max=1)
+    assert float(chances.sum()) == pytest.approx(4)
+    assert (kept.mean(dim=0) - chances).abs().max() < 4 * 0.5 / seeds**0.5
+    assert (total.mean(dim=0) - weights).abs().max() < 4 * float(c) * 0.5 / seeds**0.5
+    torch.testing.assert_close(total[:, [0, 6]], weights[[0, 6]].expand(seeds, 2))
+
+
+def test_few_rows_are_all_kept_and_rows_of_weight_0_are_not():
+    generator = make_generator(0)
+    few = thin(torch.tensor([0.0, -3.0]).double(), 2, generator)
+    assert (few.rows.tolist(), few.log_chances.tolist()) == ([0, 1], [0.0, 0.0])
+    nothing = float("-inf")
+    mostly_none = torch.tensor([nothing, 1.0, nothing, 2.0, nothing], dtype=torch.float64)
+    for num in (2, 3, 4):
+        thinned = thin(mostly_none, num, generator)
+        assert (thinned.rows.tolist(), thinned.log_chances.tolist()) == ([1, 3], [0.0, 0.0])
+    alike = thin(torch.zeros(1000).double(), 250, generator)
+    assert (alike.rows.diff() == 4).all()
+    torch.testing.assert_close(alike.log_chances.exp(), torch.full((250,), 0.25).double())
+
+
+def test_thinning_takes_of_neighbours_in_proportion():
+    weights = torch.rand(400, generator=make_generator(1), dtype=torch.float64)
+    expected = 40 * weights[:200].sum() / weights.sum()
+    for seed in range(5):
+        kept = thin(weights.log(), 40, make_generator(seed)).rows
+        assert abs((kept < 200).sum() - expected) < 1
