@@ -16,8 +16,8 @@ from floor_plans.diagrams.files.code_tables import (
     CODES_FIELD,
     OUR_TABLE,
     areas_of,
-    in_our_codes,
     number_bedrooms,
+    translate_codes,
 )
 from floor_plans.diagrams.files.fields import (
     DiagramError,
@@ -225,7 +225,7 @@ class BubbleDiagram:
         for key in ("rooms", "relations"):
             if key not in data:
                 raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
-        data = in_our_codes(data, codes)
+        data = translate_codes(data, codes)
         rooms = read_rooms(data["rooms"], "rooms")
         boxes = data.get("boxes")
         if boxes is not None and not isinstance(boxes, list | tuple):

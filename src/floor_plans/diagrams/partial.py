@@ -17,8 +17,8 @@ from floor_plans.diagrams.files.code_tables import (
     BEDROOM,
     CODE_TABLES,
     OUR_TABLE,
-    in_our_codes,
     own_table,
+    translate_codes,
 )
 from floor_plans.diagrams.files.contradictions import StatedRelation, check_contradictions
 from floor_plans.diagrams.files.everyday_names import room_type_of
@@ -71,7 +71,7 @@ class PartialDiagram:
             raise DiagramError("rooms", "a diagram needs at least one room")
         for k, room in enumerate(self.rooms):
             if room is not None and not 0 <= room < len(ROOM_TYPES):
-                raise DiagramError(f"rooms[{k}]", f"{room} is no room type code")
+                raise DiagramError(f"rooms[{k}]", f"{room} is not a room type code")
         for k, (i, j, r) in enumerate(self.relations):
             if not (0 <= i < j < n and 0 <= r < len(RELATIONS)):
                 expected = f"expected i < j < {n} rooms and a code 0..{len(RELATIONS) - 1}"
@@ -144,7 +144,7 @@ class PartialDiagram:
         check_keys(data)
         check_spelling(data, _FIELDS)
         _check_bedrooms(data.get("rooms"), own_table(data) or codes)
-        data = in_our_codes(data, codes)
+        data = translate_codes(data, codes)
         rooms = [
             None if room is None else room_code(room, f"rooms[{k}]")
             for k, room in enumerate(required_list(data, "rooms"))

@@ -55,7 +55,7 @@ def names_of_floors(
         if kind == LABEL and len(numbers) == 1:
             kinds = [str(value) for code, value in entity.get_xdata(APP) if code == 1000]
             first = (text.strip().splitlines() or [""])[0]
-            noted[numbers[0]] = names.meant(type_of_name(first, kinds[-1]))
+            noted[numbers[0]] = names.room_type(type_of_name(first, kinds[-1]))
             continue
         place = entity.dxf.insert
         if entity.dxftype() != "MTEXT":  # whose frame is that of the drawing
@@ -68,7 +68,9 @@ def names_of_floors(
             lines.setdefault(smallest, []).extend(own)
     found, notes = {}, []
     for number, texts in lines.items():
-        found[number], further = _name_among([names.meant(type_of_name(text)) for text in texts])
+        found[number], further = _name_among(
+            [names.room_type(type_of_name(text)) for text in texts]
+        )
         if further and number not in noted:
             listed = ", ".join((found[number], *further))
             notes.append(Note(SEVERAL_NAMES, f"{place_of(floors[number])}: {listed}"))

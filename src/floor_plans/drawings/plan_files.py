@@ -87,7 +87,7 @@ def _records_of(
     suffix = suffix_of(path)
 
     def parse(data: Any, codes: str | None) -> Plan:
-        data = names.in_object(data)
+        data = names.translate(data)
         return parse_plan(data, n_max=n_max, threshold=threshold, unit=unit, codes=codes)
 
     if is_mat_file(path):
@@ -199,7 +199,7 @@ def _of_graphml(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
 
     for _, about in graph.nodes(data=True):
         if "room" in about:
-            about["room"] = names.meant(about["room"])
+            about["room"] = names.room_type(about["room"])
 
     def parse(codes: str | None) -> Plan:
         plan = read_graphml(graph, codes=codes or OUR_TABLE)

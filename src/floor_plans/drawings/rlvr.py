@@ -16,7 +16,7 @@ from floor_plans.diagrams.files.code_tables import BEDROOM, with_master_bedroom
 from floor_plans.diagrams.files.everyday_names import (
     is_numbered_bedroom,
     room_type_of,
-    without_number,
+    strip_number,
 )
 from floor_plans.diagrams.files.fields import DiagramError, finite_number, required_list, room_code
 from floor_plans.diagrams.rooms import ROOM_TYPES
@@ -174,7 +174,7 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
 def _called(word: str) -> str | None:
     """Name in the format of a room that goes by another word: "Living", "Bedroom 2"."""
     found = None if is_numbered_bedroom(word) else room_type_of(word, ROOM_TYPES)
-    found = found or room_type_of(without_number(word), ROOM_TYPES)
+    found = found or room_type_of(strip_number(word), ROOM_TYPES)
     room = nearest_type(found) if found else ""
     return _NAMES.get(BEDROOM if room == "Bedroom" else room)
 

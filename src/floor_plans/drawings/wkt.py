@@ -80,7 +80,7 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
         if None in row:  # where csv keeps what is beyond the last column
             raise DiagramError(where, f"has more cells than the {len(row) - 1} columns of line 1")
         if row["kind"] == "room":
-            labels.append(names.meant(row["type"]))
+            labels.append(names.room_type(row["type"]))
             room_code(labels[-1], where)
             floors.append(_shape(row["wkt"], where, "Polygon", "MultiPolygon"))
             boxes.append(_box(row.get("box") or "", where))

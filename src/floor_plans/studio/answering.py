@@ -1,4 +1,4 @@
-"""Answers of the studio beside completions, each a function that takes a while."""
+"""Slow answers of the studio: checks of diagrams and briefs, diagrams of a brief, files."""
 
 from __future__ import annotations
 
@@ -28,21 +28,19 @@ from floor_plans.plans.verdict import have_plans
 from floor_plans.rules.extents import check_extents, plan_within_limits
 from floor_plans.studio.sampling import DiagramModel
 
-NO_DIRECTIONS = (
-    "{} which rooms meet, not how they lie to each other, which is what plans are found from"
-)
+NO_DIRECTIONS = "{} which rooms meet, not their directions, which a floor plan needs"
 
 _EFFORT = 0.3
-"""Effort of each use of the solver, to say why there is no plan."""
+"""Effort of the solver for each check."""
 
 _PARTICLES = 256
 
 _OURS = re.compile(r"(brief=)?\S*brief\.json(, line \d+)?,? ?")
-"""How messages name the file that a brief is handed over in."""
+"""Name of the temporary file of a brief in messages."""
 
 
 def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> list[dict[str, Any]]:
-    """``positions``: also ``[x, y, radius]`` of every room, y downwards."""
+    """Convert diagrams to JSON; ``positions`` adds ``[x, y, radius]`` of each room, y downwards."""
     if not positions:
         return [diagram.to_json() for diagram in diagrams]
     return [
@@ -58,10 +56,13 @@ def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> l
 
 
 def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
-    """Check that a floor plan can have all that is drawn; if not, name relations that contradict
-    each other. ``can_be_built``: None, that was not decided, or depends on what is open."""
+    """Check that a drawn diagram has a floor plan; if not, name contradictory relations.
+
+    ``can_be_built`` is None if undecided, or if it depends on unknown rooms or relations.
+    """
     diagram: BubbleDiagram | PartialDiagram = drawn
     answer: bool | None = None
+    # a complete diagram has a floor plan, or relations that contradict each other
     found, has_directions = None, drawn.vocabulary.has_directions
     if complete:
         diagram = BubbleDiagram.from_json(drawn.to_json())
@@ -84,13 +85,13 @@ def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
 
 
 def _by_name(sentence: str, drawn: PartialDiagram) -> str:
-    """Rooms are called by their names instead of ``rooms[2]``."""
+    """Replace ``rooms[2]`` by the name of the room in a sentence."""
     names = room_names(drawn)
     return re.sub(r"rooms\[(\d+)\]", lambda match: names[int(match[1])], sentence)
 
 
 def check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> dict[str, Any]:
-    """Meaning of a brief, a sentence for each rule, and whether a diagram can meet it."""
+    """Explain a brief, with a sentence for each rule, and decide if a diagram can meet it."""
     brief = brief_of(asked)
     found = feasibility(brief, n_max, words)
     return {
@@ -109,8 +110,10 @@ def answer_brief(
     seed: int,
     given: PartialDiagram | None,
 ) -> list[BubbleDiagram]:
-    """Diagrams that meet a brief. Raises ``ValueError`` for one that is wrong, cannot be met, or
-    that too few diagrams meet to be found."""
+    """Sample diagrams that meet a brief.
+
+    Raises ``ValueError`` for a brief that is wrong, cannot be met, or is met too rarely.
+    """
     checked = check_brief(asked, model.vocab.n_max, model.words)
     if not checked["ok"]:
         raise ValueError(checked["verdict"])
@@ -125,7 +128,7 @@ def answer_brief(
 
 
 def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
-    """A file of a diagram; a partial one as JSON alone."""
+    """Write a diagram as the text of a file; a partial diagram only as JSON."""
     if format == "json":
         return json.dumps(drawn.to_json(), indent=1) + "\n"
     if format not in ("svg", "graphml"):
@@ -143,7 +146,7 @@ def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
 
 
 def plan_as_file(data: Mapping[str, Any], format: str, language: str = "en") -> str | bytes:
-    """A file of a plan, the object that ``FloorPlan.to_json`` gives."""
+    """Write a plan, given as the object of ``FloorPlan.to_json``, as the content of a file."""
     plan = plan_within_limits(data)
     if format == "json":
         return json.dumps(plan.to_json(), indent=1) + "\n"

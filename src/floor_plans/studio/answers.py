@@ -10,7 +10,7 @@ Point = tuple[float, float]
 
 
 class Refusal(BaseModel):
-    """Why a request was not answered."""
+    """Refusal of a request, with the reason."""
 
     error: str = Field(description="one sentence: what is wrong, where, and what was expected")
 
@@ -32,7 +32,7 @@ class Drawn(BaseModel):
 
     diagrams: list[DiagramAnswer]
     approximate: list[str] = Field(
-        default=[], description="why they are no exact samples; empty if they are"
+        default=[], description="why they are not exact samples; empty if they are"
     )
     seconds: float
 
@@ -55,7 +55,7 @@ class ContradictionAnswer(BaseModel):
 
 
 class CheckedDiagram(BaseModel):
-    """Whether a diagram can be."""
+    """Result of checking a diagram."""
 
     ok: bool
     can_be_built: bool | None = Field(description="null: not decided, or it depends")
@@ -64,7 +64,7 @@ class CheckedDiagram(BaseModel):
 
 
 class CheckedBrief(BaseModel):
-    """Whether a brief can be met."""
+    """Result of checking a brief."""
 
     ok: bool
     rules: list[str] = Field(description="what it means, a sentence for each rule")
@@ -106,7 +106,7 @@ class ScoresAnswer(BaseModel):
 
 
 class OtherRelation(BaseModel):
-    """A pair of rooms, and a relation other than theirs with which a plan keeps all rules."""
+    """A pair of rooms, and another relation of theirs with which a plan keeps all rules."""
 
     rooms: list[int]
     now: str
@@ -153,7 +153,7 @@ class Accepted(BaseModel):
 
 
 class JobState(BaseModel):
-    """How far a job is."""
+    """State of a job, and its answer or error."""
 
     job: str
     status: Literal["waiting", "working", "done", "failed", "cancelled"]
@@ -191,7 +191,7 @@ class RoomStyle(BaseModel):
 
 
 class ModelFacts(BaseModel):
-    """What the model knows."""
+    """Facts of the model: its rooms, relations and sizes."""
 
     version: str
     backbone: str
@@ -205,7 +205,7 @@ class ModelFacts(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether all works, and how much waits."""
+    """Health of the studio: lengths of its queues, processes and running time."""
 
     status: Literal["ok"]
     waiting: int = Field(description="requests that wait for the network")

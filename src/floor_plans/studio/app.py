@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "page"
 
 RETRY_AFTER = 2
-"""Seconds that a client who is sent away should wait."""
+"""Seconds that a client should wait before it tries again."""
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "The request is wrong"},
@@ -94,8 +94,11 @@ _POLICY = (
 
 
 def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> FastAPI:
-    """The application of a model as ``load`` gives it. ``token``: required of every request to the
-    API; without it only this machine is answered. ``limits``: of ``Studio``."""
+    """Build the application of a model that ``load`` returned.
+
+    ``token``: required of every request to the API; without a token only requests of this machine
+    are answered. ``limits``: of ``Studio``.
+    """
     studio = Studio(DiagramModel(algorithm), **limits)
 
     @asynccontextmanager
@@ -128,7 +131,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Every refusal is one sentence."""
+    """Add handlers that answer every error with one sentence."""
 
     @app.exception_handler(ValueError)
     async def wrong(request: Request, error: ValueError) -> JSONResponse:
@@ -156,18 +159,18 @@ def _add_errors(app: FastAPI) -> None:
 
 def _add_questions(app: FastAPI, studio: Studio) -> None:
     @app.get(
-        "/healthz", summary="Whether it works, and how many requests wait", response_model=Health
+        "/healthz", summary="Health, and the number of waiting requests", response_model=Health
     )
     async def healthz() -> dict[str, Any]:
         return studio.health()
 
-    @app.get("/api/model", summary="What the model knows", response_model=ModelFacts)
-    async def about() -> dict[str, Any]:
-        return studio.about()
+    @app.get("/api/model", summary="Facts of the model", response_model=ModelFacts)
+    async def model() -> dict[str, Any]:
+        return studio.model_facts()
 
     @app.post(
         "/api/check",
-        summary="Whether a diagram or a brief can be, and if not, why",
+        summary="Check if a diagram or a brief can be met, and if not, why",
         response_model=CheckedDiagram | CheckedBrief,
         openapi_extra=takes(CheckBody),
     )
@@ -279,7 +282,7 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> FileResponse:
-        """What browsers ask for beside a file that is opened by itself."""
+        """Icon that browsers request for pages without one of their own."""
         return FileResponse(PAGE / "icon.svg")
 
     app.mount("/page", StaticFiles(directory=PAGE), name="page")

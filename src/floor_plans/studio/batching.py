@@ -1,4 +1,4 @@
-"""A queue of requests for the network: one thread answers as many of them at once as it can."""
+"""Queue of requests for the network, which one thread answers in batches."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from floor_plans.studio.sampling import Answer, Ask, DiagramModel, Revealed
 T = TypeVar("T")
 
 MOST_WAITING = 64
-"""Requests in the queue; one more is sent away."""
+"""Most requests in the queue; further ones are refused."""
 
 MOST_ROWS = 32
-"""Diagrams that are sampled at once."""
+"""Most diagrams in one batch."""
 
 
 class TooBusy(Exception):
-    """The queue is full."""
+    """Error of a full queue."""
 
 
 class Batcher:
-    """Answers requests in their order. Those that wait while others are answered are sampled
-    together, at most ``most_rows`` diagrams at a time; one that was cancelled meanwhile is left
-    out.
+    """Answers requests in their order, in batches.
+
+    Requests that wait during a batch form the next one, of at most ``most_rows`` diagrams;
+    cancelled requests are left out.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._closed = False
         self.last_batch = 0
-        """Requests that were answered together last."""
+        """Number of requests in the last batch."""
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
         self._thread.start()
 
@@ -57,7 +58,7 @@ class Batcher:
         return future
 
     def close(self) -> None:
-        """Answer what waits, then end."""
+        """Answer the waiting requests, then end."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -69,7 +70,7 @@ class Batcher:
             _answer(self._model.draw, batch)
 
     def _next(self) -> list[tuple[Ask, Future[Answer]]]:
-        """The next requests to be answered together; none at the end."""
+        """Wait for the next batch; an empty one means the end."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
@@ -89,8 +90,10 @@ class Batcher:
 
 
 def _report_once(ask: Ask) -> Ask:
-    """The same, whose listener is not given again what it knows, when a batch that failed is
-    sampled anew: only what is new, or came out otherwise."""
+    """Return the request with a listener that gets each token only once.
+
+    After a failed batch each request is sampled anew; only new or changed tokens are reported.
+    """
     report = ask.on_revealed
     if report is None:
         return ask
@@ -113,11 +116,11 @@ def _report_once(ask: Ask) -> Ask:
 def _answer(
     draw: Callable[[list[Ask]], list[Answer]], batch: list[tuple[Ask, Future[Answer]]]
 ) -> None:
-    """Set every result. If the batch fails, each request by itself, so that one that cannot be
-    answered does not take others with it."""
+    """Answer a batch. If it fails, answer each request alone, so that one error does not affect the
+    others."""
     try:
         answers = draw([ask for ask, _ in batch])
-    except Exception as error:  # handed to those who requested it
+    except Exception as error:  # passed on to the client
         if len(batch) == 1:
             batch[0][1].set_exception(error)
             return
@@ -129,15 +132,14 @@ def _answer(
 
 
 class Errands:
-    """Other work, done by threads of its own in the order in which it was requested."""
+    """Queue of other work, done by own threads in the order of requests."""
 
     def __init__(self, name: str, *, threads: int = 1, most_waiting: int = MOST_WAITING) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._free = threading.BoundedSemaphore(most_waiting)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Put a request into the queue, where a cancelled one keeps no place and nothing of its
-        work. Raises ``TooBusy``."""
+        """Put work into the queue; a cancelled request frees its place. Raises ``TooBusy``."""
         if not self._free.acquire(blocking=False):
             raise TooBusy
         kept = [work]
@@ -151,5 +153,5 @@ class Errands:
         return future
 
     def close(self) -> None:
-        """Finish what has begun, and leave out the rest."""
+        """Finish the work that has begun, and cancel the rest."""
         self._pool.shutdown(cancel_futures=True)

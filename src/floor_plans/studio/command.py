@@ -16,7 +16,7 @@ from floor_plans.studio.address import LOCAL, url
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10
-"""That requests have to end in when the studio is stopped."""
+"""Seconds in which requests have to end when the studio is stopped."""
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +58,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    """Serve a page on which rooms and relations are drawn, completed by a model and realised as
-    floor plans, and the same as a JSON API; see docs/studio.md. Ctrl-C ends it."""
+    """Serve a page to draw diagrams, complete them by a model and realise them as floor plans, and
+    a JSON API for the same; see docs/studio.md. Ctrl-C ends it."""
     _check(options)
     import torch
     import uvicorn
@@ -67,12 +67,14 @@ def _run(options: argparse.Namespace) -> None:
     from floor_plans.studio.app import create_app
     from floor_plans.studio.guards import JsonLines, PromptProtocol
 
+    # load the model, and start the processes that share it
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     plugins = [name for name in options.plugins.strip("[]").replace(" ", "").split(",") if name]
     model = options.load(options.checkpoint, plugins=plugins)
     app = create_app(model, token=options.token, workers=options.workers)
     app.state.studio.start_workers()
+    # log in JSON lines, then serve
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
@@ -99,7 +101,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """``ValueError`` before anything is loaded."""
+    """Check options before anything is loaded, by ``ValueError``."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise ValueError(f"the studio takes FastAPI: {install_command('studio')}")
     if not 0 < options.port < 2**16:

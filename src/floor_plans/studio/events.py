@@ -1,4 +1,4 @@
-"""Answers of the worker threads: waited for, or sent as server-sent events."""
+"""Answers of the worker threads, awaited or sent as server-sent events."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ FAILED = "the studio failed on this request; its log says why"
 
 
 READ_SECONDS = 60.0
-"""That a body waits until it is read."""
+"""Most seconds until a body is read."""
 
 
 async def answered(future: Future[T], seconds: float) -> T:
-    """``TimeoutError`` if it takes longer; what has not begun by then is never done."""
+    """Await a result for ``seconds``; then cancel it if it has not begun, by ``TimeoutError``."""
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
 async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float) -> T:
-    """The answer of work that is told by what it is given when nobody waits for it any more."""
+    """Submit work and await its answer; its argument returns True once nobody waits any more."""
     unwanted = threading.Event()
     try:
         return await answered(errands.submit(partial(work, unwanted.is_set)), seconds)
@@ -49,8 +49,8 @@ async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seco
 
 
 async def content_of(request: Request) -> bytes:
-    """Bytes of a body. ``ValueError`` unless it is sent as JSON, which a form of another site
-    cannot do without asking first."""
+    """Bytes of a body, which has to be sent as JSON, by ``ValueError``: a form of another site
+    cannot send JSON without a preflight request."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ValueError(f"Content-Type: expected application/json, got {reprlib.repr(kind)}")
@@ -58,13 +58,13 @@ async def content_of(request: Request) -> bytes:
 
 
 async def read(studio: Studio, read_content: Callable[[bytes], T], request: Request) -> T:
-    """Return what a process reads in the body of a request."""
+    """Read the body of a request in a process of its own."""
     work = partial(studio.readers.run, read_content, await content_of(request))
     return await wanted(studio.reading, work, READ_SECONDS)
 
 
 async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:
-    """The answer of the network, at once or as server-sent events."""
+    """Answer with diagrams of the network, at once or as server-sent events."""
     start = time.perf_counter()
 
     async def finished(future: Future[Answer]) -> dict[str, Any]:
@@ -79,6 +79,7 @@ async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> A
 
     if not stream:
         return await finished(studio.batcher.submit(ask))
+    # a stream: the network's thread puts each step into a queue of this loop
     loop = asyncio.get_running_loop()
     steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
     reporting = replace(
@@ -98,8 +99,8 @@ def _from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> N
 async def _events(
     steps: asyncio.Queue[list[Revealed] | None], finished: asyncio.Task[dict[str, Any]]
 ) -> AsyncIterator[str]:
-    """``revealed`` for every step, then ``done`` with the answer, or ``error``. If nobody listens
-    any more, the request is taken back."""
+    """Yield ``revealed`` for every step, then ``done`` with the answer, or ``error``; the request
+    is cancelled when nobody listens any more."""
     finished.add_done_callback(lambda _: steps.put_nowait(None))
     try:
         while (step := await steps.get()) is not None:
@@ -117,6 +118,6 @@ async def _events(
 
 
 def event_text(name: str, data: Any, number: int | None = None) -> str:
-    """A server-sent event; ``number``: its id."""
+    """Text of a server-sent event; ``number``: its id."""
     id_line = "" if number is None else f"id: {number}\n"
     return f"{id_line}event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -1,4 +1,4 @@
-"""Guards that every request passes: its line in the log, the token, and the limits of its body."""
+"""Middleware for every request: log, origin, token, and limits of the body."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MOST_BYTES, MOST_OF_A_DRAWING = 256 * 1024, 4 * 1024 * 1024
 """Most bytes of a body, and of one with a drawing."""
 
 BODY_SECONDS = 10.0
-"""In which it has to come."""
+"""Seconds in which a body has to arrive."""
 
 IDLE_SECONDS = 10.0
-"""After which, or twice as many, a connection that brings no request is closed."""
+"""Seconds after which a connection without a request is closed, at most twice as many."""
 
 
 def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
@@ -40,7 +40,7 @@ def refusal(status: int, sentence: str, **headers: str) -> JSONResponse:
 
 
 class JsonLines(logging.Formatter):
-    """A log in which every line is a JSON object; ``extra={"facts": {...}}`` are keys of it."""
+    """Formatter of a log in JSON lines; ``extra={"facts": {...}}`` adds keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -55,7 +55,7 @@ class JsonLines(logging.Formatter):
 
 
 class Logged:
-    """A line for every request: method, path, status, milliseconds."""
+    """Logs a line for every request: method, path, status, milliseconds."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -85,8 +85,11 @@ class Logged:
 
 
 class OwnPages:
-    """Refuses what a page of another site sends, by its Origin; and, with ``hosts``, requests under
-    any other name of this machine: the owner of a site can let its name lead here."""
+    """Refuses requests from pages of other sites, by their Origin.
+
+    With ``hosts``, it also refuses requests under any other host name, since another site can point
+    its name to this machine.
+    """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
         self.app, self.hosts = app, hosts
@@ -100,7 +103,7 @@ class OwnPages:
             await send({"type": "websocket.close", "code": 1008, "reason": wrong[:100]})
 
     def _wrong(self, headers: Headers) -> str:
-        """Sentence on the header that is wrong; empty if none is."""
+        """Sentence on the wrong header; empty if there is none."""
         names = headers.getlist("host")
         host = names[0].lower() if names else ""
         if len(names) > 1 or (
@@ -122,7 +125,7 @@ class BearerAuth:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.expected = app, [f"Bearer {token}".encode()]
-        with suppress(UnicodeEncodeError):  # which some clients send what is no ASCII in
+        with suppress(UnicodeEncodeError):  # some clients send other than ASCII in Latin-1
             self.expected.append(f"Bearer {token}".encode("latin-1"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,8 +142,10 @@ class BearerAuth:
 
 
 class BodyLimit:
-    """Reads a body before anything else does, so that it is neither too large nor too slow. A
-    request is dropped if its body breaks off, or as soon as its client leaves."""
+    """Reads bodies first, with limits on size and time.
+
+    A request is dropped if its body breaks off, or as soon as its client leaves.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -162,6 +167,7 @@ class BodyLimit:
             sentence = f"the body is larger than {most // 1024} KiB; send a smaller one"
             await refusal(413, sentence, Connection="close")(scope, receive, send)
             return
+        # replay the body to the application, and cancel its work when the client leaves
         first = [{"type": "http.request", "body": body, "more_body": False}]
         work, departure = CancelScope(), asyncio.ensure_future(_departure(receive))
         departure.add_done_callback(lambda _: work.cancel())
@@ -177,14 +183,14 @@ class BodyLimit:
 
 
 async def _departure(receive: Receive) -> Message:
-    """The message that the client has left, or has its whole answer."""
+    """Wait for the message that the client has left, or has received its whole answer."""
     while (message := await receive())["type"] != "http.disconnect":
         pass
     return message
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """All of a body; None if it is too large. Raises ``ClientDisconnect`` if it breaks off."""
+    """Read a body; None if it is too large. Raises ``ClientDisconnect`` if it breaks off."""
     body = bytearray()
     while True:
         message = await receive()
@@ -198,8 +204,8 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 
 class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """HTTP of a connection that is closed if it brings no whole header of a request for a while:
-    many that bring none would keep all others out."""
+    """HTTP protocol that closes connections without a complete request header for a while, since
+    many of these would block all others."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -210,8 +216,8 @@ class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_lost(error)
 
     def _look(self, last: object) -> None:
-        """Close the connection if it has been idle since the last look. ``last``: the request
-        whose answer was complete then."""
+        """Close the connection if it has been idle since the last look; ``last``: the request that
+        was complete then."""
         is_idle = self.cycle is None or self.cycle.response_complete
         if is_idle and self.cycle is last:
             self.transport.close()

@@ -1,4 +1,4 @@
-"""Paths of the API for plans: jobs, their state and their events."""
+"""API paths of plans: jobs, their states and their events."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from floor_plans.studio.requests import PlanBody
 from floor_plans.studio.studio import Studio
 
 _LOOK = 0.2
-"""Seconds between two looks for new events."""
+"""Seconds between two polls for new events."""
 
 _STILL_THERE = 15.0
-"""Seconds after which a comment is sent if nothing else was, so that no proxy ends the stream."""
+"""Seconds of silence after which a comment is sent, so that proxies keep the stream open."""
 
 EVENTS: dict[str, type[BaseModel]] = {
     "progress": JobProgress,
@@ -44,13 +44,13 @@ EVENTS: dict[str, type[BaseModel]] = {
 }
 """Data of the server-sent events, by their name."""
 
-_NO_JOB = "there is no such job, or it ended more than an hour ago"
+_NO_JOB = "no job has this id, or it ended more than an hour ago"
 
 
 def accepted(
     studio: Studio, request: Request, work: Callable[[Report], dict[str, Any]]
 ) -> JSONResponse:
-    """Answer that the work has become a job of the client's."""
+    """Submit work as a job of the client, and answer with its id."""
     client = request.client.host if request.client else ""
     return JSONResponse(Accepted(job=studio.jobs.submit(client, work)).model_dump(), 202)
 
@@ -64,12 +64,12 @@ def add_jobs(app: FastAPI, studio: Studio) -> None:
         openapi_extra=takes(PlanBody),
     )
     async def plan(request: Request) -> JSONResponse:
-        wish = await read(studio, read_plan, request)
-        return accepted(studio, request, partial(plans_of, studio.pickled, studio.workers, wish))
+        order = await read(studio, read_plan, request)
+        return accepted(studio, request, partial(plans_of, studio.pickled, studio.workers, order))
 
     @app.get(
         "/api/jobs/{job}",
-        summary="How far a job is, and its answer",
+        summary="State of a job, and its answer",
         response_model=JobState,
         response_model_exclude_unset=True,
     )
@@ -90,7 +90,7 @@ def add_jobs(app: FastAPI, studio: Studio) -> None:
 
     @app.get(
         "/api/jobs/{job}/events",
-        summary="What happens to a job, as server-sent events",
+        summary="Events of a job, as server-sent events",
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": _EVENTS}, "description": _MEANING}},
     )
@@ -116,13 +116,13 @@ _EVENTS: dict[str, Any] = {
 
 
 def takes(body: type[BaseModel]) -> dict[str, Any]:
-    """Description of a path whose body a process reads."""
+    """OpenAPI description of a path with this body."""
     schema = {"$ref": f"#/components/schemas/{body.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def describe(app: FastAPI, bodies: Iterable[type[BaseModel]]) -> None:
-    """Add bodies, and the data of events, to /openapi.json."""
+    """Add the schemas of bodies and events to /openapi.json."""
     described = app.openapi
 
     def with_models() -> dict[str, Any]:
@@ -141,7 +141,7 @@ async def _events(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
     while (seen := studio.jobs.events(job, since)) is not None:
         news, over = seen
         for name, data in news:
-            if data:  # what was found on the way is forgotten when the job has ended
+            if data:  # intermediate plans of an ended job are empty
                 yield event_text(name, data, since)
             since += 1
         if over:

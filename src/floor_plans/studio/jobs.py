@@ -1,4 +1,4 @@
-"""Jobs: long work that a client asks about, or cancels, and whose answer is kept for an hour."""
+"""Jobs: long work that clients poll or cancel, with answers kept for an hour."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from floor_plans.studio.workers import Late, Stopped
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS = 3600.0
-"""That an answer is kept."""
+"""Seconds for which an answer is kept."""
 
 MOST_WAITING = 32
-"""Jobs in the queue; one more is sent away."""
+"""Most jobs in the queue; further ones are refused."""
 
 MOST_KEPT = 256
-"""Answers that are kept; with one more the oldest is forgotten before its hour is over."""
+"""Most answers that are kept; the oldest is forgotten first."""
 
 FAILED = "the studio failed on this job; its log says why"
 CANCELLED = "the job was cancelled"
 
 Event = tuple[str, dict[str, Any]]
-"""Name and data: "progress" {"status", "done", "total"}, "found" what was found on the way, "done"
+"""Name and data: "progress" {"status", "done", "total"}, "found" an intermediate plan, "done"
 {"answer"}, "error" {"error"}."""
 
 
 class Cancelled(Exception):
-    """A job was cancelled."""
+    """Error raised in the work of a cancelled job."""
 
 
 def _unwanted(report: Report) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class _Job:
     events: list[Event] = field(default_factory=list)
 
     def end(self, status: str, now: float) -> None:
-        """Leave out what was found on the way, whose best the answer has, and the request."""
+        """End the job: drop its request and intermediate plans, and add the last event."""
         self.status, self.ended, self.work = status, now, _unwanted
         kept = [(name, {} if name == "found" else data) for name, data in self.events]
         last: Event = ("error", {"error": self.error or CANCELLED})
@@ -65,8 +65,8 @@ class _Job:
 
 @dataclass(frozen=True)
 class Report:
-    """Says how many of how many parts of a job are done; raises ``Cancelled`` if nobody wants the
-    rest."""
+    """Reports the progress of a job, ``done`` of ``total`` parts; raises ``Cancelled`` if it was
+    cancelled."""
 
     _job: _Job
 
@@ -74,23 +74,26 @@ class Report:
         if self.is_cancelled():
             raise Cancelled
         self._job.done, self._job.total = done, total
-        self._tell("progress", {"status": "working", "done": done, "total": total})
+        self._send("progress", {"status": "working", "done": done, "total": total})
 
     def is_cancelled(self) -> bool:
         return self._job.status == "cancelled"
 
-    def found(self, what: dict[str, Any]) -> None:
-        """Tell those who listen what was found on the way."""
-        self._tell("found", what)
+    def add_plan(self, plan: dict[str, Any]) -> None:
+        """Send an intermediate plan to listeners."""
+        self._send("found", plan)
 
-    def _tell(self, name: str, data: dict[str, Any]) -> None:
+    def _send(self, name: str, data: dict[str, Any]) -> None:
         if self._job.ended is None:
             self._job.events.append((name, data))
 
 
 class Jobs:
-    """``threads`` that work on jobs, each on one after the other; clients take turns, so that one
-    with many jobs does not keep others waiting. ``now``: seconds of a clock."""
+    """Queues of jobs, one per client, and ``threads`` that work on them.
+
+    Clients take turns, so that one with many jobs does not delay the others. ``now``: clock, in
+    seconds.
+    """
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Jobs:
         self._most_waiting, self._now = most_waiting, now
         self._jobs: dict[str, _Job] = {}
         self._waiting: dict[str, deque[str]] = {}
-        """Ids by client, the client whose turn is next first."""
+        """Ids of waiting jobs by client, in the order of turns."""
         self._changed = threading.Condition()
         self._closed = False
         self._threads = [
@@ -115,7 +118,7 @@ class Jobs:
         return sum(map(len, self._waiting.values()))
 
     def submit(self, client: str, work: Callable[[Report], dict[str, Any]]) -> str:
-        """Put a job into the queue of its client; its id. Raises ``TooBusy``."""
+        """Put a job into the queue of its client and return its id. Raises ``TooBusy``."""
         with self._changed:
             self._forget()
             if self._closed or len(self) >= self._most_waiting:
@@ -128,8 +131,10 @@ class Jobs:
         return name
 
     def state(self, name: str) -> dict[str, Any] | None:
-        """What a client is told of a job; None if there is none, or no longer. ``place``: jobs of
-        the same client before it."""
+        """State of a job for its client; None for an unknown or forgotten job.
+
+        ``place``: number of jobs of the same client before it.
+        """
         with self._changed:
             self._forget()
             job = self._jobs.get(name)
@@ -145,14 +150,14 @@ class Jobs:
             return found
 
     def events(self, name: str, since: int) -> tuple[list[Event], bool] | None:
-        """Events of a job from number ``since`` on, and if there will be no more; None if there is
-        no such job."""
+        """Events of a job from number ``since`` on, and True if it has ended; None for an unknown
+        job."""
         with self._changed:
             job = self._jobs.get(name)
             return None if job is None else (job.events[since:], job.ended is not None)
 
     def cancel(self, name: str) -> bool:
-        """Leave a job out, or end it where it is. False if there is none."""
+        """Cancel a waiting or working job; False for an unknown one."""
         with self._changed:
             job = self._jobs.get(name)
             if job is None:
@@ -164,7 +169,7 @@ class Jobs:
         return True
 
     def close(self) -> None:
-        """Cancel what waits and what is worked on."""
+        """Cancel all waiting and working jobs, and end the threads."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -190,7 +195,7 @@ class Jobs:
             del self._waiting[client]
 
     def _next(self) -> _Job | None:
-        """The first job of the client whose turn it is, who then is last."""
+        """Take the first job of the next client, who then moves to the end of the turns."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             if self._closed:
@@ -212,7 +217,7 @@ class Jobs:
                 continue
             except (ValueError, Late) as wrong:
                 error = str(wrong)
-            except Exception as failed:  # the thread works on
+            except Exception as failed:  # the thread goes on with other jobs
                 logger.error("a job failed", exc_info=failed)
                 error = FAILED
             with self._changed:

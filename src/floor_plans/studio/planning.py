@@ -1,4 +1,4 @@
-"""Plans from a plot and a wish, as the studio answers it."""
+"""Answers of the studio with floor plans, and with diagrams of a brief, found by processes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Plans to look for: ``num`` of one ``job``, or the best ``num`` of ``candidates`` diagrams
-    that a model samples, which meet the ``brief`` and have ``num_rooms``, if these are given;
-    ``habitable``: of those that break none of the request's rules."""
+class PlanOrder:
+    """Plans to find: ``num`` of one ``job``, or the best ``num`` from sampled diagrams.
+
+    ``candidates``: diagrams to sample; ``brief``, ``num_rooms``: requirements on them.
+    ``habitable``: keep only plans that break none of the request's rules.
+    """
 
     request: PlanRequest
     num: int = 3
@@ -47,9 +49,9 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Plans of a job, best first, as JSON, with what sorts them among those of other jobs; or the
-    reason why there is none."""
+class FoundPlans:
+    """Plans of a job, best first, as pairs of a sort key and JSON; or the reason for having
+    none."""
 
     plans: tuple[tuple[tuple[float, ...], dict[str, Any]], ...]
     reason: str
@@ -57,8 +59,10 @@ class Found:
 
 @dataclass(frozen=True)
 class BriefAsk:
-    """Diagrams that meet a brief; with ``given``, completions that do. ``model``: as
-    ``in_other_processes`` gives it."""
+    """Request for diagrams that meet a brief, or for completions of ``given`` that do.
+
+    ``model``: as ``pickled_model`` returns it.
+    """
 
     model: bytes | DiagramModel
     brief: Mapping[str, Any]
@@ -68,9 +72,11 @@ class BriefAsk:
     positions: bool
 
 
-def in_other_processes(model: DiagramModel) -> bytes | DiagramModel:
-    """The model as bytes, which a process reads once; itself where it cannot be written: what
-    samples from it then is done in this process."""
+def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
+    """Pickle a model for other processes, each of which reads it once.
+
+    A model that cannot be pickled is returned as it stands, and sampling stays in this process.
+    """
     try:
         return pickle.dumps(model)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -90,34 +96,34 @@ def _model_of(model: bytes | DiagramModel) -> DiagramModel:
 
 
 def ready(model: bytes | DiagramModel) -> bool:
-    """True in a process that has loaded all that it needs."""
+    """Load the model in a process; True when done."""
     return _model_of(model).device is not None
 
 
 def sampled(
     workers: Workers, function: Callable[[A], T], ask: A, model: Any, stop: Callable[[], bool]
 ) -> T:
-    """``function(ask)``, which samples from the model, in a process if that can have it."""
+    """Call ``function(ask)``, which samples, in a process if the model is pickled, else here."""
     return function(ask) if isinstance(model, DiagramModel) else workers.run(function, ask, stop)
 
 
 def brief_answer(ask: BriefAsk) -> dict[str, Any]:
-    """Diagrams as JSON. ``ValueError`` for a brief that is wrong or cannot be met."""
+    """Sample diagrams for a brief, as JSON; ``ValueError`` if it is wrong or cannot be met."""
     start, model = time.perf_counter(), _model_of(ask.model)
     found = answer_brief(model, ask.brief, ask.num, ask.seed, ask.given)
     diagrams = diagrams_as_json(found, positions=ask.positions)
     return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
 
 
-def found_of(job: Job) -> Found:
-    """Plans of a job with pictures and scores; what the processes do."""
+def found_of(job: Job) -> FoundPlans:
+    """Find the plans of a job, with pictures and scores; runs in a process."""
     found, scores = ranked_variants(realise(job))
     why, instead = (
         found.explanation.sentences(found.names),
         found.explanation.to_json(found.names).get("instead"),
     )
     plans = zip(found.plans, found.shortfalls, scores, strict=True)
-    return Found(
+    return FoundPlans(
         tuple(
             (
                 rank_key(shortfalls, score),
@@ -140,52 +146,54 @@ def found_of(job: Job) -> Found:
 
 
 def plans_of(
-    model: bytes | DiagramModel, workers: Workers, wish: Wish, report: Report
+    model: bytes | DiagramModel, workers: Workers, order: PlanOrder, report: Report
 ) -> dict[str, Any]:
-    """The plans, best first, as JSON with pictures and scores.
+    """Find plans, best first, as JSON with pictures and scores.
 
-    ``report``: is told how many diagrams are done, and every plan. Raises ``ValueError`` for a wish
-    that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` if nobody wants it any more.
+    ``report`` gets the number of finished diagrams, and every plan. Raises ``ValueError`` for an
+    order that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` for a cancelled one.
     """
-    if wish.job is not None:
+    if order.job is not None:
         report(0, 1)
-        found = workers.run(found_of, replace(wish.job, variants=wish.num), report.is_cancelled)
-        jobs, every, reason = [wish.job], list(found.plans), found.reason
+        found = workers.run(found_of, replace(order.job, variants=order.num), report.is_cancelled)
+        jobs, every, reason = [order.job], list(found.plans), found.reason
     else:
-        jobs = sampled(workers, _jobs_of, (model, wish), model, report.is_cancelled)
-        every, reason = list(_found(workers, jobs, report, wish.habitable)), ""
-    kept = [each for each in every if not (wish.habitable and each[1]["broken"])]
-    best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: wish.num]]
+        jobs = sampled(workers, _jobs_of, (model, order), model, report.is_cancelled)
+        every, reason = list(_find_all(workers, jobs, report, order.habitable)), ""
+    kept = [each for each in every if not (order.habitable and each[1]["broken"])]
+    best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: order.num]]
     if not best and not reason:
         reason = no_plan_reason(len(jobs), [shown["broken"] for _, shown in every])
     return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
 
 
-def _jobs_of(ask: tuple[bytes | DiagramModel, Wish]) -> list[Job]:
-    """Plans to find of the diagrams that a model samples."""
-    model, wish = _model_of(ask[0]), ask[1]
+def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
+    """Sample diagrams of a model, and build the job of each."""
+    model, order = _model_of(ask[0]), ask[1]
     if not model.words.has_directions:
         raise ValueError(NO_DIRECTIONS.format("the model's diagrams say"))
-    if wish.brief is not None:
-        checked = check_brief(wish.brief, model.vocab.n_max, model.words)
+    if order.brief is not None:
+        checked = check_brief(order.brief, model.vocab.n_max, model.words)
         if not checked["ok"]:
             raise ValueError(checked["verdict"])
     diagrams = candidate_diagrams(
         model.algorithm,
-        wish.request.seed,
-        num=wish.num,
-        candidates=wish.candidates,
-        brief=wish.brief,
-        num_rooms=wish.num_rooms,
+        order.request.seed,
+        num=order.num,
+        candidates=order.candidates,
+        brief=order.brief,
+        num_rooms=order.num_rooms,
     )
-    return possible_jobs(wish.request, diagrams)[0]
+    return possible_jobs(order.request, diagrams)[0]
 
 
-def _found(
+def _find_all(
     workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
 ) -> Iterator[tuple[tuple[float, ...], dict[str, Any]]]:
-    """What is found of all jobs, as many at once as there are processes. ``report`` is told of
-    all plans, or of those that break no rule."""
+    """Yield the plans of all jobs, as many at once as there are processes.
+
+    ``report`` gets all plans, or, if ``habitable``, those that break no rule.
+    """
     report(0, len(jobs))
     with ThreadPoolExecutor(workers.num) as threads:
         tasks = [threads.submit(workers.run, found_of, job, report.is_cancelled) for job in jobs]
@@ -193,6 +201,6 @@ def _found(
             plans = task.result().plans
             for _, shown in plans:
                 if not (habitable and shown["broken"]):
-                    report.found(shown)
+                    report.add_plan(shown)
             report(number, len(jobs))
             yield from plans

@@ -1,4 +1,4 @@
-"""Bodies of requests, read by processes: the loop that answers everybody computes nothing."""
+"""Reading of request bodies, done by processes to keep the event loop free."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from floor_plans.solver.realising import Job
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.studio import answering
 from floor_plans.studio.answering import NO_DIRECTIONS
-from floor_plans.studio.planning import Wish
+from floor_plans.studio.planning import PlanOrder
 from floor_plans.studio.requests import (
     BriefBody,
     CheckBody,
@@ -37,7 +37,7 @@ B = TypeVar("B", bound=BaseModel)
 
 
 def read_body(kind: type[B], content: bytes) -> B:
-    """The body of a request. ``ValueError`` with one sentence that names the key that is wrong."""
+    """Read and validate a body; ``ValueError`` with a sentence that names the wrong key."""
     try:
         data = load_json(content)
     except DiagramError as error:
@@ -53,7 +53,7 @@ def read_body(kind: type[B], content: bytes) -> B:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Sentence on what is wrong first, and where."""
+    """Sentence on the first error, with its key."""
     first = error.errors(include_url=False)[0]
     names = [str(part)[:80] for part in first["loc"] if not isinstance(part, int)]
     index = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
@@ -77,13 +77,13 @@ def read_brief(content: bytes) -> tuple[BriefBody, PartialDiagram | None]:
 
 
 def read_realise(content: bytes) -> Job:
-    """The plan to find."""
+    """Read the job of a plan."""
     body = read_body(RealiseBody, content)
     return _job(body, _request(body))
 
 
-def read_plan(content: bytes) -> Wish:
-    """The plans to look for."""
+def read_plan(content: bytes) -> PlanOrder:
+    """Read an order of plans."""
     body = read_body(PlanBody, content)
     is_given = body.diagram is not None or body.near is not None
     if is_given and (body.brief or body.num_rooms or body.candidates):
@@ -94,7 +94,9 @@ def read_plan(content: bytes) -> Wish:
     job = _job(body, asked) if is_given else None
     check_habitable(body.habitable, asked)
     asked = with_brief(asked, body.brief)
-    return Wish(asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.habitable)
+    return PlanOrder(
+        asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.habitable
+    )
 
 
 def _request(body: PlanBody | RealiseBody) -> PlanRequest:
@@ -110,7 +112,7 @@ def _request(body: PlanBody | RealiseBody) -> PlanRequest:
 
 
 def _job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
-    """The plan to find of a diagram, or near an earlier plan."""
+    """Build the job of a diagram, or of a change near an earlier plan."""
     diagram = None if body.diagram is None else body.diagram.as_diagram()
     if diagram is not None and not diagram.vocabulary.has_directions:
         raise ValueError("diagram: " + NO_DIRECTIONS.format("it says"))
@@ -123,7 +125,7 @@ def _job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
 
 
 def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
-    """Answer whether the diagram or brief of a body can be, for a model of that size and words."""
+    """Check the diagram or brief of a body, for a model of ``n_max`` rooms with a vocabulary."""
     content, n_max, words = asked
     body = read_body(CheckBody, content)
     if body.diagram is not None and body.brief is None:
@@ -134,12 +136,12 @@ def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
 
 
 def answer_plot(content: bytes) -> tuple[Point, ...]:
-    """The corners of the plot in a drawing."""
+    """Read the corners of the plot in a drawing."""
     return plot_of_dxf(read_body(PlotBody, content).dxf.encode())
 
 
 def answer_export(content: bytes) -> tuple[str, str, str | bytes]:
-    """Stem and format of a file, and what is in it."""
+    """Export a diagram or plan: stem, format and content of the file."""
     body = read_body(ExportBody, content)
     if body.diagram is not None and body.plan is None:
         drawn = body.diagram.as_drawn()

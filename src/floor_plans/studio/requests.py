@@ -1,4 +1,4 @@
-"""Bodies of requests that the JSON API takes, and the diagrams in them."""
+"""Request bodies of the JSON API, and the diagrams in them."""
 
 from __future__ import annotations
 
@@ -57,33 +57,33 @@ _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagram
 
 
 def _example(**body: Any) -> ConfigDict:
-    """Other keys are refused; the body stands in /openapi.json."""
+    """Configuration of a body: other keys are refused; ``body`` is its example in /openapi.json."""
     return ConfigDict(extra="forbid", json_schema_extra={"example": body})
 
 
 class _Body(BaseModel):
-    """Other keys are refused."""
+    """Base of bodies, which refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Drawing(_Body):
-    """Rooms and relations as in a line of a plans file. Of a partial diagram a room may be null,
-    and a pair that is not listed is unknown; "no-edge" says that there is no relation."""
+    """Rooms and relations as in a line of a plans file. In a partial diagram a room may be null,
+    and an unlisted pair is unknown; "no-edge" means no relation."""
 
     rooms: list[str | None] = Field(min_length=1, max_length=MOST_ROOMS)
     relations: list[tuple[int, int, str]] = Field(default=[], max_length=MOST_ROOMS**2)
 
     def as_partial(self) -> PartialDiagram:
-        """``DiagramError`` naming the field that is wrong, or contradicts an earlier one."""
+        """Convert to a partial diagram; ``DiagramError`` names a wrong or contradictory field."""
         return PartialDiagram.from_json(self.model_dump())
 
     def as_diagram(self) -> BubbleDiagram:
-        """Complete: a pair that is not listed has no relation."""
+        """Convert to a complete diagram: an unlisted pair has no relation."""
         return BubbleDiagram.from_json(self.model_dump())
 
     def as_drawn(self) -> PartialDiagram:
-        """``as_partial``, but relations may contradict each other."""
+        """Convert like ``as_partial``, but allow contradictory relations."""
         rooms = [
             None if room is None else room_code(room, f"rooms[{k}]")
             for k, room in enumerate(self.rooms)
@@ -109,7 +109,7 @@ class _Streamed(_Asked):
 
 
 class CompleteBody(_Streamed):
-    """Every given room and relation is kept, the rest is drawn."""
+    """A partial diagram to complete: given rooms and relations are kept, the rest is sampled."""
 
     model_config = _example(
         given={"rooms": ["LivingRoom", "Kitchen", None], "relations": [[1, 0, "left-of"]]},
@@ -143,7 +143,7 @@ class BriefBody(_Asked):
 
 
 class CheckBody(_Body):
-    """A diagram, partial or complete, or a brief: whether it can be."""
+    """A diagram, partial or complete, or a brief, to check."""
 
     model_config = _example(diagram=_PAIR)
 
@@ -155,14 +155,14 @@ class CheckBody(_Body):
 
 
 class Lock(_Body):
-    """What stays of a room: its place (the box), or its size (width and height of the box)."""
+    """A fixed room: its place (the box), or its size (width and height of the box)."""
 
     room: _Room
     keep: Literal["place", "size"]
 
 
 class MovedWall(_Body):
-    """Where a side of a room is to be: metres in the coordinates of the plan, y downwards."""
+    """A moved wall: the new coordinate of a side of a room, in metres of the plan, y downwards."""
 
     room: _Room
     side: Literal["left", "top", "right", "bottom"]
@@ -170,8 +170,8 @@ class MovedWall(_Body):
 
 
 class NearBody(_Body):
-    """An earlier plan, and what is kept and changed of it. Rooms have the numbers of the plan;
-    all that is not named moves as little as it can."""
+    """Changes of an earlier plan. Rooms have the numbers of that plan; everything else moves as
+    little as possible."""
 
     plan: dict[str, Any] = Field(description="as an answer has it")
     locked: list[Lock] = Field(default=[], max_length=MOST_ROOMS)
@@ -181,7 +181,7 @@ class NearBody(_Body):
     moved: list[MovedWall] = Field(default=[], max_length=4 * MOST_ROOMS)
 
     def as_change(self) -> Change:
-        """``ValueError`` naming what is wrong."""
+        """Convert to a change of the solver; ``ValueError`` names a wrong key."""
         plan = plan_within_limits(self.plan)
         check_rooms(plan)
         places = corners_of_boxes(plan)

@@ -1,4 +1,4 @@
-"""Completions of several requests in one batch of the network, reported as they are revealed."""
+"""Completions of several requests in one batch, reported token by token."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ Revealed = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ask:
-    """``num`` completions of each of the ``partials``, a function of ``seed``; ``on_revealed`` is
-    given what each step of the sampler has revealed."""
+    """Request for ``num`` completions of each of the ``partials``, determined by ``seed``.
+
+    ``on_revealed`` gets the tokens that each step of the sampler reveals.
+    """
 
     partials: Sequence[PartialDiagram]
     num: int = 1
@@ -48,7 +50,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """``approximate``: why the diagrams are not exact samples from the model; empty if they are."""
+    """Diagrams of a request; ``approximate``: why they are not exact samples, empty if they are."""
 
     diagrams: list[BubbleDiagram]
     approximate: tuple[str, ...]
@@ -56,9 +58,10 @@ class Answer:
 
 @dataclass(kw_only=True)
 class RowByRow(FirstHitting):
-    """First-hitting sampling with a generator for each sample, so that its random numbers do not
-    depend on what is sampled beside it. ``on_revealed`` is given where tokens were revealed,
-    Bool[B, L], and all tokens, Int[B, L]."""
+    """First-hitting sampling with a generator for each sample, independent of the batch.
+
+    ``on_revealed`` gets the positions of new tokens, Bool[B, L], and all tokens, Int[B, L].
+    """
 
     law = Law.MODEL
 
@@ -104,12 +107,12 @@ class DiagramModel:
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of rooms that it was trained on."""
+        """Numbers of rooms in the training data."""
         return [size for size, count in enumerate(self.checkpoint.size_counts) if count]
 
     def fresh(self, num: int, num_rooms: int | None, seed: int) -> list[PartialDiagram]:
-        """``num`` diagrams of which nothing is known but how many rooms they have: so many, or as
-        in the training data."""
+        """Build ``num`` empty partial diagrams of ``num_rooms`` rooms; None: sizes as in the
+        training data."""
         sizes = [num_rooms] * num
         if num_rooms is None:
             generator = make_generator(seed, 0)
@@ -117,7 +120,7 @@ class DiagramModel:
         return [PartialDiagram((None,) * size, ()) for size in sizes if size]
 
     def check(self, partials: Sequence[PartialDiagram]) -> None:
-        """``ValueError`` for diagrams of more rooms than it was trained for, or of other words."""
+        """Refuse diagrams with too many rooms or of another vocabulary, by ``ValueError``."""
         for partial in partials:
             if partial.num_rooms > self.vocab.n_max:
                 raise ValueError(
@@ -131,11 +134,14 @@ class DiagramModel:
                 )
 
     def draw(self, asks: Sequence[Ask]) -> list[Answer]:
-        """Complete all requested diagrams in one batch. The random numbers of an answer are those
-        of its own seed, whatever is requested beside it."""
+        """Complete all requested diagrams in one batch.
+
+        Each answer depends on its own seed only, not on the rest of the batch.
+        """
         arranged = [part for ask in asks for part in self._arranged(ask)]
         tokens = torch.cat([part.tokens for part in arranged])
         known, real = known_and_real(tokens, self.vocab)
+        # one generator per row, seeded by its request
         sampler = RowByRow(
             generators=[make_generator(ask.seed, 1, k) for ask in asks for k in range(ask.rows)],
             on_revealed=_Reporter(self.vocab, asks, arranged).report,
@@ -148,6 +154,7 @@ class DiagramModel:
         )
         check_drawn(self.algorithm, output.x0, real.to(self.device))
         output = output.cpu()
+        # number rooms as the requests do, and split the batch by request
         everything = numbered_as_given(
             output, arranged, real, known, torch.arange(len(real)), Way("", self.vocab)
         )
@@ -160,7 +167,7 @@ class DiagramModel:
         return answers
 
     def _arranged(self, ask: Ask) -> list[Arranged]:
-        """The rooms of each partial diagram in slots of the network, ``num`` times."""
+        """Arrange the rooms of each partial diagram in slots of the network, ``num`` times."""
         arranger = Arranger(
             self.algorithm,
             self.vocab,
@@ -177,15 +184,14 @@ class DiagramModel:
 
 
 class _Reporter:
-    """Says what was revealed in the words of those who requested it, by the numbers of their
-    rooms."""
+    """Reports revealed tokens to each request, with the room numbers of that request."""
 
     def __init__(self, vocab: VocabConfig, asks: Sequence[Ask], arranged: Sequence[Arranged]):
         self.vocab, self.codes, self.asks = vocab, codes_of(vocab), asks
         self.orders = torch.cat([part.orders for part in arranged]).tolist()
 
     def report(self, revealed: Tensor, tokens: Tensor) -> None:
-        """``revealed``: Bool[B, L], where ``tokens`` Int[B, L] are new."""
+        """Report the new tokens of a step, at the positions ``revealed`` Bool[B, L]."""
         revealed, tokens, start = revealed.cpu(), tokens.cpu(), 0
         for ask in self.asks:
             rows = range(start, start + ask.rows)

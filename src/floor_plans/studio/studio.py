@@ -1,4 +1,4 @@
-"""A model and those who work for its requests."""
+"""``Studio``: a model with its threads and processes."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from floor_plans.diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.studio.batching import Batcher, Errands
 from floor_plans.studio.jobs import Jobs
-from floor_plans.studio.planning import in_other_processes, ready
+from floor_plans.studio.planning import pickled_model, ready
 from floor_plans.studio.reading import answer_check, read_sample
 from floor_plans.studio.requests import MOST_DRAWN
 from floor_plans.studio.sampling import DiagramModel
 from floor_plans.studio.workers import Workers
 
 _STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3, "patience": 5.0}
-"""Limits of a task of processes that take what strangers send, as they send it."""
+"""Limits of tasks on unchecked input."""
 
 _PLAN_SECONDS = 900.0
-"""That the search for the plans of one diagram may take."""
+"""Most seconds of the search for the plans of one diagram."""
 
 _PAIR = b'{"diagram": {"rooms": [null, null]}}'
 
 
 class Studio:
-    """A model, and those who work for the requests. One thread samples; one process each reads
-    bodies, checks, and reads and writes files; ``workers`` processes answer briefs and find plans,
-    for threads that wait: one of briefs, as many of jobs and of other requests as there are
-    processes. ``seconds``: that a request may take, and ``brief_seconds`` one with a brief;
-    ``limits``: of ``Batcher``."""
+    """A model with its threads and processes.
+
+    One thread samples. One process each reads bodies, checks, and reads and writes files.
+    ``workers`` processes answer briefs and find plans; threads wait for them, one for briefs and
+    one per process for jobs and for other requests. ``seconds``: time limit of a request,
+    ``brief_seconds`` of one with a brief. ``limits``: of ``Batcher``.
+    """
 
     def __init__(
         self,
@@ -50,14 +52,14 @@ class Studio:
         self.briefs = Errands("briefs", most_waiting=8)
         self.workers, self.pickled = (
             Workers(workers, seconds=_PLAN_SECONDS),
-            in_other_processes(model),
+            pickled_model(model),
         )
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()
 
     def start_workers(self) -> None:
-        """Start the processes, and load what checks need, now, not with the first request."""
+        """Start the processes and load their libraries, before the first request."""
         for _ in range(self.workers.num):
             self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
         n_max, words = self.model.vocab.n_max, self.model.words
@@ -79,8 +81,8 @@ class Studio:
         ):
             each.close()
 
-    def about(self) -> dict[str, Any]:
-        """Facts of the model that the page has to know."""
+    def model_facts(self) -> dict[str, Any]:
+        """Facts of the model for the page."""
         words, model = self.model.words, self.model
         styles = [(name, ROOM_STYLES[ROOM_TYPES.index(name)]) for name in words.room_types]
         return {

@@ -1,4 +1,4 @@
-"""Processes that find plans, so that the studio answers others meanwhile and can stop them."""
+"""Processes for long tasks, so that the studio stays responsive and can stop them."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 MOST_TASKS = 200
-"""Tasks of a process, which is then replaced, whatever memory it has collected."""
+"""Tasks after which a process is replaced, to free its memory."""
 
 NICE = 5
-"""By which processes that look for plans stand back behind the studio itself."""
+"""Niceness of processes that find plans, relative to the studio."""
 
 _LOOK = 0.1
-"""Seconds between two looks if the task is still wanted."""
+"""Seconds between two checks for cancelled tasks."""
 
 _ENOUGH = 2
-"""Processes that may die of a task before it fails."""
+"""Processes that may be killed during a task before it fails."""
 
 
 class Stopped(Exception):
-    """Nobody wants the task any more, or the studio ends."""
+    """Error of a cancelled task, or of the end of the studio."""
 
 
 class Late(Exception):
-    """The task took longer than the process may work on one."""
+    """Error of a task that exceeded its time limit."""
 
 
 class _Process:
-    """A process that does one task after the other."""
+    """A process that works on one task at a time."""
 
     def __init__(self, nice: int, most_bytes: int | None) -> None:
         spawn = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
@@ -63,12 +63,12 @@ class _Process:
 
 
 class Workers:
-    """``num`` processes, each started when it is first needed.
+    """Pool of ``num`` processes, each started when first needed.
 
-    ``nice``: by how much they stand back behind others, where the system knows it. ``seconds``:
-    that a task may take once it has begun. ``most_bytes``: of memory that tasks may take, where the
-    system can say how much that is. ``patience``: seconds that a task may take which nobody wants
-    any more; a process that takes the place of a stopped one needs some seconds to start.
+    ``nice``: niceness of the processes, where the system supports it. ``seconds``: time limit of a
+    task. ``most_bytes``: memory limit of tasks, where the system can measure it. ``patience``:
+    seconds that a cancelled task may still take, since replacing a stopped process takes some
+    seconds.
     """
 
     def __init__(
@@ -92,16 +92,15 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """Of processes that work."""
+        """Ids of the busy processes."""
         return [each.process.pid or 0 for each in list(self._busy)]
 
     def run(self, function: Callable[[A], T], argument: A, stop: Callable[[], bool]) -> T:
-        """``function(argument)`` in one of the processes, as soon as one is free. If it is killed,
-        another one begins anew, once.
+        """Call ``function(argument)`` in the first free process; a killed process is replaced once.
 
-        Raises ``Stopped`` soon after ``stop()`` is true and the patience is over, and ``Late``
-        after the seconds of a task; both end the process. ``ValueError`` as the function does, or
-        for more memory than it may take; ``RuntimeError`` for all else that goes wrong.
+        Raises ``Stopped`` once ``stop()`` is true and the patience is over, and ``Late`` after the
+        time limit; both end the process. Raises ``ValueError`` as the function does, or if it needs
+        too much memory, and ``RuntimeError`` for other errors.
         """
         process = self._next(stop)
         try:
@@ -128,7 +127,7 @@ class Workers:
             self._free.put(process)
 
     def close(self) -> None:
-        """End all processes; tasks that they do are ``Stopped``."""
+        """End all processes; their tasks raise ``Stopped``."""
         self._closed.set()
         for _ in range(self.num):
             if (process := self._free.get()) is not None:
@@ -158,6 +157,7 @@ class Workers:
         argument: A,
         stop: Callable[[], bool],
     ) -> T:
+        """Send a task to a process and wait: for "begun", then for its result."""
         self._busy.add(process)
         process.tasks += 1
         process.connection.send((function, argument))
@@ -180,8 +180,7 @@ class Workers:
 
 
 def _work(connection: Connection, nice: int, most_bytes: int | None) -> None:
-    """Answer the tasks that come, until the studio is gone. Each is "begun" when all that it needs
-    is imported."""
+    """Answer tasks until the studio ends. A task is "begun" once its imports are done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the studio's, which ends this one
     if hasattr(os, "nice"):
         os.nice(nice)
@@ -200,13 +199,13 @@ def _work(connection: Connection, nice: int, most_bytes: int | None) -> None:
             answer = "wrong", str(error)
         except MemoryError:
             answer = "wrong", "body: this takes more memory than the studio has for it; send less"
-        except Exception:  # the studio's log has it
+        except Exception:  # the studio logs it
             answer = "failed", traceback.format_exc()
         connection.send(answer)
 
 
 def _limit_memory(more: int) -> None:
-    """Let this process take so many bytes more than it has, where the system says what it has."""
+    """Limit this process to ``more`` bytes above its present memory, if the system reports it."""
     statm = Path("/proc/self/statm")
     if not statm.exists() or find_spec("resource") is None:
         return

@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 
 from floor_plans import BubbleDiagram, PartialDiagram
-from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES, check_table, in_our_codes
+from floor_plans.diagrams.files.code_tables import (
+    BEDROOM,
+    CODE_TABLES,
+    check_table,
+    translate_codes,
+)
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.rooms import ROOM_TYPES
 
@@ -96,7 +101,7 @@ def test_a_record_names_its_table_and_needs_no_other():
     record = {"rooms": [1, 6], "relations": [], "codes": "housegan", "name": "a"}
     read = BubbleDiagram.from_json(record)
     assert (read.room_names, read.metadata) == (("LivingRoom", "Storage"), {"name": "a"})
-    assert "codes" not in in_our_codes(record, "rplan")
+    assert "codes" not in translate_codes(record, "rplan")
     for wrong in ("house", 3, None):
         with pytest.raises(DiagramError, match="another name") as caught:
             BubbleDiagram.from_json(record | {"codes": wrong})

@@ -71,7 +71,7 @@ def test_an_object_of_plans_by_id(tmp_path, name):
         ),
         (
             {"graph": {"Bath_1": {"Bath_1": 1}}, "room_type_count": {"Bath": 1}},
-            "'Bath_1' is no other room of the plan",
+            "'Bath_1' is not another room of the plan",
         ),
         ({"graph": {"Bath_1": 2}, "room_type_count": {"Bath": 1}}, "expected an object, got 2"),
     ],

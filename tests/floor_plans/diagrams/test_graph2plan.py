@@ -112,8 +112,8 @@ def test_wrong_records_are_named(tmp_path):
     ("variables", "got"),
     [
         ({"plans": 1}, r"expected one variable 'data'; it holds \['plans'\]"),
-        ({"data": np.zeros((2, 3))}, "'data' is no struct array"),
-        ({"data": "text"}, "'data' is no struct array"),
+        ({"data": np.zeros((2, 3))}, "'data' is not a struct array"),
+        ({"data": "text"}, "'data' is not a struct array"),
         ({"data": {"rType": [0], "edges": []}}, "the struct array 'data' has no field rEdge"),
     ],
 )
@@ -127,7 +127,7 @@ def test_other_mat_files_are_refused_with_what_they_hold(tmp_path, variables, go
 def test_an_array_without_records_is_no_plan(tmp_path):
     path = tmp_path / "data.mat"
     write_mat(path, [mat_record(PLAN)], shape=(1, 0))
-    with pytest.raises(ValueError, match="there is no plan in it"):
+    with pytest.raises(ValueError, match="the file holds no plans"):
         read_diagrams(path)
 
 

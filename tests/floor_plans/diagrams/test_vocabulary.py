@@ -77,9 +77,9 @@ def test_the_graph_of_each_vocabulary():
 def test_a_diagram_is_of_one_vocabulary():
     assert FLAT.vocabulary is ADJACENCY
     assert BubbleDiagram((LIVING, KITCHEN), ()).vocabulary is DIRECTIONS  # both have them
-    with pytest.raises(DiagramError, match=r"rooms\[1\].*'MasterRoom' is no room type"):
+    with pytest.raises(DiagramError, match=r"rooms\[1\].*'MasterRoom' is not a room type"):
         BubbleDiagram((LIVING, ROOM_TYPES.index("MasterRoom")), ((0, 1, DOOR),))
-    with pytest.raises(DiagramError, match=r"relations\[0\].*'above' is no relation"):
+    with pytest.raises(DiagramError, match=r"relations\[0\].*'above' is not a relation"):
         BubbleDiagram((0, 2, 2), ((0, 1, RELATIONS.index("above")), (0, 2, DOOR)))
     with pytest.raises(DiagramError, match=r"rooms\[1\].*it may be MasterRoom or SecondRoom"):
         BubbleDiagram((LIVING, BEDROOM), ((0, 1, RELATIONS.index("above")),))
@@ -164,7 +164,7 @@ def test_files_hold_either(tmp_path):
         read_report(path, ReadOptions(n_max=20, vocabulary=DIRECTIONS))
     with path.open("a") as file:
         file.write('{"rooms": ["MasterRoom", "Kitchen"], "relations": [[0, 1, "above"]]}\n')
-    with pytest.raises(ValueError, match=r"line 14, .*'MasterRoom' is no room type of plans"):
+    with pytest.raises(ValueError, match=r"line 14, .*'MasterRoom' is not a room type of plans"):
         read_report(path, ReadOptions(n_max=20))
     report = read_report(path, ReadOptions(n_max=20, skip_invalid=True))
     assert list(report.diagrams) == plans
@@ -177,7 +177,9 @@ def test_partial_plans_say_words_of_the_model(tmp_path):
     path.write_text('{"rooms": ["bath", "entry", null], "relations": [[1, 0, "door"]]}\n')
     (partial,) = numbered_partials(path, vocabulary=ADJACENCY).values()
     assert partial.relations == ((0, 1, DOOR),)
-    with pytest.raises(ValueError, match=r"line 1, field 'relations\[0\]': 'door' is no relation"):
+    with pytest.raises(
+        ValueError, match=r"line 1, field 'relations\[0\]': 'door' is not a relation"
+    ):
         numbered_partials(path, vocabulary=DIRECTIONS)
     path.write_text('{"rooms": ["bedroom", null]}\n')
     with pytest.raises(ValueError, match=r"it may be MasterRoom or SecondRoom"):

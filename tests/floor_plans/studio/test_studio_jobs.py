@@ -354,7 +354,7 @@ def test_a_wish_that_cannot_be_met_fails_with_the_reason(client):
 def test_other_jobs_are_not_there(client):
     answer = client.get("/api/jobs/nothing")
     assert answer.status_code == 404
-    assert "no such job" in answer.json()["error"]
+    assert "no job has this id" in answer.json()["error"]
     assert client.delete("/api/jobs/nothing").status_code == 404
 
 

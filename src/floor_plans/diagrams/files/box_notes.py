@@ -12,8 +12,7 @@ FLAT, ALIKE = "room without width or height", "room with the box of another one"
 
 
 def notes_of_boxes(diagram: BubbleDiagram) -> Iterator[Note]:
-    """One for each room whose box is a line or a point, and for each with the box of an earlier
-    room; none of a diagram without boxes."""
+    """Notes on rooms whose box has no area, and on rooms with the box of an earlier room."""
     boxes = diagram.boxes or ()
     first: dict[object, int] = {}
     for k, box in enumerate(boxes):

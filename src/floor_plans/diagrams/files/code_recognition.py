@@ -1,4 +1,4 @@
-"""Recognition of the table that the room codes of a file belong to, where nothing names it."""
+"""Recognition of the table of room codes in files that do not name it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DOUBTFUL = 0.1
 """Share of a file's plans that may speak against a table before the file is refused."""
 
 _FEWEST_PLANS = 10
-"""Plans by which a file of a folder is recognised on its own."""
+"""Least number of plans for which a file of a folder is recognised on its own."""
 
 _LIVING, _MASTER = "LivingRoom", "MasterRoom"
 _MAX_SHOWN = 6
@@ -35,45 +35,51 @@ _Rooms = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class RecognisedCodes:
-    """``named``: the table that the user named; ``tables``: that of each file, if the user named
-    none; ``doubts``: the plans that another table makes more sense of."""
+    """Tables of room codes of the files of a source.
+
+    ``named``: table named by the user. ``tables``: otherwise the table of each file. ``doubts``:
+    plans that another table fits better.
+    """
 
     named: str | None
     tables: Mapping[Path, str]
     doubts: tuple[Doubt, ...]
 
     def table_of(self, record: Record[object]) -> str | None:
-        """The table that its codes are read by, None if it has none: its own, the one that the user
-        named, ours if it also gives names, or the one of its file."""
+        """Table of a record's codes, None if it has no codes.
+
+        First its own, then the user's, then ``OUR_TABLE`` if it also gives names, then its file's.
+        """
         codes = record.room_codes
         if not codes.integers:
             return None
-        found = OUR_TABLE if codes.named else self.tables.get(record.path, OUR_TABLE)
-        return codes.table or self.named or found
+        default = OUR_TABLE if codes.named else self.tables.get(record.path, OUR_TABLE)
+        return codes.table or self.named or default
 
 
 def recognise_codes(
     path: Path, records: Iterable[Record[object]], named: str | None
 ) -> RecognisedCodes:
-    """The tables of the codes in ``path`` that nothing names, see ``recognised_table``; none if the
-    user has ``named`` one.
+    """Recognise the tables of the codes in ``path``, see ``recognised_table``, unless ``named``.
 
-    A file of 10 such plans or more is decided by them alone; all smaller ones of a folder together.
-    A plan that no table reads is wrong for another reason and does not count. Doubts are logged as
+    A file of 10 plans or more without a named table is decided by these alone; smaller files of a
+    folder are decided together. Plans that no table can read do not count. Doubts are logged as
     warnings. Raises ``ValueError`` naming the file.
     """
     if named is not None:
         return RecognisedCodes(named, {}, ())
+    # records to decide by, file by file
     open_records: dict[Path, list[Record[object]]] = {}
     with_names: set[Path] = set()
     for record in records:
-        of_file = open_records.setdefault(record.path, [])
+        file_records = open_records.setdefault(record.path, [])
         if record.room_codes.named:
             with_names.add(record.path)
         if record.room_codes.is_open and _is_readable(record):
-            of_file.append(record)
-    small = [file for file, of_file in open_records.items() if len(of_file) < _FEWEST_PLANS]
-    large = [[file] for file, of_file in open_records.items() if len(of_file) >= _FEWEST_PLANS]
+            file_records.append(record)
+    small = [file for file, few in open_records.items() if len(few) < _FEWEST_PLANS]
+    large = [[file] for file, many in open_records.items() if len(many) >= _FEWEST_PLANS]
+    # one table for each large file, and one for all small files
     tables: dict[Path, str] = {}
     doubts: list[Doubt] = []
     for files in [*large, small]:
@@ -103,15 +109,15 @@ def _is_readable(record: Record[object]) -> bool:
 
 
 def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
-    """The table that the room codes of ``plans`` belong to.
+    """Recognise the table of the room codes of ``plans``.
 
     A table is plausible if it has the codes of nine plans in ten. If all plausible tables read the
-    plans alike, it is the first of them; ``with_names``: other plans of the file name their rooms,
-    as we do, so that it is ours if ours is plausible.
+    plans alike, the first is returned. ``with_names``: other plans of the file give names of room
+    types, so that ``OUR_TABLE`` is preferred if plausible.
 
-    Raises ``ValueError`` with what each table would read if they differ, and if more than a tenth
-    of the plans speak against the table: those it cannot read, and those it leaves without a living
-    room, or with several master rooms, of which another table makes sense.
+    Raises ``ValueError`` with the reading of each table if they differ, and if more than a tenth of
+    the plans contradict the table: it cannot read them, or it leaves them without a living room or
+    with several master rooms although another table does not.
     """
     counts = Counter(plans)
     few = _DOUBTFUL * counts.total()
@@ -124,15 +130,17 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
     if with_names and OUR_TABLE in plausible:
         plausible = [OUR_TABLE]
     if plausible and all(readings[name] == readings[plausible[0]] for name in plausible):
-        against = [plan for plan in counts if _speaks_against(plan, plausible[0])]
+        against = [plan for plan in counts if _contradicts(plan, plausible[0])]
         if sum(counts[plan] for plan in against) <= few:
             return plausible[0]
     raise ValueError(_refusal(counts, readings))
 
 
 def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
-    """Its room types and doors as that table has them; None if it lacks a code. Which bedroom is
-    the largest is not known while a room is not."""
+    """Room types and doors of a plan by a table; None if the table lacks a code.
+
+    The largest bedroom is not determined while a room is unknown.
+    """
     table = CODE_TABLES[name]
     known = {**table.known, **table.untyped}
     if not all(code in known for code in plan.integers):
@@ -142,8 +150,8 @@ def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
 
 
 def _sign(plan: RoomCodes, name: str) -> str | None:
-    """Sign that the table reads a plan without sense, in words for it and a better one; empty if
-    nothing shows that, None if the table lacks a code."""
+    """Template of a sentence on why a table does not fit a plan, with places for the names of this
+    and a better table; empty if it fits, None if it lacks a code."""
     rooms = _reading(plan, name)
     if rooms is None:
         return None
@@ -154,8 +162,8 @@ def _sign(plan: RoomCodes, name: str) -> str | None:
     return ""
 
 
-def _speaks_against(plan: RoomCodes, name: str) -> bool:
-    """True if another table makes sense of a plan that this one does not."""
+def _contradicts(plan: RoomCodes, name: str) -> bool:
+    """True if another table fits a plan and this one does not."""
     signs = {other: _sign(plan, other) for other in CODE_TABLES}
     own = signs.pop(name)
     if own is None:
@@ -164,37 +172,39 @@ def _speaks_against(plan: RoomCodes, name: str) -> bool:
 
 
 def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Doubt]:
-    """The plans that the table reads and that speak against it, by the first sign of each."""
+    """Doubts on the table of a file: plans that contradict it, grouped by sign."""
     distinct = {record.room_codes for record in records}
-    against = {plan for plan in distinct if _speaks_against(plan, name)}
-    showing: dict[str, list[Record[object]]] = {}
+    against = {plan for plan in distinct if _contradicts(plan, name)}
+    by_sign: dict[str, list[Record[object]]] = {}
     for record in records:
         if record.room_codes in against and (sign := _sign(record.room_codes, name)):
-            showing.setdefault(sign, []).append(record)
-    found = []
-    for sign, those in showing.items():
-        sense = {o: [_sign(each.room_codes, o) == "" for each in those] for o in CODE_TABLES}
-        others = [o for o in sense if all(sense[o])] or [o for o in sense if any(sense[o])]
+            by_sign.setdefault(sign, []).append(record)
+    doubts = []
+    for sign, group in by_sign.items():
+        # tables that fit all plans of the group, else those that fit some
+        fits = {o: [_sign(each.room_codes, o) == "" for each in group] for o in CODE_TABLES}
+        others = [o for o in fits if all(fits[o])] or [o for o in fits if any(fits[o])]
         reason = sign.format(name, " or ".join(others))
         sentence = (
-            f"{path}: {len(those):,} of {counted(len(records), 'plan')}, the first at "
-            f"{those[0].place}, {reason}; if tables are mixed, give each a file of its own or say "
+            f"{path}: {len(group):,} of {counted(len(records), 'plan')}, the first at "
+            f"{group[0].place}, {reason}; if tables are mixed, give each a file of its own or say "
             'codes in each record ("codes": "housegan")'
         )
-        found.append(Doubt(len(those), sentence))
-    return found
+        doubts.append(Doubt(len(group), sentence))
+    return doubts
 
 
 def _refusal(
     counts: Counter[RoomCodes], readings: Mapping[str, Mapping[RoomCodes, _Rooms | None]]
 ) -> str:
-    """Refusal that says what each table would read of more than a few plans: how many of them,
-    living rooms, and the codes on which the tables differ."""
+    """Message of a refusal: for each table, the plans it can read and the codes that differ."""
     total = counts.total()
+    # tables that read the plans alike are one group
     groups: dict[tuple[_Rooms | None, ...], list[str]] = {}
     for name, read in readings.items():
         if sum(num for plan, num in counts.items() if read[plan] is not None) > _DOUBTFUL * total:
             groups.setdefault(tuple(read.values()), []).append(name)
+    # one clause for each group of tables
     names = [group[0] for group in groups.values()]
     shown = _distinctive_codes(names, counts)
     parts = []
@@ -219,7 +229,7 @@ def _refusal(
 
 
 def _distinctive_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
-    """The most frequent codes that the tables read differently, ascending."""
+    """Most frequent codes that the tables read differently, ascending."""
     frequent = Counter(code for plan in counts.elements() for code in plan.integers)
     differing = [
         code

@@ -1,8 +1,8 @@
 """Tables of room codes: data sets number their rooms differently.
 
-4 is a dining room of RPLAN, a bathroom of House-GAN, a balcony of rendered plans. A code is read by
-the table that its record, its format or the user names, in this order; see ``code_recognition``
-for a file of which nobody says it.
+Code 4 is a dining room in RPLAN, a bathroom in House-GAN, a balcony in rendered plans. The table is
+the one that the record, its format or the user names, in this order; see ``code_recognition`` for
+files without a named table.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ OUR_TABLE = "rplan"
 """The table of ``ROOM_TYPES``."""
 
 BEDROOM = "bedroom"
-"""A bedroom of a table that has one code for all: the largest of a plan becomes its MasterRoom."""
+"""A bedroom of a table with one code for all bedrooms; the largest becomes the MasterRoom."""
 
 
 @dataclass(frozen=True)
 class CodeTable:
     """Meaning of the integer codes of a data set.
 
-    ``rooms``: code -> room type, or ``BEDROOM``. ``doors``: codes that are no rooms. ``own_names``:
-    the data set's name of a room, where the nearest of our types has another name. ``untyped``:
-    rooms that no type of ours stands for.
+    ``rooms``: code -> room type, or ``BEDROOM``. ``doors``: codes of doors. ``own_names``: the data
+    set's name of a room, where it differs from the nearest room type. ``untyped``: rooms without a
+    room type here.
     """
 
     name: str
@@ -50,8 +50,10 @@ class CodeTable:
         return {**self.rooms, **self.doors}
 
     def room(self, room: object, where: str) -> str:
-        """The room type, ``BEDROOM`` or the door of a code, or of a room type given by its name;
-        ``DiagramError`` if there is none."""
+        """Room type, ``BEDROOM`` or door of a code, or of a room given by name.
+
+        Raises ``DiagramError`` for an unknown code or name.
+        """
         if is_numbered_bedroom(room):
             return BEDROOM
         if isinstance(room, str):
@@ -67,7 +69,7 @@ class CodeTable:
         raise DiagramError(where, f"{expected}, got {reprlib.repr(room)}")
 
     def meaning(self, code: int) -> str | None:
-        """``Storage (closet)``; None if the table has no such code."""
+        """Meaning such as ``Storage (closet)``; None if the table lacks the code."""
         own = f" ({self.own_names[code]})" if code in self.own_names else ""
         return self.known[code] + own if code in self.known else None
 
@@ -118,16 +120,16 @@ House-GAN++ (arXiv 2103.02574) and HouseDiffusion; ``coarse``: rendered plans.""
 
 
 def check_table(name: str | None) -> None:
-    """``ValueError`` if there is no such table; None is none."""
+    """Check the name of a table, by ``ValueError``; None is allowed."""
     if name is not None and name not in CODE_TABLES:
         raise ValueError(f"codes={name}: {unknown_name('code table', str(name), CODE_TABLES)}")
 
 
 class RoomCodes(NamedTuple):
-    """Codes with which a record writes its rooms.
+    """Room codes of a record.
 
-    ``integers``: its room codes; ``named``: a room is given by name; ``table``: of the codes, where
-    the record or its format names one; ``unknown``: a room is null.
+    ``integers``: the codes. ``named``: True if a room is given by name. ``table``: table of the
+    codes, if the record or its format names one. ``unknown``: True if a room is null.
     """
 
     integers: tuple[int, ...] = ()
@@ -137,12 +139,12 @@ class RoomCodes(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """True if nothing in the record says what its codes mean."""
+        """True if nothing in the record determines the table of its codes."""
         return bool(self.integers) and not self.named and self.table is None
 
 
 def codes_of(rooms: object, table: object = None) -> RoomCodes:
-    """Codes with which ``rooms`` are written, whatever may be wrong with them."""
+    """Collect the codes of ``rooms`` without checking them."""
     given = rooms if isinstance(rooms, list) else []
     return RoomCodes(
         integers=tuple(room for room in given if type(room) is int),
@@ -153,7 +155,7 @@ def codes_of(rooms: object, table: object = None) -> RoomCodes:
 
 
 def own_table(data: Mapping[str, Any]) -> str | None:
-    """The table that a record names itself; ``DiagramError`` if there is no such table."""
+    """Table that a record names itself, else None; ``DiagramError`` for an unknown one."""
     if CODES_FIELD not in data:
         return None
     name = data[CODES_FIELD]
@@ -167,12 +169,12 @@ def own_table(data: Mapping[str, Any]) -> str | None:
     return name
 
 
-def in_our_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
-    """A record with its ``rooms`` in codes of ``ROOM_TYPES``: those of ``table``, or of the one
-    that the record names, are translated; names and null stay.
+def translate_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
+    """Translate the ``rooms`` of a record from codes of ``table`` to room types.
 
-    Its ``boxes`` tell which bedroom is the largest. A door is no room, and relations count rooms
-    from 0, so a door among them is refused with ``DiagramError``.
+    A table that the record names itself takes precedence; names and null stay. The largest bedroom
+    is found by the ``boxes``. Since relations number the rooms from 0, a door among them is refused
+    with ``DiagramError``.
     """
     codes = CODE_TABLES[own_table(data) or table]
     data = {key: value for key, value in data.items() if key != CODES_FIELD}
@@ -194,11 +196,11 @@ def room_types(
     *,
     doors: bool = False,
 ) -> list[str | None]:
-    """The room types of rooms that are given by codes of ``table`` or by name; null stays.
+    """Room types of rooms that are given by codes of ``table`` or by name; null stays.
 
-    ``places``: what an error calls each room. ``areas``: how large each is, requested if there is a
-    bedroom, None if nobody knows. Raises ``DiagramError`` for what the table lacks, and, unless
-    ``doors`` are taken too, for a door, which is no room.
+    ``places``: name of each room in errors. ``areas``: area of each room, computed if there is a
+    bedroom; None if unknown. ``doors``: return doors as well. Raises ``DiagramError`` for unknown
+    codes, and for doors otherwise.
     """
     types = [
         None if room is None else table.room(room, place)
@@ -206,30 +208,28 @@ def room_types(
     ]
     for room, kind, place in zip(rooms, types, places, strict=True):
         if not doors and kind in table.doors.values():
-            raise DiagramError(
-                place, f"code {room} is a door ({kind}), which is no room; leave it out"
-            )
+            raise DiagramError(place, f"code {room} is a door ({kind}), not a room; leave it out")
     return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)
 
 
 def number_bedrooms(
     rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
 ) -> list[object]:
-    """Rooms with those that are named "Bedroom 1", "Bedroom 2", ... distinguished, as bedrooms of a
-    code are; all others as they are."""
+    """Replace rooms named "Bedroom 1", "Bedroom 2", ... by room types, as bedrooms of a code are;
+    other rooms stay."""
     numbered = [is_numbered_bedroom(room) for room in rooms]
     if not any(numbered):
         return list(rooms)
     named = [
-        BEDROOM if its else room_type_of(room, ROOM_TYPES) if isinstance(room, str) else None
-        for room, its in zip(rooms, numbered, strict=True)
+        BEDROOM if is_one else room_type_of(room, ROOM_TYPES) if isinstance(room, str) else None
+        for room, is_one in zip(rooms, numbered, strict=True)
     ]
     types = with_master_bedroom(named, areas() if areas else None)
-    return [kind if its else room for room, kind, its in zip(rooms, types, numbered, strict=True)]
+    return [kind if one else room for room, kind, one in zip(rooms, types, numbered, strict=True)]
 
 
 def areas_of(boxes: Sequence[object]) -> list[float]:
-    """Width times height; ``DiagramError`` for what is no box."""
+    """Areas of boxes, width times height; ``DiagramError`` for anything that is not a box."""
     checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
     return [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in checked]
 
@@ -237,9 +237,12 @@ def areas_of(boxes: Sequence[object]) -> list[float]:
 def with_master_bedroom(
     rooms: Sequence[str | None], areas: Sequence[float] | None
 ) -> list[str | None]:
-    """Room types with their bedrooms distinguished: the largest (the first of equal ones) is the
-    MasterRoom, the others are SecondRoom; without areas only a single bedroom is the largest. Where
-    another room is called the MasterRoom, none of them is."""
+    """Replace each ``BEDROOM``: the largest (the first of equals) becomes the MasterRoom, others
+    the SecondRoom.
+
+    Without areas, only a single bedroom becomes the MasterRoom; if the plan already has one, none
+    does.
+    """
     bedrooms = [k for k, room in enumerate(rooms) if room == BEDROOM]
     largest = bedrooms[0] if len(bedrooms) == 1 else None
     if "MasterRoom" in rooms:

@@ -1,4 +1,4 @@
-"""Relations that cannot hold together, named by where they are stated."""
+"""Contradictory relations of a diagram, named by the fields that state them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ORDERS = (
     ("above", RELATION_Y_ORDER),
     ("inside", _CONTAINMENT),
 )
-"""Orders by name, each with a table: -1 states it of room i and room j, 1 of j and i, 0 states
-nothing."""
+"""Orders by name, each with a sign for every relation code of rooms i and j: -1 if i comes before
+j, 1 if j comes before i, 0 if neither."""
 
 
 class StatedRelation(NamedTuple):
-    """ "room ``i`` is ``RELATIONS[code]`` room ``j``", as given in ``field``, if that says so."""
+    """The statement "room ``i`` is ``RELATIONS[code]`` room ``j``" in ``field``, empty if none."""
 
     field: str
     i: int
@@ -33,19 +33,19 @@ class StatedRelation(NamedTuple):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The two rooms, the smaller number first."""
+        """Both rooms, the smaller number first."""
         return min(self.i, self.j), max(self.i, self.j)
 
     def seen_from(self, room: int) -> int:
-        """The relation's code with ``room``, one of the two, named first."""
+        """Code of the relation read from ``room``, one of the two."""
         return self.code if room == self.i else inverse_relation(self.code)
 
 
 def check_contradictions(stated: Iterable[StatedRelation]) -> None:
-    """``DiagramError`` for the first relation that contradicts those before it.
+    """Refuse the first relation that contradicts earlier ones, by ``DiagramError``.
 
-    That is a second relation of a pair, and one that closes a cycle: of rooms each left of the
-    next, above the next, or inside the next.
+    Contradictions are a second relation of a pair, and a cycle of rooms that are each left of,
+    above, or inside the next.
     """
     import networkx
 
@@ -55,6 +55,7 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
         if relation.pair in by_pair:
             _refuse_second(relation, by_pair[relation.pair])
         by_pair[relation.pair] = relation
+        # add an arc to the graph of each order, and look for a path back
         for (what, signs), graph in zip(ORDERS, graphs, strict=True):
             if signs[relation.code] == 0:
                 continue

@@ -1,8 +1,8 @@
-"""Plans of CubiGraph5K: which rooms meet, and between which there is a door; no dimensions.
+"""Plans of CubiGraph5K: adjacent rooms, with or without a door; no dimensions.
 
     {"6044": {"room_type_count": {"Bath": 2, ...}, "graph": {"Bath_1": {"Entry_1": 2, ...}, ...}}}
 
-In ``graph`` 1 is a wall between two rooms, 2 a door or an opening; both rooms say it.
+In ``graph`` 1 is a shared wall, 2 a door or an opening; each pair is listed by both of its rooms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 def plans_by_id(data: object) -> Mapping[str, Any] | None:
-    """The plans of a JSON object that holds them by id; None for any other."""
+    """Plans by id, if a JSON object holds nothing else; None for other objects."""
     if not isinstance(data, Mapping) or not data:
         return None
     plans = data.values()
@@ -34,10 +34,10 @@ def plans_by_id(data: object) -> Mapping[str, Any] | None:
 
 
 def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
-    """The diagram of one plan, rooms in the order of ``graph``; what else it says is metadata.
+    """Read one plan: rooms in the order of ``graph``, other keys as metadata.
 
-    Raises ``DiagramError`` naming the field that is wrong, or where two rooms, or the graph and
-    ``room_type_count``, contradict each other.
+    Raises ``DiagramError`` naming the wrong field, also if two rooms contradict each other, or
+    ``graph`` and ``room_type_count``.
     """
     graph = data[GRAPH]
     if not isinstance(graph, Mapping) or not graph:
@@ -62,7 +62,7 @@ def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
 
 
 def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
-    """Relation code of each pair i < j."""
+    """Relation code of each pair i < j, which both rooms have to state alike."""
     number = {name: k for k, name in enumerate(graph)}
     found: dict[tuple[int, int], int] = {}
     for name, neighbours in graph.items():
@@ -71,7 +71,7 @@ def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
             raise DiagramError(where, f"expected an object, got {reprlib.repr(neighbours)}")
         for other, value in neighbours.items():
             if other not in number or other == name:
-                raise DiagramError(where, f"{reprlib.repr(other)} is no other room of the plan")
+                raise DiagramError(where, f"{reprlib.repr(other)} is not another room of the plan")
             if type(value) is not int or value not in _RELATIONS:
                 reason = (
                     f"expected 1 (a wall between them) or 2 (a door), got {reprlib.repr(value)}"

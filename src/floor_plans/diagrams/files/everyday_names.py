@@ -1,4 +1,4 @@
-"""Names that people give rooms: words that mean one room type, and words that may mean several."""
+"""Everyday names of rooms: words for one room type, and words for several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS = {
     "Entrance": "entry, entryway, entrance hall, foyer, lobby, vestibule, corridor, hallway",
     "Storage": "store, storeroom, storage room, closet, laundry, laundry room, utility, pantry",
 }
-"""Room type -> words for it. A corridor is an Entrance, a closet and a laundry room are Storage, as
+"""Words for each room type. A corridor is an Entrance, a closet and a laundry room are Storage, as
 in the table of House-GAN."""
 
 _SEVERAL = {
@@ -28,12 +28,12 @@ _SEVERAL = {
     "walk-in": ("Wall-in", "Storage"),
     "walk-in closet": ("Wall-in", "Storage"),
 }
-"""Words that may mean any of these: the largest bedroom of a plan is its MasterRoom, and a hall is
-where one enters or where one lives."""
+"""Words that may mean several room types: the largest bedroom of a plan is its MasterRoom, and a
+hall is an entrance or a living room."""
 
 
 def plain(word: str) -> str:
-    """Its letters and digits in lower case."""
+    """Letters and digits of a word in lower case."""
     return "".join(filter(str.isalnum, word.casefold()))
 
 
@@ -45,25 +45,25 @@ _MAY_MEAN = {plain(word): names for word, names in _SEVERAL.items()}
 
 
 def room_type_of(word: str, names: Collection[str]) -> str | None:
-    """The one of the room types ``names`` that ``word`` means, however it is spelt: "Living",
-    "living_room"; None if it means none of them, or may mean several."""
+    """Room type among ``names`` that a word means in any spelling, such as "Living" and
+    "living_room"; None if unknown or ambiguous."""
     own = {plain(name): name for name in names}
-    found = own.get(plain(word)) or _MEANT.get(plain(word))
-    return found if found in names else None
+    name = own.get(plain(word)) or _MEANT.get(plain(word))
+    return name if name in names else None
 
 
-def without_number(word: str) -> str:
-    """Name that is numbered by a word such as "Toilet 2", "bedroom|0" or "03 Kitchen"; the word
-    itself where nothing is."""
+def strip_number(word: str) -> str:
+    """Strip the number from a word such as "Toilet 2", "bedroom|0" or "03 Kitchen"; a word without
+    one is returned unchanged."""
     bare = plain(word).strip(_DIGITS)
     return bare if bare and bare != plain(word) else word
 
 
 def is_numbered_bedroom(word: object) -> bool:
-    """True if it is one of the bedrooms of a plan, distinguished by numbers: "Bedroom 2"."""
-    return isinstance(word, str) and without_number(word) in _NUMBERED and word not in _NUMBERED
+    """True for a bedroom with a number, such as "Bedroom 2"."""
+    return isinstance(word, str) and strip_number(word) in _NUMBERED and word not in _NUMBERED
 
 
 def may_mean(word: str, names: Collection[str]) -> list[str]:
-    """Room types, of ``names``, that a word of several meanings may stand for."""
+    """Room types among ``names`` that an ambiguous word may mean."""
     return [name for name in _MAY_MEAN.get(plain(word), ()) if name in names]

@@ -1,4 +1,4 @@
-"""Room types, relations and boxes of a diagram, checked one field at a time."""
+"""Checks of the fields of a diagram: room types, relations and boxes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from floor_plans.diagrams.files.everyday_names import (
     is_numbered_bedroom,
     may_mean,
     room_type_of,
-    without_number,
+    strip_number,
 )
 from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.diagrams.vocabulary import (
@@ -31,19 +31,19 @@ from floor_plans.diagrams.vocabulary import (
 )
 
 NUM_RELATIONS = NO_EDGE
-"""Relations with a direction (codes 0..9); code 10, "no-edge", is the absence of any."""
+"""Number of relations with a direction (codes 0..9); code 10 is "no-edge"."""
 
 _ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
 _RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
 
 _LONGEST_FIELD = 80
-"""Characters of a field's name that a sentence quotes."""
+"""Characters of a field's name that a message quotes."""
 
 
 class DiagramError(ValueError):
-    """A diagram that is wrong in one place: ``field`` (e.g. "relations[3]") and the ``reason``.
+    """Error in one ``field`` of a diagram (e.g. "relations[3]"), with the ``reason``.
 
-    ``field`` is empty where the whole of it is wrong.
+    ``field`` is empty if the error concerns the whole diagram.
     """
 
     def __init__(self, field: str, reason: str) -> None:
@@ -54,7 +54,7 @@ class DiagramError(ValueError):
 
 
 class SizeError(DiagramError):
-    """A diagram of ``num_rooms`` rooms, more than are allowed."""
+    """Error for a diagram of ``num_rooms`` rooms, more than are allowed."""
 
     def __init__(self, field: str, reason: str, *, num_rooms: int) -> None:
         super().__init__(field, reason)
@@ -62,26 +62,27 @@ class SizeError(DiagramError):
 
 
 def inverse_relation(relation: int) -> int:
-    """The relation seen from the other room: 9 - r, itself if it has no direction."""
+    """Relation read from the other room: 9 - r, or r itself if it has no direction."""
     return INVERSE[relation]
 
 
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
-    """The code of a room type, of any vocabulary unless one is given: by name, by a word that can
-    mean no other (see ``everyday_names``), either with a number, or by RPLAN's code 0..12;
-    ``DiagramError`` if unknown."""
+    """Code of a room type, of any vocabulary unless one is given.
+
+    ``value``: a name or an unambiguous word (see ``everyday_names``), also with a number, or
+    RPLAN's code 0..12. Raises ``DiagramError`` for other values.
+    """
     codes = _ROOM_CODES
     if vocabulary is not None:
         codes = {name: _ROOM_CODES[name] for name in vocabulary.room_types}
     if isinstance(value, str) and value not in codes:
-        bare = "Bedroom" if is_numbered_bedroom(value) else without_number(value)
+        bare = "Bedroom" if is_numbered_bedroom(value) else strip_number(value)
         value = room_type_of(value, codes) or room_type_of(bare, codes) or value
     return _code(value, codes, "room type", field, len(DIRECTIONS.room_types))
 
 
 def relation_code(value: object, field: str = "relation") -> int:
-    """The code of a relation given by name or by RPLAN's code 0..10; ``DiagramError`` if
-    unknown."""
+    """Code of a relation, given by name or by RPLAN's code 0..10; ``DiagramError`` if unknown."""
     return _code(value, _RELATION_CODES, "relation", field, NO_EDGE + 1)
 
 
@@ -89,11 +90,12 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
     if isinstance(value, str):
         if value in codes:
             return codes[value]
+        # refuse an unknown name with a guess
         close = difflib.get_close_matches(value, codes, n=1, cutoff=0.5)
         guess = f"; did you mean {close[0]!r}?" if close else "."
         if close and close[0] not in (*DIRECTIONS.room_types, *DIRECTIONS.relations):
             guess = _guess_of_several(close[0], codes.keys())
-        if several := may_mean(without_number(value), codes):
+        if several := may_mean(strip_number(value), codes):
             guess = f"; it may be {' or '.join(several)}: write which."
         listed = ", ".join(codes)
         raise DiagramError(
@@ -108,7 +110,7 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
 
 
 def _guess_of_several(close: str, codes: KeysView[str]) -> str:
-    """Guess where the closest word is one of plans without directions, which others refuse."""
+    """Guess for a word of the adjacency vocabulary in a plan with directions."""
     if not codes >= set(DIRECTIONS.room_types) and "LivingRoom" in codes:
         return f"; did you mean {close!r}?"  # of plans without directions
     several = may_mean(close, codes)
@@ -117,7 +119,7 @@ def _guess_of_several(close: str, codes: KeysView[str]) -> str:
 
 
 def checked_integer(value: object, field: str, what: str = "an integer") -> int:
-    """An integer (numpy's too, never a bool), or ``DiagramError`` naming ``field``."""
+    """Return an integer, also numpy's but not a bool; else ``DiagramError`` naming ``field``."""
     if type(value) is int:  # the usual case, without the cost of the checks below
         return value
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -126,7 +128,7 @@ def checked_integer(value: object, field: str, what: str = "an integer") -> int:
 
 
 def finite_number(value: object, field: str) -> float:
-    """A number that float64 can hold; ``DiagramError`` for anything else, NaN and inf included."""
+    """Return a finite float64; ``DiagramError`` for anything else, NaN and inf included."""
     if type(value) is float and math.isfinite(value):  # the usual case
         return value
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
@@ -138,7 +140,7 @@ def finite_number(value: object, field: str) -> float:
 
 
 def checked_box(value: object, field: str) -> tuple[float, float, float, float]:
-    """(x0, y0, x1, y1) of four finite numbers with x0 <= x1 and y0 <= y1, or ``DiagramError``."""
+    """Return a box (x0, y0, x1, y1), x0 <= x1 and y0 <= y1, or raise ``DiagramError``."""
     if not isinstance(value, list | tuple | np.ndarray) or len(value) != 4:
         raise DiagramError(field, f"expected 4 numbers x0, y0, x1, y1, got {reprlib.repr(value)}")
     x0, y0, x1, y1 = value
@@ -151,7 +153,7 @@ def checked_box(value: object, field: str) -> tuple[float, float, float, float]:
 
 
 def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
-    """Room type codes, at least one."""
+    """Check room type codes, at least one."""
     if len(rooms) == 0:
         raise DiagramError("rooms", "a diagram needs at least one room")
     if all(type(room) is int and 0 <= room < len(ROOM_TYPES) for room in rooms):
@@ -165,14 +167,14 @@ def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
 
 
 def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, float, float], ...]:
-    """A box for each of ``n`` rooms, see ``checked_box``."""
+    """Check a box for each of ``n`` rooms, see ``checked_box``."""
     if len(boxes) != n:
         raise DiagramError("boxes", f"{len(boxes)} boxes for {n} rooms")
     return tuple(checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes))
 
 
 def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int, int], ...]:
-    """Triples sorted by pair, each pair i < j at most once, no "no-edge" among them."""
+    """Check and sort triples (i, j, code): no "no-edge", each pair i < j at most once."""
     checked: dict[tuple[int, int], int] = {}
     for k, triple in enumerate(relations):
         if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
@@ -198,7 +200,7 @@ def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
 
 
 def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
-    """[i, j, relation] with two different rooms i, j of ``n``, the relation as it is written."""
+    """Check [i, j, relation] for two different rooms of ``n``; the relation is not translated."""
     i, j, name = _triple(value, field)
     i, j = (checked_integer(number, field, "a room number") for number in (i, j))
     if not (0 <= i < n and 0 <= j < n and i != j):
@@ -208,10 +210,10 @@ def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
 
 
 def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, int], ...]:
-    """Triples i < j out of a JSON list of [i, j, relation] between ``n`` rooms.
+    """Read triples i < j from a JSON list of [i, j, relation] between ``n`` rooms.
 
-    Names and codes are accepted; a pair i > j is flipped with r -> 9 - r; "no-edge" lists nothing.
-    Raises ``DiagramError`` naming ``field[k]``; a pair must not be listed twice.
+    Relations are names or codes; a pair i > j is flipped with r -> 9 - r; "no-edge" is dropped.
+    Raises ``DiagramError`` naming ``field[k]``, also for a pair that is listed twice.
     """
     if not isinstance(value, list | tuple):
         raise DiagramError(field, f"expected a list of [i, j, relation], got {reprlib.repr(value)}")
@@ -229,7 +231,7 @@ def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, i
 
 
 def read_rooms(value: object, field: str) -> tuple[int, ...]:
-    """Room codes out of a JSON list of names or codes; ``DiagramError`` naming ``field[k]``."""
+    """Read room codes from a JSON list of names or codes; ``DiagramError`` names ``field[k]``."""
     if not isinstance(value, list | tuple):
         raise DiagramError(field, f"expected a list of room types, got {reprlib.repr(value)}")
     if not value:
@@ -240,13 +242,13 @@ def read_rooms(value: object, field: str) -> tuple[int, ...]:
 def vocabulary_of(
     room_codes: Sequence[int | None], relations: Sequence[tuple[int, int, int]]
 ) -> PlanVocabulary:
-    """The first vocabulary that has all of these; ``DiagramError`` naming the field if none has."""
+    """First vocabulary with all these rooms and relations; ``DiagramError`` if there is none."""
     for vocabulary in VOCABULARIES.values():
         if vocabulary.lacks(room_codes, relations) is None:
             return vocabulary
     meant = ADJACENCY if any(r in (ADJACENT, DOOR) for _, _, r in relations) else DIRECTIONS
     check_vocabulary(room_codes, relations, meant)
-    raise AssertionError("what every vocabulary lacks, this one lacks too")
+    raise AssertionError("check_vocabulary accepts a diagram that no vocabulary has")
 
 
 def check_vocabulary(
@@ -254,7 +256,7 @@ def check_vocabulary(
     relations: Sequence[tuple[int, int, int]],
     vocabulary: PlanVocabulary,
 ) -> None:
-    """``DiagramError`` naming the first room or relation that is not of this vocabulary."""
+    """Refuse the first room or relation outside the vocabulary, by ``DiagramError``."""
     lacking = vocabulary.lacks(room_codes, relations)
     if lacking is None:
         return
@@ -268,13 +270,13 @@ def check_vocabulary(
         guess += f" The plan can be read with data.relations={other}."
     raise DiagramError(
         field,
-        f"{word!r} is no {what} of plans with relations={vocabulary.name}{guess} The names are "
+        f"{word!r} is not a {what} of plans with relations={vocabulary.name}{guess} The names are "
         f"{', '.join(names)}",
     )
 
 
 def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
-    """The list under ``key``; ``DiagramError`` if there is none."""
+    """Return the list under ``key``; ``DiagramError`` if there is none."""
     if key not in data:
         raise DiagramError(key, f"missing; the fields are {reprlib.repr(list(data))}")
     if not isinstance(data[key], list):
@@ -283,7 +285,7 @@ def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def check_size(num_rooms: int, n_max: int, field: str) -> None:
-    """``SizeError`` with the remedy if there are more than ``n_max`` rooms."""
+    """Refuse more than ``n_max`` rooms, by ``SizeError`` with the remedy."""
     if num_rooms > n_max:
         raise SizeError(
             field,

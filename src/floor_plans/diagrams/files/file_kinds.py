@@ -1,4 +1,4 @@
-"""Kinds of files of plans, by what stands in them."""
+"""Kinds of plan files, recognised by their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that hold no plans: recognised by name and first bytes, refused in one sentence."""
+"""Files of formats that are not read, recognised by name and first bytes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ WHAT_IS_READ = (
 
 
 _PLANS = (JSON_LINES, JSON, GRAPHML, GEOJSON, DXF, WKT)
-"""Kinds of files whose own readers say what is wrong in one."""
+"""Kinds of files with a reader, which reports errors itself."""
 
 _HEAD_BYTES, _LONGEST_TAG = 4096, 40
 
 
 def foreign_format(path: Path) -> str | None:
-    """Name the foreign format of a file, with what is read instead; None for text, compressed or
-    not.
+    """Name the foreign format of a file and the formats to use instead; None for text.
 
-    Raises ``DiagramError`` for a damaged compressed file."""
+    Raises ``DiagramError`` for a damaged compressed file.
+    """
     with opened(path) as file:
         head = file.read(_HEAD_BYTES)
     if markup := _markup(head, suffix_of(path)):
@@ -43,14 +43,13 @@ _MARKUP = {
     "kml": "KML, in degrees; project its polygons to metres and write them as GeoJSON",
     "ifcxml": "IFC in XML, which is not read; export its spaces as DXF or GeoJSON",
 }
-"""Root of a text of tags -> what it is."""
+"""Description of a markup file by its root tag."""
 
 _TAG = re.compile(rb"<(?![?!])\s*(?:[\w.-]+:)?([\w.-]+)")
 
 
 def _markup(head: bytes, suffix: str) -> str | None:
-    """Name of the format of a text that begins with a tag, unless it is GraphML; None for any
-    other."""
+    """Format of a text that begins with a tag; None for GraphML and any other text."""
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith(b"<"):
         return None
@@ -66,7 +65,7 @@ def _markup(head: bytes, suffix: str) -> str | None:
 
 
 def refuse_features(path: str | Path) -> None:
-    """``ValueError`` for an ``.npz`` file or a zarr folder, with the commands that read them."""
+    """Refuse ``.npz`` files and zarr folders, by ``ValueError`` with the commands for them."""
     path = Path(path)
     marks = [path / name for name in (".zgroup", "zarr.json")]
     if path.is_dir() and (path.suffix == ".zarr" or any(mark.is_file() for mark in marks)):

@@ -1,4 +1,4 @@
-"""JSON objects of formats that are not read: recognised by their keys, refused in one sentence."""
+"""JSON objects of formats that are not read, recognised by their keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _WRITE = (
 
 
 def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The key that tells what an object is, and what to do about it; None for one that may be a
-    plan of ours, whatever else it holds."""
+    """Key that reveals a foreign format, and a sentence with the remedy; None for an object that
+    may be a plan."""
     if not _has(data, "rooms") and "rooms" in data and data.keys() & {"relations", "boxes"}:
         return None
     if "oas_layout" in data or _has(data, "rooms", "boundary_polygon"):
@@ -35,15 +35,15 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
         what = "room_type and edges are" if "edges" in data else "room_type is"
         return (
             "room_type",
-            f"{what} a part of House-GAN++ JSON: without boxes (and ed_rm, the rooms beside each "
-            'wall) nothing says how rooms lie to each other; give "boxes" too, or "rooms" and '
+            f"{what} a part of House-GAN++ JSON: without boxes (and ed_rm, the rooms on both sides "
+            'of each wall) positions of rooms are unknown; give "boxes" too, or "rooms" and '
             '"relations"',
         )
     if _has(data, "rooms"):
         return (
             "rooms",
-            "rooms that are objects are of no format that is read; expected a list of room types, "
-            'beside "relations" or "boxes"',
+            "rooms that are objects belong to a format that is not read; expected a list of room "
+            'types, with "relations" or "boxes"',
         )
     if "shapes" in data and "imagePath" in data:
         return "shapes", f"LabelMe annotations of a picture, which are not read; {_WRITE}"

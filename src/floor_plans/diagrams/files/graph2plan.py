@@ -27,17 +27,17 @@ from floor_plans.diagrams.rooms import ROOM_TYPES
 
 SELF_LOOPS, REPEATED_PAIRS = "self-loops", "repeated pairs"
 UNUSABLE_BOXES = "unusable boxes"
-"""Parts that a record may hold and its diagram does not."""
+"""Names of the parts of a record that its diagram leaves out."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 READER = Path(__file__).with_name("load_mat.py")
 
 Value = list[Any] | str | None
-"""Numbers in MATLAB's shape, text, or None for a value of any other kind."""
+"""Numbers in MATLAB's shape, text, or None for other values."""
 
 
 def is_mat_file(path: Path) -> bool:
-    """True if a file was written by MATLAB or in its format, by its name or first bytes."""
+    """True if a file is in MATLAB's format, by its name or first bytes."""
     if not path.is_file():
         return False
     head = _head(path)
@@ -51,10 +51,10 @@ def _head(path: Path) -> bytes:
 
 
 def mat_records(path: Path) -> Iterator[list[Value]]:
-    """``rType``, ``rEdge``, ``gtBoxNew`` and ``name`` of each record of the struct array ``data``,
-    in MATLAB's order.
+    """Read ``rType``, ``rEdge``, ``gtBoxNew`` and ``name`` of each record of the struct array
+    ``data``, in MATLAB's order.
 
-    Raises ``DiagramError`` without a field for a file that holds no such array, or no record of it.
+    Raises ``DiagramError`` without a field if the file lacks the array, or the array is empty.
     """
     head = _head(path)
     if _HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3"):
@@ -63,6 +63,7 @@ def mat_records(path: Path) -> Iterator[list[Value]]:
             "a MATLAB file of version 7.3, which is not read; in MATLAB, load it and save it again "
             "with save('data.mat', 'data', '-v7')",
         )
+    # scipy reads the file in a process of its own, since it crashes on some damaged files
     done = subprocess.run(
         [sys.executable, "-P", str(READER), str(path)],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread takes memory
@@ -83,17 +84,17 @@ def mat_records(path: Path) -> Iterator[list[Value]]:
             "again, or save it again in MATLAB with save('data.mat', 'data', '-v7')",
         )
     if not done.stdout:
-        raise DiagramError("", "there is no plan in it")
+        raise DiagramError("", "the file holds no plans")
     return (json.loads(line) for line in done.stdout.splitlines())
 
 
 def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
-    """The plan of one of ``mat_records``.
+    """Build the plan of one record of ``mat_records``.
 
-    ``rType``: room codes 0..12; ``rEdge``: k rows (u, v, r), rooms numbered from 0, "room u is
-    RELATIONS[r] room v"; ``gtBoxNew``: a box (x0, y0, x1, y1) per room; ``name`` becomes metadata.
-    Self-loops are left out, and so are all but the first row of a pair; boxes that are not one per
-    room, too. Raises ``DiagramError`` naming the field that is wrong.
+    ``rType``: room codes 0..12. ``rEdge``: rows (u, v, r), rooms numbered from 0, "room u is
+    RELATIONS[r] room v". ``gtBoxNew``: a box (x0, y0, x1, y1) per room. ``name``: metadata.
+    Self-loops, repeated rows of a pair, and boxes that are not one per room are left out. Raises
+    ``DiagramError`` naming the wrong field.
     """
     room_types, edges, boxes, name = record
     rooms = _integers(room_types, "rType").ravel().tolist()
@@ -136,7 +137,7 @@ def _relations(
 
 
 def _integers(value: Value, field: str) -> NDArray[np.int64]:
-    """Whole numbers, which MATLAB keeps as doubles unless it is set otherwise."""
+    """Convert whole numbers to int64; MATLAB stores them as doubles by default."""
     numbers = np.array(value)
     whole = numbers.dtype.kind in "iuf"
     if numbers.dtype.kind == "f":

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _SIDES = ("x0", "y0", "x1", "y1")
 
 NODE_ATTRIBUTES, EDGE_ATTRIBUTES = "node attributes", "edge attributes"
-"""Parts that a foreign graph may hold and its diagram does not."""
+"""Names of the parts of a foreign graph that its diagram leaves out."""
 
 _DEFAULTS = ("node_default", "edge_default")
 """Graph attributes that networkx adds to every GraphML graph, mostly empty."""
 
 
 def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
-    """A directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), edge (i, j) ``relation``.
+    """Convert to a directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), an edge ``relation``.
 
     Edge (i, j) reads "room i is ``relation`` room j". Metadata is in ``graph.graph["metadata"]``.
 
@@ -54,15 +54,16 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
 
 
 def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
-    """Read the plan that a file's graph holds; rooms are numbered in the graph's node order.
+    """Read the plan of a graph; rooms are numbered in its node order.
 
-    ``codes``: the table of rooms given as integers. Graph attributes become metadata; attributes of
-    nodes and edges other than those of ``to_networkx`` are left out. Raises ``DiagramError`` for an
+    ``codes``: table of rooms given as integers. Graph attributes become metadata; attributes of
+    nodes and edges that ``to_networkx`` does not write are left out. Raises ``DiagramError`` for an
     undirected graph or a missing or wrong attribute.
     """
     if not graph.is_directed():
         reason = "expected a directed graph: an edge reads 'source is relation target'"
         raise DiagramError("", reason)
+    # rooms and boxes from the nodes
     number = {node: k for k, node in enumerate(graph)}
     rooms, places, boxes = [], [], []
     left_out: list[str] = []
@@ -75,6 +76,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
         if any(side in data for side in _SIDES):
             boxes.append([data.get(side) for side in _SIDES])
         left_out += [NODE_ATTRIBUTES] * len(data.keys() - {"room", *_SIDES})
+    # relations from the edges
     relations = []
     for source, target, data in graph.edges(data=True):
         if "relation" not in data:
@@ -95,7 +97,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
 
 
 def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
-    """The inverse of ``to_networkx``; rooms are numbered in the graph's node order.
+    """Invert ``to_networkx``; rooms are numbered in the graph's node order.
 
     Args:
         graph: N nodes with any names, E edges.
@@ -111,7 +113,7 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
 
 
 def _metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The graph attribute ``metadata`` and, beside what it holds, all others."""
+    """Metadata of a diagram: the graph attribute ``metadata`` merged with all other attributes."""
     metadata = attributes.get("metadata", {})
     if not isinstance(metadata, Mapping):
         raise DiagramError("metadata", f"expected a mapping, got {reprlib.repr(metadata)}")
@@ -127,7 +129,7 @@ def _metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:
-    """``to_networkx`` as networkx's node-link object, what ``node_link_data(edges="edges")`` gives.
+    """Convert to networkx's node-link object, the result of ``node_link_data(edges="edges")``.
 
     Written out here because releases of networkx differ in the name of the list of edges.
 
@@ -152,7 +154,7 @@ def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:
 
 
 def to_graphml(diagram: BubbleDiagram) -> str:
-    """GraphML text of ``to_networkx``, metadata as a JSON string.
+    """Convert to GraphML text, with the metadata as a JSON string.
 
     Raises ``ValueError`` if the metadata cannot be written as JSON.
     """
@@ -167,21 +169,21 @@ def to_graphml(diagram: BubbleDiagram) -> str:
 
 
 def read_graphml(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
-    """Plan that ``read_networkx`` makes of ``graph_of`` a text, its metadata checked."""
+    """Read the plan of a graph of ``graph_of``, and check its metadata."""
     plan = read_networkx(graph, codes=codes)
     check_metadata(plan.diagram.metadata)
     return plan
 
 
 def from_graphml(text: str) -> BubbleDiagram:
-    """The inverse of ``to_graphml``; raises ``ValueError`` for anything else."""
+    """Invert ``to_graphml``; ``ValueError`` for other text."""
     return read_graphml(graph_of(text)).diagram
 
 
 def graph_of(text: str) -> networkx.DiGraph:
-    """The graph of GraphML text, its metadata read.
+    """Parse GraphML text and its metadata.
 
-    Raises ``DiagramError`` for anything else, several graphs too.
+    Raises ``DiagramError`` for other text, and for several graphs.
     """
     import networkx
 

@@ -1,4 +1,4 @@
-"""JSON text, read strictly: nothing in it is lost or guessed."""
+"""Strict reading of JSON text: repeated keys, cut texts and extreme numbers are errors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from floor_plans.diagrams.files.fields import DiagramError, finite_number
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 MAX_DEPTH = 64
-"""Lists and objects inside one another that a diagram's metadata may have."""
+"""Deepest nesting of lists and objects in a diagram's metadata."""
 
 
 class RepeatedKeys(dict[str, Any]):
-    """A JSON object that gave the key ``repeated`` more than once; only one value is left of it."""
+    """A JSON object with the key ``repeated`` several times, of which one value is kept."""
 
     def __init__(self, values: Mapping[str, Any], *, repeated: str) -> None:
         super().__init__(values)
@@ -39,14 +39,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_document(path: Path) -> Any:
-    """The one JSON value of a file, see ``load_json``."""
+    """Read the single JSON value of a file, see ``load_json``."""
     with opened(path) as file:
         return load_json(file.read().removeprefix(BYTE_ORDER_MARK))
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not blank, with their numbers from 1 on, without a byte order
-    mark."""
+    """Yield the lines of a file that are not blank, numbered from 1, without byte order marks."""
     with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
             if (text := line.removeprefix(BYTE_ORDER_MARK)).strip():
@@ -54,7 +53,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def one_document(path: Path) -> bool:
-    """True if a whole file is one JSON object of several lines, or one list, whatever its name."""
+    """True if a file is one JSON object of several lines or one JSON list; its name is ignored."""
     _, first = next(numbered_lines(path), (0, b""))
     if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
         return False
@@ -85,9 +84,10 @@ def _is_object(line: bytes) -> bool:
 
 
 def load_json(text: bytes) -> Any:
-    """The one JSON value of ``text`` (UTF-8); objects with a key twice become ``RepeatedKeys``.
+    """Parse the single JSON value of ``text`` (UTF-8); objects with repeated keys become
+    ``RepeatedKeys``.
 
-    Raises ``DiagramError`` without a field if there is no such value.
+    Raises ``DiagramError`` without a field for invalid text.
     """
     if not text.strip():
         raise DiagramError("", "empty; expected a JSON object")
@@ -103,15 +103,15 @@ def load_json(text: bytes) -> Any:
         if error.msg == "Extra data" and "\r" in between and "\n" not in between:
             reason = "its lines end in CR alone, which ends no line here; save the file with LF"
             raise DiagramError("", reason) from error
-        raise DiagramError("", f"not valid JSON{_what_is_wrong(error)}") from error
+        raise DiagramError("", f"not valid JSON{_reason(error)}") from error
     except ValueError as error:  # an integer of more digits than Python reads
         raise DiagramError("", f"not valid JSON: {error}") from error
     except RecursionError as error:
         raise DiagramError("", "not valid JSON: nested too deeply") from error
 
 
-def _what_is_wrong(error: json.JSONDecodeError) -> str:
-    """Reason: the text ends too early, or can be read no further from some place on."""
+def _reason(error: json.JSONDecodeError) -> str:
+    """Reason of a decoding error: the text ends too early, or is wrong at some place."""
     if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
         end = error.doc.rstrip()
         shown = end[-20:] if len(end) <= 20 else f"...{end[-20:]}"
@@ -129,15 +129,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_keys(data: Mapping[str, Any]) -> None:
-    """``DiagramError`` if an object gave a key twice: which value holds cannot be known."""
+    """Refuse an object with a repeated key, by ``DiagramError``, since its value is ambiguous."""
     if isinstance(data, RepeatedKeys):
         shown = reprlib.repr(data.repeated)
         raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")
 
 
 def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
-    """``DiagramError`` for a key that is one letter away from one of the ``fields``, or, without
-    ``relations``, close to it: what it says would be lost among the metadata."""
+    """Refuse a misspelt key, by ``DiagramError``: it would be lost among the metadata.
+
+    A key is misspelt if it is one letter off one of the ``fields``, or close to ``relations`` in an
+    object without that key.
+    """
     for key in data:
         if key in fields:
             continue
@@ -145,21 +148,21 @@ def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
         if "relations" not in data:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
         if meant:
-            there = " That is there too: take one of them out, or rename this one."
-            there = there if meant[0] in data else ""
-            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?{there}")
+            both = " That is there too: take one of them out, or rename this one."
+            both = both if meant[0] in data else ""
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?{both}")
 
 
 def _is_one_letter_off(word: str, other: str) -> bool:
-    """One letter more, less or another; the same word too."""
+    """True if words are equal, or differ by one letter inserted, removed or replaced."""
     k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
     k = min(len(word), len(other)) if k is None else k
     return other[k + 1 :] in (word[k:], word[k + 1 :]) or word[k + 1 :] == other[k:]
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:
-    """``DiagramError`` naming the key of what JSON could not write again: a number beyond float64
-    or NaN, an object that gave a key twice, what is nested deeper than ``MAX_DEPTH``."""
+    """Refuse metadata that JSON cannot write again, by ``DiagramError`` naming the key: numbers
+    beyond float64, NaN, repeated keys, and nesting deeper than ``MAX_DEPTH``."""
     pending: list[tuple[str, Any, int]] = [
         (key or repr(key), value, 0) for key, value in metadata.items()
     ]

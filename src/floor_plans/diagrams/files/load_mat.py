@@ -1,9 +1,9 @@
-"""``python load_mat.py FILE``: the struct array ``data`` of a MATLAB file, as lines of JSON.
+"""``python load_mat.py FILE``: print the struct array ``data`` of a MATLAB file as lines of JSON.
 
-A process of its own, because ``scipy.io.loadmat`` crashes on some damaged files. Imports nothing of
-this package. A line per record, in MATLAB's order: the values of ``FIELDS``; null is a field that
-the array lacks, and a value that is neither numbers nor text. Ends with status 2 and a sentence on
-stderr if the file holds no such array, with another status if it cannot be read.
+It runs as a separate process, because ``scipy.io.loadmat`` crashes on some damaged files, and
+imports nothing of this package. Each line holds the values of ``FIELDS`` of one record, in MATLAB's
+order; missing fields and values that are neither numbers nor text are null. It exits with status 2
+and a sentence on stderr if the file lacks the array, and with another status if it is unreadable.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from scipy.io import loadmat, whosmat
 FIELDS = ("rType", "rEdge", "gtBoxNew", "name")
 
 _LARGEST_RATIO = 1032
-"""zlib makes nothing smaller than that."""
+"""Largest compression ratio of zlib."""
 
 
 def limit_resources(size: int) -> None:
-    """Limit this process, where the system can: memory (1 GiB, and 100 times the file) and
-    processor time (a minute, and 10 s for each megabyte); 5,000 plans in 1 MB take 80 MB and half a
-    second.
+    """Limit memory (1 GiB plus 100 times the file) and processor time (60 s plus 10 s per
+    megabyte), where the system can.
+
+    For comparison, 5,000 plans in 1 MB take 80 MB and half a second.
     """
     if sys.platform == "win32":
         return
@@ -49,7 +50,7 @@ def print_records(path: str, size: int) -> None:
         refuse(f"expected one variable 'data'; it holds {times}")
     ((shape, kind),) = found
     if kind != "struct":
-        refuse("'data' is no struct array")
+        refuse("'data' is not a struct array")
     if prod(shape) > _LARGEST_RATIO * size:
         raise ValueError(f"a file of {size:,} bytes cannot hold the records of its shape {shape}")
     data = loadmat(path, variable_names=["data"], chars_as_strings=False)["data"]

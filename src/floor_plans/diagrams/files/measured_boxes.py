@@ -1,4 +1,4 @@
-"""Check that plans on which relations were measured are in the unit that they are read in."""
+"""Check of the unit of plans whose relations are measured on their boxes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from floor_plans.diagrams.scales import check_drawings
 def check_measured(
     path: Path, measured: Sequence[tuple[str, Plan]], unit: str, threshold: float | None
 ) -> None:
-    """Raise ``ValueError`` unless all boxes are in ``unit`` and one, and drawings in theirs.
+    """Raise ``ValueError`` if boxes seem to be in another unit than ``unit``, or in several.
 
-    ``measured``: plans with their places; ``threshold``: as it was given.
+    ``measured``: plans with their places; ``threshold``: as the user gave it, else None.
     """
     boxed, drawn = [], []
     for place, plan in measured:

@@ -1,4 +1,4 @@
-"""Somebody's own names of rooms: a file that says what each means."""
+"""Names of rooms of the user's own, read from a file that maps them to room types."""
 
 from __future__ import annotations
 
@@ -18,36 +18,35 @@ _EXAMPLE = 'expected names and room types, as in "Schlafzimmer: MasterRoom"'
 
 
 class OwnNames:
-    """Names that somebody gives rooms -> their room types; capitals, spaces and hyphens do not
-    count."""
+    """Mapping from names of rooms to room types; capitals, spaces and hyphens are ignored."""
 
     def __init__(self, types: Mapping[str, str]) -> None:
         self._types = {plain(name): room for name, room in types.items()}
 
-    def meant(self, room: Any) -> Any:
-        """The room type of a name of theirs; anything else as it is."""
+    def room_type(self, room: Any) -> Any:
+        """Room type of a name in the mapping; other values are returned unchanged."""
         return self._types.get(plain(room), room) if isinstance(room, str) else room
 
-    def in_object(self, data: Any) -> Any:
-        """A plan's JSON object with the names of its rooms translated, in whatever format."""
+    def translate(self, data: Any) -> Any:
+        """Translate the names of rooms in a plan's JSON object, in any of the formats."""
         if not self._types or not isinstance(data, Mapping):
             return data
-        found = dict(data)
+        translated = dict(data)
         for key in ("rooms", "room_type"):
             if isinstance(data.get(key), list):
-                found[key] = [self.meant(room) for room in data[key]]
-        found |= _each(data, "spaces", self._in_room)
-        return found | _each(data, "features", self._in_feature)
+                translated[key] = [self.room_type(room) for room in data[key]]
+        translated |= _each(data, "spaces", self._translate_room)
+        return translated | _each(data, "features", self._translate_feature)
 
-    def _in_room(self, facts: Any) -> Any:
+    def _translate_room(self, facts: Any) -> Any:
         if not isinstance(facts, Mapping) or "room_type" not in facts:
             return facts
-        return {**facts, "room_type": self.meant(facts["room_type"])}
+        return {**facts, "room_type": self.room_type(facts["room_type"])}
 
-    def _in_feature(self, feature: Any) -> Any:
+    def _translate_feature(self, feature: Any) -> Any:
         if not isinstance(feature, Mapping) or "properties" not in feature:
             return feature
-        return {**feature, "properties": self._in_room(feature["properties"])}
+        return {**feature, "properties": self._translate_room(feature["properties"])}
 
 
 def _each(data: Mapping[str, Any], key: str, change: Callable[[Any], Any]) -> dict[str, Any]:
@@ -58,10 +57,10 @@ NO_NAMES = OwnNames({})
 
 
 def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
-    """The names of a YAML or JSON file, an object of a room type for each; None is none.
+    """Read names and their room types from a YAML or JSON file; None gives an empty mapping.
 
-    Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file and name for what
-    is no such object, or no room type.
+    Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file and name for
+    anything but an object of names and room types.
     """
     if path is None:
         return NO_NAMES

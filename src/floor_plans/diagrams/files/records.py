@@ -1,4 +1,4 @@
-"""Plans as they stand in files, and what came of reading them: all of a source is accounted for."""
+"""Records of plan files, and the report on reading them, which accounts for every record."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ Parsed = TypeVar("Parsed", covariant=True)
 
 
 class Note(NamedTuple):
-    """Something odd of a plan that is read all the same: of what ``kind``, a noun in the singular
-    and what is the matter with it; and ``what`` it is here."""
+    """Oddity of a plan that is read nevertheless.
+
+    ``kind``: a singular noun and its fault, as in "room without width or height". ``what``: the
+    place and value in this plan.
+    """
 
     kind: str
     what: str
 
 
 class Plan(NamedTuple):
-    """A diagram; the names of what was left out of it, once for each time; whether its relations
-    were ``measured`` on its boxes; whether the source flags it as a ``duplicate``; what is odd in
-    it; and, if they were measured on a drawing, the unit it was ``drawn`` in."""
+    """A diagram as read from a file.
+
+    ``left_out``: names of the parts left out, once per occurrence. ``measured``: True if relations
+    were measured on the boxes. ``duplicate``: True if the source flags it as a duplicate.
+    ``notes``: oddities. ``drawn``: unit of the drawing, if relations were measured on one.
+    """
 
     diagram: BubbleDiagram
     left_out: tuple[str, ...] = ()
@@ -39,11 +45,11 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class Record(Generic[Parsed]):
-    """A plan, or a partial one, of a source.
+    """An unparsed plan, or partial plan, of a source.
 
-    ``path``: the file it is in. ``where``: the record in it, "line 3" or "record 17" (numbered from
-    1), empty if the file holds one plan. ``room_codes``: how it writes its rooms. ``parse``:
-    reads it by a table of room codes, None for its own; raises ``DiagramError``.
+    ``path``: its file. ``where``: its place in the file, "line 3" or "record 17" (numbered from 1),
+    empty if the file holds one plan. ``room_codes``: codes of its rooms. ``parse``: parses it with
+    a table of room codes, None for its own; raises ``DiagramError``.
     """
 
     path: Path
@@ -54,22 +60,22 @@ class Record(Generic[Parsed]):
 
     @property
     def place(self) -> str:
-        """``plans.jsonl, line 3``; the file alone where it holds one plan."""
+        """Place such as ``plans.jsonl, line 3``; the file alone if it holds one plan."""
         return f"{self.path}, {self.where}" if self.where else str(self.path)
 
     def read(self, codes: str | None) -> Parsed:
-        """Return what ``parse`` returns, kept for the next call with the same table."""
+        """Parse the record; the result is kept for the next call with the same table."""
         if self._last is None or self._last[0] != codes:
             self._last = codes, self.parse(codes)
         return self._last[1]
 
     def problem(self, error: DiagramError) -> Problem:
-        """Problem that the error shows in the record."""
+        """Problem of the record, from the error of its parsing."""
         return Problem(self.place, self.where, error.field, error.reason)
 
 
 def wrong_record(path: Path, where: str, error: DiagramError) -> Record[Never]:
-    """A record that cannot be read, whatever its codes mean."""
+    """Record whose parsing raises ``error``."""
 
     def parse(codes: str | None) -> Never:
         raise error
@@ -78,8 +84,11 @@ def wrong_record(path: Path, where: str, error: DiagramError) -> Record[Never]:
 
 
 class Problem(NamedTuple):
-    """A plan that cannot be read: its place and record as in ``Record``; ``field``: what is wrong
-    in it, empty if all of it is; ``reason``: got, expected, remedy."""
+    """A plan that cannot be read.
+
+    ``place``, ``record``: as in ``Record``. ``field``: the wrong field, empty if the whole plan is
+    wrong. ``reason``: the value, what was expected, the remedy.
+    """
 
     place: str
     record: str
@@ -87,22 +96,22 @@ class Problem(NamedTuple):
     reason: str
 
     def sentence(self) -> str:
-        """``plans.jsonl, line 3, field 'rooms[1]': ...``"""
+        """Sentence such as ``plans.jsonl, line 3, field 'rooms[1]': ...``"""
         where = f", field '{self.field}'" if self.field else ""
         return f"{self.place}{where}: {self.reason}"
 
 
 class Doubt(NamedTuple):
-    """``num`` plans that another table of room codes makes more sense of than the one they are read
-    by, and a ``sentence`` that says which, and what to do."""
+    """Doubt about the room codes of ``num`` plans; ``sentence``: the better table and the
+    remedy."""
 
     num: int
     sentence: str
 
 
 class Remark(NamedTuple):
-    """``num`` notes of a ``kind``, of ``num_plans`` plans; ``first``: of the first of them, where
-    it stands and what it is."""
+    """Summary of ``num`` notes of a ``kind`` on ``num_plans`` plans; ``first``: place and text of
+    the first note."""
 
     kind: str
     num: int
@@ -110,39 +119,38 @@ class Remark(NamedTuple):
     first: str
 
     def counted(self) -> str:
-        """``2 rooms that fill ...``"""
+        """Count with its noun, as in ``2 rooms without width or height``."""
         noun, _, rest = self.kind.partition(" ")
         return f"{counted(self.num, noun)} {rest}"
 
     def sentence(self) -> str:
-        """The count, and the first of them."""
+        """Sentence with the count and the first note."""
         of = f" in {counted(self.num_plans, 'plan')}" if self.num > self.num_plans else ""
         return f"{self.counted()}{of}, the first: {self.first}"
 
 
 def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
-    """One for each kind of the notes, which stand at a place each."""
+    """Summarise notes by kind; each comes with its place."""
     by_kind: dict[str, list[tuple[str, str]]] = {}
     for place, note in noted:
         by_kind.setdefault(note.kind, []).append((place, note.what))
     return tuple(
-        Remark(kind, len(those), len(dict(those)), ": ".join(those[0]))
-        for kind, those in by_kind.items()
+        Remark(kind, len(notes), len(dict(notes)), ": ".join(notes[0]))
+        for kind, notes in by_kind.items()
     )
 
 
 @dataclass(frozen=True)
 class ReadReport:
-    """Report that ``read_report`` returns.
+    """Report on reading a file or folder, as ``read_report`` returns it.
 
-    ``path``: the file or folder. ``diagrams``: in its order; ``places``: of each, as in ``Record``.
-    ``num_records``: lines, records or files that hold a plan each, ``unit`` what they are called:
-    ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: the invalid
-    ones. ``num_duplicates``: those the source itself flags as duplicates. ``left_out``: what else
-    the diagrams do not hold, counted by name ("self-loops", "walls", "node attributes").
-    ``code_tables``: those that integer room codes were read by, with the files of each; none if
-    rooms go by name. ``doubts``: plans that may belong to another one, diagrams all the same.
-    ``remarks``: what else is odd in diagrams.
+    ``path``: the file or folder. ``diagrams``: in its order; ``places``: their places, as in
+    ``Record``. ``num_records``: number of lines, records or files with a plan each, in ``unit``;
+    ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: invalid plans.
+    ``num_duplicates``: plans that the source flags as duplicates. ``left_out``: parts that diagrams
+    leave out, counted by name ("self-loops", "walls", "node attributes"). ``code_tables``: tables
+    of integer room codes, with the files of each. ``doubts``: diagrams that another table may fit
+    better. ``remarks``: other oddities.
     """
 
     path: Path
@@ -159,7 +167,7 @@ class ReadReport:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The names of the tables that were used."""
+        """Names of the code tables in use."""
         return tuple(self.code_tables)
 
     @property
@@ -167,7 +175,7 @@ class ReadReport:
         return sum(doubt.num for doubt in self.doubts)
 
     def counts(self) -> str:
-        """Numbers of diagrams that were read, and of what was left out."""
+        """Counts of diagrams read and of parts left out, as one clause."""
         codes = f" (room codes of {self._used_tables()})" if self.codes else ""
         read = counted(len(self.diagrams), "diagram")
         parts = [f"{self.path}{codes}: {read} from {_counted(self.num_records, self.unit)}"]
@@ -182,7 +190,7 @@ class ReadReport:
         return "; ".join(parts)
 
     def _used_tables(self) -> str:
-        """``rplan and coarse``; where files differ, ``rplan in a.jsonl, housegan in b.jsonl``."""
+        """Names of the tables in use, with the files of each if these differ."""
         files = list(self.code_tables.values())
         if all(each == files[0] for each in files):
             return " and ".join(self.codes)
@@ -193,7 +201,7 @@ class ReadReport:
         return ", ".join(parts)
 
     def summary(self) -> str:
-        """One sentence: the counts, and the first reason if something is invalid."""
+        """Sentence with the counts and the first problem."""
         first = f", the first: {self.problems[0].sentence()}" if self.problems else ""
         return self.counts() + first
 

@@ -1,6 +1,6 @@
-"""Plans written to files: JSON lines, one JSON list, GraphML, and networkx's node-link JSON.
+"""Writing of plans: JSON lines, a JSON list, GraphML, and networkx's node-link JSON.
 
-A file appears whole or not at all; missing folders are made.
+A file appears complete or not at all; missing folders are created.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: boo
 
 
 def lines_of(diagrams: Iterable[BubbleDiagram]) -> str:
-    """Lines that ``write_diagrams`` writes."""
+    """JSON lines of diagrams, as ``write_diagrams`` writes them."""
     return "".join(_lines(diagrams, names=True))
 
 
@@ -65,8 +65,9 @@ def write_each(
     *,
     replaced: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write diagram k as ``folder/000k.suffix``, numbered from 1 in as many digits as it takes: all
-    of them or none. ``replaced``: see ``atomic_folder``.
+    """Write diagram k as ``folder/000k.suffix``, numbered from 1 with at least four digits.
+
+    Either all files appear or none. ``replaced``: see ``atomic_folder``.
 
     Raises ``ValueError`` if the folder exists, is not empty and may not be replaced.
     """

@@ -1,4 +1,4 @@
-"""The text of a brief as values that know their lines, and ``BriefError``, which names them."""
+"""YAML values of a brief with their keys and lines, and ``BriefError``, which names these."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 import yaml
 
 MAX_BYTES = 100_000
-"""Most bytes of a brief: a longer file is none."""
+"""Most bytes of the file of a brief."""
 
 _LONGEST_TEXT = 80
-"""Characters of a rule that are quoted."""
+"""Characters of a rule that a message quotes."""
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 
 
 class BriefError(ValueError):
-    """A brief that is wrong in one place: the ``key``, such as ``rooms.Bathroom``, and the
-    ``line`` of its file, None without one."""
+    """Error in one place of a brief: ``key``, such as ``rooms.Bathroom``, and ``line`` of its file,
+    None for a Python object."""
 
     def __init__(
         self, reason: str, *, key: str = "", line: int | None = None, path: Path | None = None
@@ -35,8 +35,8 @@ class BriefError(ValueError):
         super().__init__(": ".join(filter(None, [", ".join(parts), _printable(reason)])))
         self.reason, self.key, self.line, self.path = reason, key, line, path
 
-    def of_file(self, path: Path) -> BriefError:
-        """The same of a file."""
+    def in_file(self, path: Path) -> BriefError:
+        """The error with the path of its file."""
         return BriefError(self.reason, key=self.key, line=self.line, path=path)
 
 
@@ -48,8 +48,8 @@ def _printable(text: str) -> str:
 class Source:
     """Place of a rule in a file.
 
-    ``key``: such as ``rooms.Bedroom``. ``text``: as it was written. ``line``: from 1 on; None for
-    a rule of a Python object.
+    ``key``: such as ``rooms.Bedroom``. ``text``: the rule as written. ``line``: from 1; None for a
+    rule of a Python object.
     """
 
     key: str = ""
@@ -59,11 +59,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Node:
-    """A value of a brief.
+    """A value of a brief, with its place.
 
-    ``value``: a dict or a tuple of nodes, or text, an int, a bool or None; numbers that are no
-    integers are text. ``text``: as it was written, of a dict's value with its key; ``words``:
-    without it, also of ``no``, which YAML takes for false.
+    ``value``: a dict or a tuple of nodes, or text, an int, a bool or None; other numbers are text.
+    ``text``: the value as written, in a dict together with its key. ``words``: the same without the
+    key; it keeps ``no``, which YAML reads as false.
     """
 
     key: str
@@ -81,7 +81,7 @@ class Node:
 
     @property
     def shown(self) -> str:
-        """Text of the value, for a message that says what was got."""
+        """Text of the value for error messages."""
         if isinstance(self.value, dict):
             return "keys with values"
         if isinstance(self.value, tuple):
@@ -91,13 +91,13 @@ class Node:
         return reprlib.repr(self.value) if isinstance(self.value, str) else self.words
 
     def entries(self, expected: str) -> dict[str, Node]:
-        """Its values by key; ``BriefError`` if it has none."""
+        """Values by key; ``BriefError`` unless the node is a dict with entries."""
         if not isinstance(self.value, dict) or not self.value:
             raise self.error(f"expected {expected}, got {self.shown}")
         return self.value
 
     def items(self, expected: str) -> tuple[Node, ...]:
-        """Elements of a list; ``BriefError`` if it is none, or empty."""
+        """Elements of a list; ``BriefError`` unless the node is a list with elements."""
         if not isinstance(self.value, tuple) or not self.value:
             shown = "an empty list" if self.value == () else self.shown
             raise self.error(f"expected {expected}, got {shown}")
@@ -105,7 +105,7 @@ class Node:
 
 
 def node_of(value: Any, key: str = "", text: str = "") -> Node:
-    """Node of a Python object: dicts, lists, text, numbers."""
+    """Build the node of a Python object: dicts, lists, text, numbers."""
     words = str(value)[:_LONGEST_TEXT]
     text = text or words
     if isinstance(value, Mapping):
@@ -133,7 +133,7 @@ def node_of(value: Any, key: str = "", text: str = "") -> Node:
 def read_node(
     path: str | os.PathLike[str], noun: str = "brief", keys: str = "rooms: and relations:"
 ) -> Node:
-    """Read a YAML or JSON file as a node. ``noun``: what it is; ``keys``: some that it may have.
+    """Read a YAML or JSON file as a node; messages use ``noun`` for the file and suggest ``keys``.
 
     Raises ``FileNotFoundError`` and ``BriefError``.
     """
@@ -154,12 +154,14 @@ def read_node(
     try:
         return parse(text, noun, keys)
     except BriefError as error:
-        raise error.of_file(path) from error
+        raise error.in_file(path) from error
 
 
 def parse(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:
-    """Parse YAML, and so JSON. ``BriefError`` naming the line for text that is neither, for a key
-    given twice and for a text that says nothing."""
+    """Parse YAML or JSON.
+
+    Raises ``BriefError`` naming the line for other text, a repeated key, and an empty text.
+    """
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented by tabs, YAML may not
     try:
@@ -167,7 +169,7 @@ def parse(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         character = ascii(chr(error.character))
-        raise BriefError(f"the character {character} is none of text", line=line) from error
+        raise BriefError(f"the character {character} is not a text character", line=line) from error
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(text, error, noun) from error
     except RecursionError as error:
@@ -190,33 +192,33 @@ def _not_yaml(text: str, error: yaml.MarkedYAMLError, noun: str) -> BriefError:
 
 
 class _Reading:
-    """Nodes of YAML as ours."""
+    """Conversion of YAML nodes to ``Node``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._open: list[int] = []
 
-    def node(self, found: Any, key: str, first: Any) -> Node:
-        """``first``: the node with which its text begins, its key if it has one."""
+    def node(self, source: Any, key: str, first: Any) -> Node:
+        """Convert a YAML node; ``first``: the node its text begins with, its key if it has one."""
         line = first.start_mark.line + 1
-        if id(found) in self._open:
+        if id(source) in self._open:
             raise BriefError("holds itself", key=key, line=line)
-        self._open.append(id(found))
-        if isinstance(found, yaml.MappingNode):
-            value: Any = dict(self._entries(found, key))
-        elif isinstance(found, yaml.SequenceNode):
-            items = enumerate(found.value)
+        self._open.append(id(source))
+        if isinstance(source, yaml.MappingNode):
+            value: Any = dict(self._entries(source, key))
+        elif isinstance(source, yaml.SequenceNode):
+            items = enumerate(source.value)
             value = tuple(self.node(item, f"{key}[{k}]", item) for k, item in items)
         else:
-            value = _scalar(found)
+            value = _scalar(source)
         self._open.pop()
-        text, own = self._written(first, found), self._written(found, found)
-        words = found.value if isinstance(found, yaml.ScalarNode) else own
+        text, own = self._written(first, source), self._written(source, source)
+        words = source.value if isinstance(source, yaml.ScalarNode) else own
         return Node(key, value, text, line, words)
 
-    def _entries(self, found: Any, key: str) -> Iterator[tuple[str, Node]]:
+    def _entries(self, source: Any, key: str) -> Iterator[tuple[str, Node]]:
         lines: dict[str, int] = {}
-        for name, value in found.value:
+        for name, value in source.value:
             line = name.start_mark.line + 1
             if not isinstance(name, yaml.ScalarNode):
                 raise BriefError("expected text as a key", key=key, line=line)
@@ -234,8 +236,8 @@ class _Reading:
         return " ".join(written.split())[:_LONGEST_TEXT]
 
 
-def _scalar(found: Any) -> str | int | bool | None:
-    kind, word = found.tag.rpartition(":")[2], found.value
+def _scalar(source: Any) -> str | int | bool | None:
+    kind, word = source.tag.rpartition(":")[2], source.value
     if kind == "null":
         return None
     if kind == "bool" and word.lower() in (*_TRUE, *_FALSE):
