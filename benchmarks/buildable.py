@@ -31,8 +31,11 @@ from discrete_diffusion.evaluation import TrainedModel, sample_fresh
 from discrete_diffusion.runtime import Shard
 from floor_plans import BubbleDiagram, decode
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import coverage_metrics
-from floor_plans.diagrams.metrics.distances import relation_distance, total_variation
+from floor_plans.diagrams.metrics.diagrams import (
+    coverage_metrics,
+    relation_distance,
+    total_variation,
+)
 from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.learning.real_data import real_data_for_model
 from floor_plans.learning.ways import Way

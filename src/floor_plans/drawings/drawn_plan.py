@@ -15,9 +15,8 @@ from floor_plans.diagrams.files.code_tables import number_bedrooms
 from floor_plans.diagrams.files.fields import DiagramError, check_size, checked_box, room_code
 from floor_plans.diagrams.files.json_text import check_metadata
 from floor_plans.diagrams.files.records import Note, Plan
-from floor_plans.diagrams.geometry import UNITS, metres_per, relations_in_metres
+from floor_plans.diagrams.geometry import IN_METRES, UNITS, DrawnIn, metres_per, relations_in_metres
 from floor_plans.diagrams.rooms import NO_EDGE
-from floor_plans.diagrams.scales import IN_METRES, DrawnIn
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
 from floor_plans.drawings.embedded_json import (

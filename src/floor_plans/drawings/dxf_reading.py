@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.json_text import load_json
 from floor_plans.diagrams.files.own_names import NO_NAMES, OwnNames
-from floor_plans.diagrams.geometry import UNITS, metres_per
-from floor_plans.diagrams.scales import DrawnIn
+from floor_plans.diagrams.geometry import UNITS, DrawnIn, metres_per
 from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
 from floor_plans.drawings.drawn_plan import (
     Drawing,

@@ -31,7 +31,7 @@ from floor_plans.diagrams.files.fields import (
     required_list,
     room_code,
 )
-from floor_plans.diagrams.files.foreign_objects import foreign_object
+from floor_plans.diagrams.files.foreign_files import foreign_object
 from floor_plans.diagrams.files.json_text import check_keys, check_metadata, check_spelling
 from floor_plans.diagrams.files.records import Note, Plan
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres

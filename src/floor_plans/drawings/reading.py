@@ -10,10 +10,9 @@ from pathlib import Path
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.box_notes import notes_of_boxes
 from floor_plans.diagrams.files.code_tables import check_table
 from floor_plans.diagrams.files.fields import DiagramError, SizeError, check_size, check_vocabulary
-from floor_plans.diagrams.files.records import Note, Plan, Problem, Record
+from floor_plans.diagrams.files.records import Note, Plan, Problem, Record, notes_of_boxes
 from floor_plans.diagrams.geometry import threshold_of
 from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary
 from floor_plans.rules.finding import added_rooms

@@ -13,9 +13,14 @@ import numpy as np
 
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
-from floor_plans.diagrams.geometry import UNITS, in_metres, relations_from_boxes, threshold_of
+from floor_plans.diagrams.geometry import (
+    UNITS,
+    check_metres,
+    in_metres,
+    relations_from_boxes,
+    threshold_of,
+)
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
-from floor_plans.diagrams.scales import check_metres
 from floor_plans.plans.door import FRONT_DOOR, Door, Point, read_door
 from floor_plans.plans.floors import read_floors, rings_of
 

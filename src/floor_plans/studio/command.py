@@ -12,7 +12,15 @@ from importlib.util import find_spec
 from discrete_diffusion.domains import SubCommand
 from discrete_diffusion.runtime import install_command
 from floor_plans.box import MODEL
-from floor_plans.studio.address import LOCAL, url
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""Hosts that only this machine reaches."""
+
+
+def url(host: str, port: int) -> str:
+    """URL, such as ``http://127.0.0.1:8765/``."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10

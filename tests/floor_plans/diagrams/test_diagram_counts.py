@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from floor_plans import BubbleDiagram, generate_plans
-from floor_plans.diagrams.metrics.diagram_counts import count_diagrams
+from floor_plans.diagrams.metrics.structure import count_diagrams
 
 LIVING, MASTER, BATH = 0, 1, 3
 PLANS = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from scipy.spatial.distance import jensenshannon
 
 from floor_plans import BubbleDiagram
-from floor_plans.diagrams.metrics.distances import (
+from floor_plans.diagrams.metrics.diagrams import (
     conditional_pair_distance,
     conditional_relation_distance,
     degree_distance,

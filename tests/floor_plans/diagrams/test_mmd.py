@@ -7,7 +7,7 @@ from diagram_examples import diagram_sets, graph, random_diagrams, shuffled
 from hypothesis import given
 
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.distances import graph_mmd
+from floor_plans.diagrams.metrics.diagrams import graph_mmd
 from floor_plans.diagrams.metrics.mmd import KernelPoints, squared_mmd
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, Never, TypeVar
@@ -11,7 +11,15 @@ from discrete_diffusion.config import counted
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import RoomCodes
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.scales import DrawnIn
+from floor_plans.diagrams.geometry import (
+    DrawnIn,
+    check_drawings,
+    check_one_unit,
+    check_scale,
+    metres_per,
+    threshold_of,
+)
+from floor_plans.diagrams.vocabulary import ROOM_TYPES
 
 Parsed = TypeVar("Parsed", covariant=True)
 
@@ -209,3 +217,43 @@ class ReadReport:
 def _counted(count: int, plural: str) -> str:
     singular = plural.removesuffix("es" if plural.endswith("xes") else "s")
     return f"{count:,} {singular if count == 1 else plural}"
+
+
+FLAT, ALIKE = "room without width or height", "room with the box of another one"
+
+
+def notes_of_boxes(diagram: BubbleDiagram) -> Iterator[Note]:
+    """Notes on rooms whose box has no area, and on rooms with the box of an earlier room."""
+    boxes = diagram.boxes or ()
+    first: dict[object, int] = {}
+    for k, box in enumerate(boxes):
+        x0, y0, x1, y1 = box
+        if x0 == x1 or y0 == y1:
+            yield Note(FLAT, f"rooms[{k}], {ROOM_TYPES[diagram.rooms[k]]}, {list(box)}")
+        if (other := first.setdefault(box, k)) != k:
+            yield Note(ALIKE, f"rooms[{other}] and rooms[{k}], {list(box)}")
+
+
+def check_measured(
+    path: Path, measured: Sequence[tuple[str, Plan]], unit: str, threshold: float | None
+) -> None:
+    """Raise ``ValueError`` if boxes seem to be in another unit than ``unit``, or in several.
+
+    ``measured``: plans with their places; ``threshold``: as the user gave it, else None.
+    """
+    boxed, drawn = [], []
+    for place, plan in measured:
+        boxes, num = plan.diagram.boxes, len(plan.diagram.relations)
+        assert boxes is not None  # relations were measured on them
+        if plan.drawn is None:
+            boxed.append((place, boxes, num))
+        else:
+            drawn.append((place, boxes, num, plan.drawn))
+    try:
+        check_one_unit([(place, boxes) for place, boxes, _ in boxed])
+        check_scale([(boxes, num) for _, boxes, num in boxed], unit=unit, threshold=threshold)
+        gap = threshold_of(unit, threshold) * metres_per(unit)
+        check_drawings(drawn, gap=gap, usual_gap=threshold is None)
+    except ValueError as error:
+        place = "" if str(error).startswith(str(path)) else f"{path}: "
+        raise ValueError(f"{place}{error}") from error

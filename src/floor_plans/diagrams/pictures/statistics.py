@@ -24,7 +24,7 @@ from discrete_diffusion.viz import (
     style_axes,
 )
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.metrics.diagram_counts import count_diagrams
+from floor_plans.diagrams.metrics.structure import count_diagrams
 from floor_plans.diagrams.pictures.bars import BarPanel, plot_bars
 from floor_plans.diagrams.pictures.palette import room_style
 from floor_plans.diagrams.vocabulary import ROOM_TYPES

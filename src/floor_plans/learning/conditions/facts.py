@@ -22,8 +22,7 @@ from discrete_diffusion.data import EncodedGraphs
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import install_command, progress
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.geometry import UNITS, in_metres, threshold_of
-from floor_plans.diagrams.scales import check_metres
+from floor_plans.diagrams.geometry import UNITS, check_metres, in_metres, threshold_of
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.learning.conditions.fact_sizes import (
     CELL,
