@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from clock import Stopwatch
+from discrete_diffusion.api.output_folder import reserve_run_folder
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.devices import computes_on_gpu
 from discrete_diffusion.cli.evaluate import run as run_evaluate
-from discrete_diffusion.cli.output_folder import reserve_run_folder
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.devices import computes_on_gpu
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS
 from record import markdown_table
 

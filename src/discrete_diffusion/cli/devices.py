@@ -1,4 +1,4 @@
-"""Number of processes of a command, the device of each of them, and its precision."""
+"""Processes, devices and precision that the config of a command chooses."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import Count, check_compile
+from discrete_diffusion.runtime.devices import computes_on_gpu, num_processes
 from discrete_diffusion.runtime.precision import (
     PRECISIONS,
     check_precision,
     check_units,
     computed_in,
 )
-from discrete_diffusion.runtime.processes import connected, local_rank, started
+from discrete_diffusion.runtime.processes import connected, local_rank
 from discrete_diffusion.runtime.shards import Shard
 
 if TYPE_CHECKING:
-    from lightning.pytorch.strategies import Strategy
     from omegaconf import DictConfig
 
     from discrete_diffusion.evaluation.requests import Request
@@ -65,123 +65,6 @@ def check_strategy(config: DictConfig) -> None:
             "trainer.strategy=fsdp can clip only the norm of gradients; leave out "
             "trainer.gradient_clip_algorithm=value"
         )
-
-
-def computes_on_gpu(options: Mapping[str, Any]) -> bool:
-    """True if ``accelerator`` is a GPU, or ``auto`` and torch finds one."""
-    import torch
-
-    asked = options.get("accelerator", "auto")
-    return asked in ("cuda", "gpu") or (asked == "auto" and torch.cuda.is_available())
-
-
-def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
-    """``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's ``Trainer``, by
-    the ``options`` of ``trainer``.
-
-    ``accelerator: auto`` is CUDA if there is one, else the CPU: sampling is in float64, which
-    Apple's MPS does not have. ``devices`` is per machine; torchrun and srun decide it themselves.
-    Several processes are DDP or FSDP, a single one neither.
-
-    Raises ``ValueError`` for more GPUs than there are, ``fsdp`` without a GPU, numbers that
-    contradict torchrun or srun, and processes that only those can start.
-    """
-    import torch
-
-    accelerator, on_gpu = options.get("accelerator", "auto"), computes_on_gpu(options)
-    if accelerator == "auto":
-        accelerator = "cuda" if on_gpu else "cpu"
-    num_gpus = torch.cuda.device_count() if on_gpu else 0
-    name = options.get("strategy") or "auto"
-    if name == "fsdp" and not num_gpus:
-        raise ValueError("trainer.strategy=fsdp: torch finds no GPU here; take trainer=ddp")
-    if on_gpu and not num_gpus:
-        raise ValueError(
-            f"trainer.accelerator={accelerator}: torch finds no GPU here; leave it out"
-        )
-    per_node, num_nodes = num_processes(
-        options, num_gpus, defaults=(None, 1, -1, "auto"), prefix="trainer."
-    )
-    return {
-        "accelerator": accelerator,
-        "devices": per_node,
-        "num_nodes": num_nodes,
-        "strategy": _strategy(name, per_node * num_nodes),
-    }
-
-
-def num_processes(
-    options: Mapping[str, Any],
-    num_gpus: int,
-    *,
-    defaults: tuple[Any, ...],
-    prefix: str,
-    sees_own_gpu: bool = False,
-) -> tuple[int, int]:
-    """Processes per machine, and machines: those of torchrun or srun, else ``devices`` and
-    ``num_nodes`` of ``options``.
-
-    ``num_gpus``: GPUs of this machine to compute on, 0 for the CPU; ``defaults``: values that
-    torchrun and srun override; ``prefix``: of the keys on the command line; ``sees_own_gpu``: a
-    process that torchrun or srun started may see a single GPU, its own.
-    Raises ``ValueError`` as ``trainer_devices``.
-    """
-    found = started()
-    if found is None:
-        asked, num_nodes = options.get("devices") or 1, options.get("num_nodes") or 1
-        per_node = (num_gpus or 1) if asked in ("auto", -1) else asked
-        _check_self_started(per_node, num_nodes, prefix=prefix)
-    else:
-        per_node, num_nodes = found.per_node, found.num_nodes
-        for key, number in (("devices", per_node), ("num_nodes", num_nodes)):
-            if options.get(key) not in (*defaults, number):
-                raise ValueError(
-                    f"{prefix}{key}={options[key]}: {found.by} started {per_node} processes on "
-                    f"each of {num_nodes} machines; leave {prefix}{key} out"
-                )
-    own = sees_own_gpu and found is not None and num_gpus == 1
-    if 0 < num_gpus < per_node and not own:
-        there_are = "is one GPU" if num_gpus == 1 else f"are {num_gpus} GPUs"
-        raise ValueError(
-            f"{prefix}devices={per_node}: there {there_are} here; take {prefix}devices={num_gpus}, "
-            f"or {prefix}accelerator=cpu"
-        )
-    return per_node, num_nodes
-
-
-def _check_self_started(per_node: int, num_nodes: int, *, prefix: str) -> None:
-    """``ValueError`` for processes that a command cannot start: on other machines, or several in
-    every job of a sweep."""
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
-    if num_nodes > 1:
-        raise ValueError(
-            f"{prefix}num_nodes={num_nodes}: start the command on every machine by torchrun or "
-            f"srun, and leave {prefix}num_nodes out"
-        )
-    if per_node > 1 and HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-        raise ValueError(
-            f"{prefix}devices={per_node} does not go with --multirun; run one command after the "
-            "other"
-        )
-
-
-def _strategy(name: str, world_size: int) -> Strategy | str:
-    """DDP does not exchange buffers, which never differ, and reduces gradients in place."""
-    if name == "fsdp":
-        return "fsdp"
-    if world_size == 1:
-        return "auto"
-    from inspect import signature
-
-    from lightning.pytorch.strategies import DDPStrategy
-    from torch.nn.parallel import DistributedDataParallel
-
-    arguments = signature(DistributedDataParallel).parameters  # torch 2.13 renamed one
-    sync = "forward_sync_buffers" if "forward_sync_buffers" in arguments else "broadcast_buffers"
-    options: dict[str, Any] = {sync: False, "gradient_as_bucket_view": True}
-    return DDPStrategy(find_unused_parameters=name.endswith("_true"), **options)
 
 
 def check_trainer_precision(options: Mapping[str, Any]) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.api.output_folder import reserve_outputs
 from discrete_diffusion.api.sampler_settings import check_sampling
 from discrete_diffusion.cli.devices import check_computing, opened_model, where_to_compute
-from discrete_diffusion.cli.output_folder import reserve_outputs
 from discrete_diffusion.cli.process_setup import end_stopped
 from discrete_diffusion.cli.request_options import (
     check_inputs,

@@ -12,7 +12,6 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.output_folder import run_folder, swept
 from discrete_diffusion.cli.process_setup import (
     command_line,
     drop_unread_output,
@@ -21,6 +20,7 @@ from discrete_diffusion.cli.process_setup import (
     let_threads_sleep,
     say_terminated,
 )
+from discrete_diffusion.cli.run_folder import run_folder, swept
 from discrete_diffusion.runtime.atomic_files import ensured_folder
 from discrete_diffusion.runtime.processes import CommandSignals, is_first, rank
 from discrete_diffusion.runtime.progress import shown

@@ -16,6 +16,7 @@ from discrete_diffusion.cli.compose import compose_plainly, composed_at
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.cli.search_path import Places
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.processes import IN_SWEEP
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +93,12 @@ def job_of_sweep(number: int, num_jobs: int | None) -> Iterator[None]:
     """Job ``number`` of a sweep, from 0, as a task while the block runs; the log says so."""
     of = "" if num_jobs is None else f" of {num_jobs:,}"
     logger.info("--- job %s%s", f"{number + 1:,}", of)
-    with progress.task(f"job {number + 1:,}{of}"):
-        yield
+    token = IN_SWEEP.set(True)
+    try:
+        with progress.task(f"job {number + 1:,}{of}"):
+            yield
+    finally:
+        IN_SWEEP.reset(token)
 
 
 class FailedJobs:

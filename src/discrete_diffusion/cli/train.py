@@ -10,10 +10,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from discrete_diffusion.api.output_folder import reserve_run_folder
 from discrete_diffusion.cli.config_checks import check_values
-from discrete_diffusion.cli.devices import check_trainer_units, trainer_devices
+from discrete_diffusion.cli.devices import check_trainer_units
 from discrete_diffusion.cli.earlier_runs import resume_hint, starting_weights
-from discrete_diffusion.cli.output_folder import reserve_run_folder
+from discrete_diffusion.runtime.devices import trainer_devices
 from discrete_diffusion.runtime.processes import CommandSignals, is_first, silence_nonzero_ranks
 from discrete_diffusion.runtime.stopping import Stop
 

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -31,6 +32,10 @@ _ANNOUNCERS = (
     "pytorch.utilities.rank_zero",
 )
 """Modules of Lightning that log how processes are being connected."""
+
+
+IN_SWEEP = ContextVar("IN_SWEEP", default=False)
+"""True in a job of a sweep."""
 
 
 @dataclass(frozen=True)

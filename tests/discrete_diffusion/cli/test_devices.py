@@ -7,7 +7,8 @@ import torch
 
 from composed import composed
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.devices import check_strategy, trainer_devices
+from discrete_diffusion.cli.devices import check_strategy
+from discrete_diffusion.runtime.devices import trainer_devices
 from discrete_diffusion.runtime.processes import cluster_environment
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "RANK": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "4"}

@@ -1,37 +1,29 @@
-"""Folders that commands write into: nothing is replaced unasked, by one command at a time; that of
-a run is one for all the processes that torchrun or srun started."""
+"""Folders that commands write into: nothing is replaced unasked, by one command at a time."""
 
 from __future__ import annotations
 
 import logging
-import os
-import re
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.cli.search_path import Places
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.runtime.atomic_files import (
     LOCK,
-    check_folder,
     claimed_folder,
     ensured_folder,
     locked,
     note_of_complete_files,
     put_aside,
 )
-from discrete_diffusion.runtime.processes import is_first, started
+from discrete_diffusion.runtime.processes import IN_SWEEP, is_first
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 logger = logging.getLogger(__name__)
-
-_NOW = re.compile(r"\$\{now:([^}]*)\}")
 
 _OF_A_RUN = ("config.yaml", "metrics.json", "metrics.csv", "checkpoints", "samples.*")
 
@@ -130,11 +122,7 @@ def _must_go(folder: Path, config: DictConfig) -> bool:
 
 def _another() -> str:
     """Words that choose the folder of a run, or of the runs of a sweep."""
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
-    sweeps = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
-    return f"give another hydra.{'sweep' if sweeps else 'run'}.dir=FOLDER"
+    return f"give another hydra.{'sweep' if IN_SWEEP.get() else 'run'}.dir=FOLDER"
 
 
 def _is_inside(path: str | Path, folder: Path) -> bool:
@@ -144,86 +132,3 @@ def _is_inside(path: str | Path, folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return found.is_relative_to(folder.resolve())
-
-
-def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tuple[Path, list[str]]:
-    """The folder of a run, or of a sweep, and overrides that name it for all the processes of
-    torchrun or srun, see ``shared_time_stamp``.
-
-    Raises ``ValueError`` if it was requested in a folder that is not there.
-    """
-    from omegaconf import OmegaConf
-
-    from discrete_diffusion.cli.compose import composed_by_hydra
-    from discrete_diffusion.cli.override_words import quoted
-
-    kind = "sweep" if sweeps else "run"
-    asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
-    where = composed_by_hydra("train", asked, places, with_hydra=True).hydra[kind]
-    patterns = OmegaConf.to_container(where, resolve=False)
-    assert isinstance(patterns, dict)
-    where.dir = named = shared_time_stamp(patterns["dir"])
-    if sweeps and started() is None:
-        where.dir = named = _NOW.sub(lambda match: time.strftime(match[1]), named)
-        return Path(where.dir), [f"hydra.sweep.dir={quoted(named)}"]
-    if not sweeps and is_first() and any(o.startswith("hydra.run.dir=") for o in overrides):
-        check_folder("hydra.run.dir", where.dir)
-    return Path(where.dir), [f"hydra.{kind}.dir={quoted(where.dir)}"]
-
-
-@contextmanager
-def swept(folder: Path) -> Iterator[None]:
-    """Inside the block a sweep writes its runs into the folder. What its jobs made and left empty
-    goes after it, and ``multirun.yaml`` too if no run is there; for the first process."""
-    if not is_first():
-        yield
-        return
-    before = set(folder.glob("*"))
-    missing = [part for part in (folder, *folder.parents) if not part.exists()]
-    try:
-        yield
-    finally:
-        for path in set(folder.glob("*")) - before:
-            with suppress(OSError):  # a file, or a folder of a run
-                path.rmdir()
-        if set(folder.glob("*")) - before == {folder / "multirun.yaml"}:
-            (folder / "multirun.yaml").unlink()
-        with suppress(OSError):  # not empty, or never made
-            for part in missing:
-                part.rmdir()
-
-
-def shared_time_stamp(pattern: str) -> str:
-    """A folder's ``pattern`` with each ``${now:...}`` replaced by the same text in all processes.
-
-    Under ``torchrun`` it is the first process's time, which the agent's store carries; under
-    ``srun`` the numbers of job and step, which name the folder again when the job is requeued.
-    Raises ``ValueError`` under ``torchrun`` without such a store.
-    """
-    found = started()
-    if _NOW.search(pattern) is None or found is None:
-        return pattern
-    if found.by == "srun":
-        name = f"slurm_{os.environ['SLURM_JOB_ID']}_{os.environ['SLURM_STEP_ID']}"
-        return _NOW.sub(name, pattern)
-    moment = time.localtime()
-    return _as_the_first_has_it(
-        _NOW.sub(lambda match: time.strftime(match[1], moment), pattern), found.rank
-    )
-
-
-def _as_the_first_has_it(folder: str, rank: int) -> str:
-    """The ``folder`` of rank 0, passed on by the store of torchrun's agent."""
-    environment = os.environ
-    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        raise ValueError(
-            "the processes of this torchrun share no store to agree on a folder; name one with "
-            "hydra.run.dir=DIR"
-        )
-    from torch.distributed import TCPStore
-
-    store = TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), is_master=False)
-    key = f"discrete_diffusion/{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-    if rank == 0:
-        store.set(key, folder)
-    return str(store.get(key).decode())
