@@ -27,7 +27,7 @@ import torch
 
 from discrete_diffusion.data import TypedGraph
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
-from discrete_diffusion.domains.graphs.files.writers import write_graphs
+from discrete_diffusion.domains.graphs.files.records import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.models.graph_features.features import effective_resistance
 from discrete_diffusion.models.graph_features.revealed import RevealedGraph
@@ -163,7 +163,7 @@ def write_controls(kind: str, file: Path, out: Path, num: int, seeds: int) -> li
     written = []
     if kind == "molecules":
         from discrete_diffusion.domains.molecules.reading import read_molecules
-        from discrete_diffusion.domains.molecules.writing import lines_of
+        from discrete_diffusion.domains.molecules.sample_files import lines_of
 
         molecules = read_molecules(file).molecules
         for seed in range(seeds):

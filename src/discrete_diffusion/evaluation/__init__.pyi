@@ -51,7 +51,6 @@ from .requests import SampleRequest as SampleRequest
 from .sample_scores import Metric as Metric
 from .sample_scores import SampleScores as SampleScores
 from .sample_scores import shown_sizes as shown_sizes
-from .sample_sets import SampleSets as SampleSets
 from .sample_sets import facts_of_files as facts_of_files
 from .sample_sets import sample_and_measure as sample_and_measure
 from .table import TableRow as TableRow

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.evaluation.held_out import SEEDS, sampling_seeds
+from discrete_diffusion.evaluation.held_out import SEEDS
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import (
     Evaluation,
@@ -20,7 +20,7 @@ from discrete_diffusion.evaluation.report import (
     scalars_first,
 )
 from discrete_diffusion.evaluation.sample_scores import SampleScores
-from discrete_diffusion.evaluation.sample_sets import SampleSets, facts_of_files, sample_and_measure
+from discrete_diffusion.evaluation.sample_sets import facts_of_files, sample_and_measure
 from discrete_diffusion.evaluation.structure import Structure, structure_notes, structure_sections
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.evaluation.token_report import TokenReport
@@ -29,7 +29,6 @@ from discrete_diffusion.evaluation.token_samples import (
     requested_sizes,
     sample_fresh,
 )
-from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
@@ -203,20 +202,17 @@ def evaluate_samples(
     """Sets of samples of a model, one for each seed, and the model itself."""
     assert real.on is not None
     trained.check_weights()
-    num = kind.num_samples(real) if request.num_samples is None else int(request.num_samples)
-    drawing = SampleSets(
-        num,
-        sampling_seeds(request, kind.seeds),
-        lambda drawn, folder: kind.write(kind.decode(drawn), folder),
-    )
-    parts = progress.parts(*drawing.parts(len(real.reference)), "scoring the samples")
-    tokens, facts, measured = sample_and_measure(
-        *(request, trained, real.on, drawing),
-        parts=parts,
+    tokens, facts, measured, scoring = sample_and_measure(
+        request,
+        trained,
+        real.on,
+        num=kind.num_samples(real),
+        seeds=kind.seeds,
+        save=lambda drawn, folder: kind.write(kind.decode(drawn), folder),
         structure=kind.structure(request),
     )
     sets = [kind.decode(drawn) for drawn in tokens]
-    with next(parts):
+    with scoring:
         scores = kind.score(request, sets, real, [0] * len(sets))
     return SampleEvaluation(facts | real.facts(), kind, real, sets, scores, measured)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.evaluation.held_out import (
+    SEEDS,
     checkpoint_facts,
     keep_samples,
     sampling_facts,
+    sampling_seeds,
     some_held_out,
 )
 from discrete_diffusion.evaluation.model_evaluation import (
@@ -39,53 +41,41 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Parts = Iterator[AbstractContextManager[Any]]
-"""Parts of a long task, see ``progress.parts``."""
-
-
-@dataclass(frozen=True)
-class SampleSets:
-    """Sets of ``num`` samples of a model, one for each of ``seeds``.
-
-    ``save``: writes the tokens Int[num, L] of the first seed into a folder.
-    """
-
-    num: int
-    seeds: Sequence[int]
-    save: Callable[[Tensor, Path], object]
-
-    def parts(self, num_held_out: int) -> tuple[str, str]:
-        """Names of the parts of ``sample_and_measure``, in words."""
-        return (
-            f"sampling {shown_sizes([self.num] * len(self.seeds))} samples",
-            f"measuring the model on {num_held_out:,} held-out samples",
-        )
-
 
 def sample_and_measure(
     request: EvaluateRequest,
     trained: TrainedModel,
     measured: MeasuredData,
-    sets: SampleSets,
     *,
-    parts: Parts,
+    num: int,
+    save: Callable[[Tensor, Path], object],
+    seeds: int = SEEDS,
+    scoring: str = "scoring the samples",
     also: Callable[[Model], None] | None = None,
     structure: Structure | None = None,
-) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation]:
-    """The sets of samples of a model, Int[num, L]; what ``metrics.json`` says of how they were
-    sampled; and the model on the held-out samples of what is ``measured``.
+) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation, AbstractContextManager[Any]]:
+    """Sets of samples of a model, Int[num, L], one for each seed; what ``metrics.json`` says of how
+    they were sampled; the model on the held-out samples of what is ``measured``; and the part of
+    the progress that is called ``scoring``, to be entered.
 
-    ``parts``: begins with those of ``sets.parts``. The samples of the first seed are saved into
-    ``request.out``, if there is one, as soon as they are there, so that they are kept if what
-    follows is stopped. ``also``: measures something else of the model while processes share the
-    work, which they do once. ``structure``: of the samples; the bound is of the model itself."""
+    ``num``: samples of a seed, and ``seeds``, if the request does not say. ``save``: writes the
+    tokens of the first seed into ``request.out``, if there is one, as soon as they are there, so
+    that they are kept if what follows is stopped. ``also``: measures something else of the model
+    while processes share the work, which they do once. ``structure``: of the samples; the bound is
+    of the model itself."""
     structure = structure or Structure(None)
     data, split = some_held_out(request, measured.data, measured.split), measured.split
+    num, each = request.num_samples or num, sampling_seeds(request, seeds)
+    parts = progress.parts(
+        f"sampling {shown_sizes([num] * len(each))} samples",
+        f"measuring the model on {len(data.splits[split]):,} held-out samples",
+        scoring,
+    )
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
             narrowed = structure.on(model)
-            drawn = _drawn(request, trained, narrowed, sets, len(data.splits[split]))
+            drawn = _drawn(request, trained, narrowed, num, each, save, len(data.splits[split]))
         with next(parts):
             scores = measure_model(request, model, data, split)
             if also is not None:
@@ -93,22 +83,24 @@ def sample_and_measure(
     absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
     facts = {
         **checkpoint_facts(request, trained, measured.data),
-        "seeds": list(sets.seeds),
-        "num_samples": sets.num,
+        "seeds": each,
+        "num_samples": num,
         **sampling_facts(request, trained),
         "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
         "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
         **structure.facts(drawn),
     }
     of_model = ModelEvaluation({}, measured.name, scores, absorbing, titles)
-    return [samples.tokens for samples in drawn], facts, of_model
+    return [samples.tokens for samples in drawn], facts, of_model, next(parts)
 
 
 def _drawn(
     request: EvaluateRequest,
     trained: TrainedModel,
     model: Model,
-    sets: SampleSets,
+    num: int,
+    seeds: Sequence[int],
+    save: Callable[[Tensor, Path], object],
     num_held_out: int,
 ) -> list[TokenSamples]:
     """The first batch tells how long sampling them and measuring the model will take."""
@@ -118,7 +110,7 @@ def _drawn(
         nonlocal logged
         if not logged:
             seconds = time.perf_counter() - start
-            drawing = seconds / len(rows) * sets.num * len(sets.seeds)
+            drawing = seconds / len(rows) * num * len(seeds)
             passes = num_passes(request, model.algorithm.layout.length) * num_held_out
             measuring = seconds / float(output.nfe.sum()) * passes
             logger.info(
@@ -130,11 +122,11 @@ def _drawn(
     if model.shard.world_size == 1:
         model = replace(model, on_sampled=estimate)
     drawn = []
-    for seed in progress.track(sets.seeds, "samples", "sets"):
-        drawn.append(samples := sample_fresh(trained, model, sets.num, entropy=(seed,)))
-        logger.info("seed %d: %s samples in %.1f s", seed, f"{sets.num:,}", samples.seconds)
+    for seed in progress.track(seeds, "samples", "sets"):
+        drawn.append(samples := sample_fresh(trained, model, num, entropy=(seed,)))
+        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
         if len(drawn) == 1:
-            keep_samples(request, model.shard, partial(sets.save, samples.tokens))
+            keep_samples(request, model.shard, partial(save, samples.tokens))
         end_if_stopping()
     return drawn
 

@@ -12,18 +12,16 @@ from discrete_diffusion.evaluation import (
     Evaluation,
     ModelEvaluation,
     SampleScores,
-    SampleSets,
     TableSection,
     facts_of_files,
     interval_entries,
     model_notes,
     sample_and_measure,
-    sampling_seeds,
     scalars_first,
     shown_sizes,
 )
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime import install_command, progress
+from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.files.writers import write_diagrams
 from floor_plans.diagrams.metrics.sample_scores import score_samples
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
@@ -130,33 +128,21 @@ def evaluate_model(
     on = real.on
     assert on is not None
     trained.check_weights()
-    drawing = SampleSets(
-        _num_samples(request),
-        sampling_seeds(request),
-        lambda drawn, folder: write_diagrams(folder / "samples.jsonl", decode(drawn, vocab)),
-    )
-    parts = progress.parts(
-        *drawing.parts(len(real.reference)),
-        f"scoring the samples, with {_floor_draws(request)} draws for the floors",
-    )
     conditioning = list[ConditioningScores | None]()
-    tokens, facts, measured = sample_and_measure(
+    tokens, facts, measured, scoring = sample_and_measure(
         request,
         trained,
         on,
-        drawing,
-        parts=parts,
+        num=NUM_SAMPLES,
+        save=lambda drawn, folder: write_diagrams(folder / "samples.jsonl", decode(drawn, vocab)),
+        scoring=f"scoring the samples, with {_floor_draws(request)} draws for the floors",
         also=lambda model: conditioning.append(
             measure_conditioning(model, on.data, on.split, request.seed)
         ),
     )
     sets = [decode(drawn, vocab) for drawn in tokens]
-    with next(parts):
+    with scoring:
         return replace(_scored(request, facts, real, sets, measured), conditioning=conditioning[0])
-
-
-def _num_samples(request: EvaluateRequest) -> int:
-    return NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
 
 
 def _floor_draws(request: EvaluateRequest) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.graphs.files.linked_formats import to_graphml
 from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
-from discrete_diffusion.domains.graphs.files.writers import lines_of, write_graphs
+from discrete_diffusion.domains.graphs.files.records import lines_of, write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet

@@ -27,14 +27,14 @@ from discrete_diffusion.domains.molecules.metrics.validity import (
 )
 from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, decode, has_dummy
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
-from discrete_diffusion.domains.molecules.sample_files import read_samples
-from discrete_diffusion.domains.molecules.structures import STRUCTURES
-from discrete_diffusion.domains.molecules.writing import (
+from discrete_diffusion.domains.molecules.sample_files import (
     GRAPH_FILE,
     SMILES_FILE,
     lines_of,
+    read_samples,
     write_molecules,
 )
+from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.evaluation.intervals import error_note
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind

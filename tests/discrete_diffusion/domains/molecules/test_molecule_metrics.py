@@ -33,7 +33,6 @@ from discrete_diffusion.domains.molecules.metrics.properties import (
     scaffold_similarity,
     scaffolds,
 )
-from discrete_diffusion.evaluation import memory
 
 CANONICAL = [Chem.CanonSmiles(text) for text in SMILES]
 
@@ -230,6 +229,6 @@ def test_what_many_molecules_take_is_said_before(monkeypatch, caplog):
         cost.log_cost([some])
         assert "to measure 26 different molecules: NSPDK" in caplog.text
         assert "WARNING" not in caplog.text
-        monkeypatch.setattr(memory, "available_memory", lambda: 10**8)
+        monkeypatch.setattr(cost, "available_memory", lambda: 10**8)
         cost.log_cost([some])
     assert "0.1 GB are free: it may be killed; take fewer reference molecules" in caplog.text

@@ -7,9 +7,11 @@ Other keys are left out and counted. Node-link JSON is read too, see ``node_link
 
 from __future__ import annotations
 
+import json
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.data.base import SPLITS
@@ -18,6 +20,7 @@ from discrete_diffusion.domains.graphs.files.node_links import is_node_link, pla
 from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout.vocab_config import MOST_NODES
+from discrete_diffusion.runtime.atomic_files import write_text
 
 Pair = tuple[int, int]
 
@@ -165,3 +168,17 @@ def parse_pairs(
 
 def _is_index(value: Any, end: float = math.inf) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < end
+
+
+def lines_of(graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> str:
+    """JSON lines, as ``read_graphs`` reads them; ``more``: further keys, a list with a value for
+    each graph."""
+    records = [graph_record(graph, types) for graph in graphs]
+    for key, values in more.items():
+        for record, value in zip(records, values, strict=True):
+            record[key] = value
+    return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+
+
+def write_graphs(path: Path, graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> None:
+    write_text(path, lines_of(graphs, types, **more))
