@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.cli.earlier_runs import choices_of_run, config_to_resume, with_config_of_run
 from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
-from discrete_diffusion.cli.own_files import ConfigFile, check_interpolations, check_own_files
 from discrete_diffusion.cli.parts import (
     PART_GROUPS,
     all_choices,
@@ -27,6 +26,7 @@ from discrete_diffusion.cli.request_options import COMMANDS, offer_options
 from discrete_diffusion.cli.search_path import (
     Places,
     choices,
+    folders_among,
     group_overrides,
     is_search_path,
     own_hydra,
@@ -35,6 +35,7 @@ from discrete_diffusion.cli.search_path import (
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
+from discrete_diffusion.config.own_files import ConfigFile, check_interpolations, check_own_files
 from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.models.registry import default_models
 
@@ -79,7 +80,7 @@ def compose(
 
 def composed_at(places: Places, config_name: str, overrides: Sequence[str]) -> DictConfig:
     """``compose`` with further configs at the ``places``."""
-    files = check_own_files(config_name, overrides, places)
+    files = check_own_files(config_name, overrides, folders_among(places))
     overrides = with_open_keys(config_name, paths_as_typed(overrides))
     if config_name == "train":
         overrides, _ = with_algorithm(overrides, places)

@@ -12,12 +12,12 @@ from yaml import MarkedYAMLError
 
 from discrete_diffusion.api.sampler_settings import defaults_of_sampler, samplers_with
 from discrete_diffusion.cli.compose import compose_plainly
-from discrete_diffusion.cli.own_files import check_own_files, explained, place_of_choice
 from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
 from discrete_diffusion.cli.request_options import COMMANDS
-from discrete_diffusion.cli.search_path import Places, group_overrides
+from discrete_diffusion.cli.search_path import Places, folders_among, group_overrides
 from discrete_diffusion.config.files import RENAMED
 from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.own_files import check_own_files, explained, place_of_choice
 from discrete_diffusion.domains.registry import missing_package
 
 _LAUNCHER_PACKAGES = {
@@ -65,7 +65,9 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str], places
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
             return _missing_launcher(name)
-        place = place_of_choice(check_own_files(config_name, overrides, places), group, name)
+        place = place_of_choice(
+            check_own_files(config_name, overrides, folders_among(places)), group, name
+        )
         if found := {*all_choices(group, places), *(error.options or ())}:
             sentence = unknown_name(f"{group} choice", name, found)
             sentence += missing_package(name) if group == "data" else ""

@@ -153,11 +153,12 @@ def _completed(
 
     from discrete_diffusion.cli.compose import completed, offer_parts_of_jobs, with_open_keys
     from discrete_diffusion.cli.override_words import paths_as_typed
-    from discrete_diffusion.cli.own_files import check_own_files
     from discrete_diffusion.cli.parts import with_algorithm
+    from discrete_diffusion.cli.search_path import folders_among
+    from discrete_diffusion.config.own_files import check_own_files
 
     sweeps, note = "--multirun" in flags, ""
-    files = check_own_files(command, overrides, places)
+    files = check_own_files(command, overrides, folders_among(places))
     overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
     if command == "train" and not sweeps:
         overrides, note = with_algorithm(overrides, places)

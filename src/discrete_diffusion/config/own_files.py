@@ -11,7 +11,6 @@ from typing import Any
 
 import yaml
 
-from discrete_diffusion.cli.search_path import Places, folders_among
 from discrete_diffusion.config.files import config_dir, config_dirs
 from discrete_diffusion.config.naming import unknown_name
 
@@ -88,14 +87,15 @@ class ConfigFile:
 
 
 def check_own_files(
-    command: str, overrides: Sequence[str], places: Places = ()
+    command: str, overrides: Sequence[str], folders: Sequence[Path] = ()
 ) -> list[ConfigFile]:
     """Read and check the config files that the words of a command choose, with their ``defaults``.
+    ``folders``: of files besides the shipped ones.
 
     Raises ``ValueError`` with file and line for what is not YAML, for keys that nothing reads, and
     for headers and entries of ``defaults`` that Hydra would take for something else.
     """
-    folders = [*folders_among(places), *config_dirs()]
+    folders = [*folders, *config_dirs()]
     files, waiting, seen = list[ConfigFile](), _chosen(overrides), set[tuple[str, str]]()
     while waiting:
         group, name = waiting.pop()
