@@ -9,7 +9,7 @@ from functools import lru_cache
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.search_path import group_overrides
+from discrete_diffusion.composing.search_path import group_overrides
 
 
 def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:

@@ -24,7 +24,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from backbone_fixtures import make_config, randomise  # noqa: F401
 from discrete_diffusion.algorithms import registry as algorithms
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.parts import PART_GROUPS, registry_of
+from discrete_diffusion.composing.parts import PART_GROUPS, registry_of
 from discrete_diffusion.config import plugins
 from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.forward_process import registry as forward_process

@@ -26,7 +26,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.cli.parts import PART_GROUPS
+from discrete_diffusion.composing.parts import PART_GROUPS
 from discrete_diffusion.config import plugins
 from discrete_diffusion.config.files import CONFIG_GROUP, config_dir
 from discrete_diffusion.models import registry

@@ -12,7 +12,7 @@ import toy_algorithms
 from discrete_diffusion.algorithms import D3PM, MatrixDiffusion
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.parts import PART_GROUPS, registry_of
+from discrete_diffusion.composing.parts import PART_GROUPS, registry_of
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.domains.registry import ENTRY_POINT_GROUP as OF_DOMAINS
 from discrete_diffusion.models.registry import ENTRY_POINT_GROUP as OF_BACKBONES

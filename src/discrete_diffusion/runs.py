@@ -8,9 +8,9 @@ from typing import Any
 
 from discrete_diffusion.api.output_folder import reserve_run_folder
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
-from discrete_diffusion.cli.compose import compose
-from discrete_diffusion.cli.override_words import written
 from discrete_diffusion.cli.train import TrainRequest, run_training
+from discrete_diffusion.composing.compose import compose
+from discrete_diffusion.composing.override_words import written
 
 
 def train(

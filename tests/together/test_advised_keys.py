@@ -10,9 +10,9 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 import discrete_diffusion
-from discrete_diffusion.cli.compose import compose_plainly, with_open_keys
-from discrete_diffusion.cli.override_words import written
-from discrete_diffusion.cli.parts import all_choices
+from discrete_diffusion.composing.compose import compose_plainly, with_open_keys
+from discrete_diffusion.composing.override_words import written
+from discrete_diffusion.composing.parts import all_choices
 
 GROUPS = (
     *("data", "model", "algo", "noise", "forward_process", "sampling", "optim"),

@@ -11,14 +11,14 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
 from discrete_diffusion.api.sampler_settings import defaults_of_sampler, samplers_with
-from discrete_diffusion.cli.compose import compose_plainly
-from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, named_modules
-from discrete_diffusion.cli.request_options import COMMANDS
-from discrete_diffusion.cli.search_path import Places, folders_among, group_overrides
+from discrete_diffusion.composing.compose import compose_plainly
+from discrete_diffusion.composing.parts import PART_GROUPS, all_choices, named_modules
+from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides
 from discrete_diffusion.config.files import RENAMED
 from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.own_files import check_own_files, explained, place_of_choice
 from discrete_diffusion.domains.registry import missing_package
+from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT
 
 _LAUNCHER_PACKAGES = {
     "joblib": "hydra-joblib-launcher",
@@ -79,7 +79,7 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str], places
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
     if several := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'\n", str(error)):
         key, values = several.groups()
-        sweep = "" if config_name in COMMANDS else "; to run each, add --multirun"
+        sweep = "" if config_name in WITH_CHECKPOINT else "; to run each, add --multirun"
         return f"{key}={values}: a list stands in brackets, {key}=[{values}]{sweep}"
     if isinstance(error, ConfigCompositionException):
         return _unknown_key(error, config_name, overrides, places) or str(error)
@@ -150,7 +150,7 @@ def _unknown_key(
         return f"unknown config key '{found.group(1)}'; did you mean {' or '.join(meant)}?"
     where = f"config key under '{parent}'" if parent else "config key"
     sentence = unknown_name(where, key, map(str, node))
-    if config_name in COMMANDS:  # no new ones, see with_open_keys
+    if config_name in WITH_CHECKPOINT:  # no new ones, see with_open_keys
         return sentence
     return f"{sentence} (+{found.group(1)}=... adds a new one)"
 

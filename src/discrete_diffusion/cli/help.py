@@ -7,17 +7,16 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.config_checks import KEYS
-from discrete_diffusion.cli.parts import PART_GROUPS, all_choices, registry_of
-from discrete_diffusion.cli.request_options import COMMANDS
-from discrete_diffusion.cli.search_path import Places, folders_among, group_overrides
+from discrete_diffusion.composing.compose import compose_plainly
+from discrete_diffusion.composing.parts import PART_GROUPS, all_choices, registry_of
+from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides
 from discrete_diffusion.config.constructors import signature_of
 from discrete_diffusion.config.files import config_dir, config_dirs, plain
 from discrete_diffusion.config.signatures import Limit
 from discrete_diffusion.config.values import Bounds
 from discrete_diffusion.domains.registry import DEFAULT, available_domains, get_domain
-from discrete_diffusion.domains.request_checks import options_by_title
+from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT, options_by_title
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -108,7 +107,7 @@ def _tables_of_options(options: Mapping[str, Mapping[str, Option]]) -> Iterator[
 
 def _options(command: str) -> dict[str, dict[str, Option]]:
     """Options of a command by key, then by the title of the kind of data."""
-    if command in COMMANDS:
+    if command in WITH_CHECKPOINT:
         return options_by_title(command)
     if command not in ("train", "compare"):
         return {}

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithms_on
-from discrete_diffusion.cli.parts import registry_of
-from discrete_diffusion.cli.presets import model_presets
-from discrete_diffusion.cli.search_path import choices
+from discrete_diffusion.composing.parts import registry_of
+from discrete_diffusion.composing.presets import model_presets
+from discrete_diffusion.composing.search_path import choices
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.plugins import own_packages
 from discrete_diffusion.domains.registry import available_domains, get_domain

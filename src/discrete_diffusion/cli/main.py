@@ -29,7 +29,7 @@ from discrete_diffusion.runtime.stopping import Stop
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.cli.search_path import Places
+    from discrete_diffusion.composing.search_path import Places
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ def _look_at_data(arguments: list[str], kind: str = "data") -> None:
 
 def _import_named(words: Sequence[str]) -> None:
     """Import the modules of ``plugins=[...]``, of ``list`` and ``data``."""
-    from discrete_diffusion.cli.parts import import_named
+    from discrete_diffusion.composing.parts import import_named
 
     for word in words:
         if not word.startswith("plugins="):
@@ -151,10 +151,10 @@ def _completed(
     """
     from hydra.errors import HydraException
 
-    from discrete_diffusion.cli.compose import completed, offer_parts_of_jobs, with_open_keys
-    from discrete_diffusion.cli.override_words import paths_as_typed
-    from discrete_diffusion.cli.parts import with_algorithm
-    from discrete_diffusion.cli.search_path import folders_among
+    from discrete_diffusion.composing.compose import completed, offer_parts_of_jobs, with_open_keys
+    from discrete_diffusion.composing.override_words import paths_as_typed
+    from discrete_diffusion.composing.parts import with_algorithm
+    from discrete_diffusion.composing.search_path import folders_among
     from discrete_diffusion.config.own_files import check_own_files
 
     sweeps, note = "--multirun" in flags, ""
@@ -187,10 +187,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     """Hand over to Hydra, which composes the config and calls the command with it."""
     from hydra.core.hydra_config import HydraConfig
 
-    from discrete_diffusion.cli.compose import compose
     from discrete_diffusion.cli.process_setup import defer_torchmetrics
-    from discrete_diffusion.cli.request_options import offer_options
-    from discrete_diffusion.cli.search_path import places_of
     from discrete_diffusion.cli.sweeps import (
         FailedJobs,
         check_jobs,
@@ -198,6 +195,9 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         job_of_sweep,
         jobs_of,
     )
+    from discrete_diffusion.composing.compose import compose
+    from discrete_diffusion.composing.parts import offer_options
+    from discrete_diffusion.composing.search_path import places_of
 
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags

@@ -20,23 +20,6 @@ if TYPE_CHECKING:
 
 _Request = TypeVar("_Request", bound=Request)
 
-COMMANDS = ("sample", "evaluate")
-
-
-def offer_options(command: str) -> None:
-    """Let Hydra know the options of all kinds of data: ``sample.yaml``, ``evaluate.yaml`` and,
-    under ``eval``, ``train.yaml``, which ``compare.yaml`` begins with, take them in as
-    defaults. Other commands have none."""
-    command = "train" if command == "compare" else command
-    if command not in (*COMMANDS, "train"):
-        return
-    from hydra.core.config_store import ConfigStore
-
-    node = {name: next(iter(o.values())).default for name, o in options_by_title(command).items()}
-    if command == "train":
-        node = {"eval": node}
-    ConfigStore.instance().store(f"{command}_options", node, package="_global_")
-
 
 def sample_files() -> list[str]:
     """Files that ``sample`` may write beside ``metrics.json`` and the picture, of any domain."""

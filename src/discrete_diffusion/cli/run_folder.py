@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from discrete_diffusion.cli.search_path import Places
+from discrete_diffusion.composing.search_path import Places
 from discrete_diffusion.runtime.atomic_files import check_folder
 from discrete_diffusion.runtime.processes import is_first, started
 
@@ -24,8 +24,8 @@ def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tup
     """
     from omegaconf import OmegaConf
 
-    from discrete_diffusion.cli.compose import composed_by_hydra
-    from discrete_diffusion.cli.override_words import quoted
+    from discrete_diffusion.composing.compose import composed_by_hydra
+    from discrete_diffusion.composing.override_words import quoted
 
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.compose import compose_plainly, composed_at
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.cli.search_path import Places
+from discrete_diffusion.composing.compose import compose_plainly, composed_at
+from discrete_diffusion.composing.search_path import Places
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.processes import IN_SWEEP
 

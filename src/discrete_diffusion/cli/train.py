@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from discrete_diffusion.api.output_folder import reserve_run_folder
 from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.devices import check_trainer_units
-from discrete_diffusion.cli.earlier_runs import resume_hint, starting_weights
+from discrete_diffusion.config.files import plain
 from discrete_diffusion.runtime.devices import trainer_devices
 from discrete_diffusion.runtime.processes import CommandSignals, is_first, silence_nonzero_ranks
 from discrete_diffusion.runtime.stopping import Stop
+
+if TYPE_CHECKING:
+    from discrete_diffusion.checkpoints.initialising import StartingWeights
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -83,3 +91,37 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
             signals=signals,
             instantiate=instantiate,
         )
+
+
+def starting_weights(config: DictConfig) -> StartingWeights | None:
+    """Contents of ``init.checkpoint``; None without one, and for a run that is resumed. Raises the
+    errors of ``read_starting_weights``."""
+    from discrete_diffusion.checkpoints.initialising import read_starting_weights
+
+    init = plain(config.init)
+    parts = init["parts"]
+    if parts is not None and not (isinstance(parts, list) and parts):
+        raise ValueError(f"init.parts={parts}: expected a list, as in init.parts=[encoder]")
+    if init["checkpoint"] is None:
+        if parts is not None:
+            raise ValueError("init.parts needs init.checkpoint; give init.checkpoint=FILE too")
+        return None
+    if config.resume is not None:
+        logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)
+        return None
+    return read_starting_weights(str(init["checkpoint"]), ema=init["ema"])
+
+
+def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:
+    """The rest of the last line of a run that was stopped. ``job``: its overrides, if it was one of
+    a sweep."""
+    if stop.checkpoint is None:
+        return "nothing was saved yet"
+    going_on = [f"resume={stop.checkpoint}", f"hydra.run.dir={folder}"]
+    if job is None:
+        return f"to go on, add {' '.join(going_on)} to the same command"
+    command = shlex.join(["discrete-diffusion", "train", *job, *going_on])
+    return (
+        f"to go on with this job: {command}; jobs that have not begun, if any, are a new sweep, in "
+        "another hydra.sweep.dir"
+    )

@@ -87,7 +87,7 @@ class ModelPreset:
 
 
 def shipped_presets() -> dict[str, ModelPreset]:
-    """Our model presets by name; ``cli/search_path.py`` has the user's too."""
+    """Our model presets by name; ``composing/presets.py`` has the user's too."""
     from omegaconf import OmegaConf
 
     files = shipped_files("model").items()

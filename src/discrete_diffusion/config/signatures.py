@@ -118,7 +118,8 @@ class Limit:
     def text(self) -> str:
         """``a whole number, at least 1``."""
         said = " | ".join(self.words) or KINDS[self.kind][1] + self.bounds.text
-        return said + " or null" * self.optional
+        comma = "," * (self.bounds != Bounds())
+        return said + f"{comma} or null" * self.optional
 
 
 def takes_any(signature: Signature) -> bool:

@@ -13,6 +13,9 @@ from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, Sam
 
 _Request = TypeVar("_Request", bound=Request)
 
+WITH_CHECKPOINT = ("sample", "evaluate")
+"""Commands whose model is that of a checkpoint."""
+
 _OF_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
 """Fields that say nothing of a file of samples."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.cli.compose import compose_plainly
+from discrete_diffusion.composing.compose import compose_plainly
 
 
 @pytest.mark.parametrize(

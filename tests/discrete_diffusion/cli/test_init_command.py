@@ -11,8 +11,7 @@ import torch
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.earlier_runs import starting_weights
-from discrete_diffusion.cli.train import TrainRequest, run_training
+from discrete_diffusion.cli.train import TrainRequest, run_training, starting_weights
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.training.run import build_run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.parts import all_choices, choices
+from discrete_diffusion.composing.parts import all_choices, choices
 from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.sampling.registry import SAMPLERS
 from fake_packages import fake_install, forget_imports

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from discrete_diffusion.cli.parts import PART_GROUPS, registry_of
+from discrete_diffusion.composing.parts import PART_GROUPS, registry_of
 from discrete_diffusion.config.constructors import signature_of
 from discrete_diffusion.config.signatures import Checked, Limit, check_value
 from discrete_diffusion.config.values import Bounds, Count, OneOf
@@ -32,7 +32,7 @@ def test_the_source_says_what_the_class_says(group):
 def test_signatures_are_read_without_torch():
     program = (
         "import sys\n"
-        "from discrete_diffusion.cli.parts import PART_GROUPS, registry_of\n"
+        "from discrete_diffusion.composing.parts import PART_GROUPS, registry_of\n"
         "from discrete_diffusion.config.constructors import signature_of\n"
         "for registry in map(registry_of, PART_GROUPS):\n"
         "    for name in registry.names():\n"
@@ -49,7 +49,7 @@ ORDERS = {"first": min, "last": max}
     ("annotation", "good", "bad", "text"),
     [
         (Count, (1, 7), (0, -1, 1.0, True, "1", None), "a whole number, at least 1"),
-        (Count | None, (None, 2), (0, "x"), "a whole number, at least 1 or null"),
+        (Count | None, (None, 2), (0, "x"), "a whole number, at least 1, or null"),
         (float, (1, 0.5, -2.0), (math.inf, math.nan, "1", True), "a number"),
         (Annotated[float, Bounds(above=0)], (0.1, 3), (0, -1, math.inf), "a number above 0"),
         (Annotated[float, Bounds(above=0, most=1)], (1, 0.5), (0, 1.5), r"a number in \(0, 1\]"),

@@ -14,10 +14,10 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.building.measurements import with_terms
 from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
-from discrete_diffusion.cli.compose import compose
-from discrete_diffusion.cli.override_words import paths_as_typed
 from discrete_diffusion.cli.process_setup import end_stopped
-from discrete_diffusion.cli.search_path import is_search_path
+from discrete_diffusion.composing.compose import compose
+from discrete_diffusion.composing.override_words import paths_as_typed
+from discrete_diffusion.composing.search_path import is_search_path
 from discrete_diffusion.runtime.atomic_files import ensured_folder, locked
 from discrete_diffusion.runtime.stopping import Stop
 

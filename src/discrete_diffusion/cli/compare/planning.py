@@ -22,11 +22,11 @@ from discrete_diffusion.building.algorithm import UnmetNeedsError, build_algorit
 from discrete_diffusion.building.sizes import apart, are_equal, parameter_counts, value_for
 from discrete_diffusion.cli.compare.recipes import Recipe, recipes
 from discrete_diffusion.cli.compare.request import has_key, is_option, key_of, option_notes
-from discrete_diffusion.cli.compose import compose_plainly
 from discrete_diffusion.cli.config_checks import check_values
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.cli.presets import chooses_model, fitting_presets, model_presets
-from discrete_diffusion.cli.search_path import places_of
+from discrete_diffusion.composing.compose import compose_plainly
+from discrete_diffusion.composing.presets import chooses_model, fitting_presets, model_presets
+from discrete_diffusion.composing.search_path import places_of
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.options import check_kinds, check_scaling
 from discrete_diffusion.domains.registry import complete_data

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state
 from discrete_diffusion.cli.compare.request import key_of
-from discrete_diffusion.cli.override_words import written
+from discrete_diffusion.composing.override_words import written
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.domains.registry import (
     available_domains,

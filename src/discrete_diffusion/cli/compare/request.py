@@ -10,8 +10,8 @@ from typing import Annotated
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.config_checks import check_training_values
-from discrete_diffusion.cli.parts import all_choices
-from discrete_diffusion.cli.search_path import places_of
+from discrete_diffusion.composing.parts import all_choices
+from discrete_diffusion.composing.search_path import places_of
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.naming import check_name, unknown_name
 from discrete_diffusion.config.values import Bounds, Count, CountOrZero, is_number

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.registry import algorithm_state
 from discrete_diffusion.building.algorithm import BACKBONE_KEYS, given_to
-from discrete_diffusion.cli.override_words import written
-from discrete_diffusion.cli.search_path import (
+from discrete_diffusion.composing.override_words import written
+from discrete_diffusion.composing.search_path import (
     Places,
     choices,
     config_repository,
@@ -19,6 +19,7 @@ from discrete_diffusion.config.constructors import check_options, defaults_of, s
 from discrete_diffusion.config.files import plain, shipped_files
 from discrete_diffusion.config.options import leaves
 from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
+from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT, options_by_title
 from discrete_diffusion.models.registry import available_backbones, default_models, usable_backbones
 
 if TYPE_CHECKING:
@@ -146,6 +147,21 @@ def _offered(group: str) -> dict[str, Any]:
 
     found: dict[str, Any] = ConfigStore.instance().repo.get(group, {})
     return found
+
+
+def offer_options(command: str) -> None:
+    """Let Hydra know the options of all kinds of data: ``sample.yaml``, ``evaluate.yaml`` and,
+    under ``eval``, ``train.yaml``, which ``compare.yaml`` begins with, take them in as
+    defaults. Other commands have none."""
+    command = "train" if command == "compare" else command
+    if command not in (*WITH_CHECKPOINT, "train"):
+        return
+    from hydra.core.config_store import ConfigStore
+
+    node = {name: next(iter(o.values())).default for name, o in options_by_title(command).items()}
+    if command == "train":
+        node = {"eval": node}
+    ConfigStore.instance().store(f"{command}_options", node, package="_global_")
 
 
 def _chosen_with(algorithm: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.search_path import Places, config_repository, own_hydra
+from discrete_diffusion.composing.search_path import Places, config_repository, own_hydra
 from discrete_diffusion.config.files import ModelPreset
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name
 

@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS
-from discrete_diffusion.cli.earlier_runs import choices_of_run, config_to_resume, with_config_of_run
-from discrete_diffusion.cli.override_words import paths_as_typed, text_of, written
-from discrete_diffusion.cli.parts import (
+from discrete_diffusion.composing.earlier_runs import (
+    choices_of_run,
+    config_to_resume,
+    with_config_of_run,
+)
+from discrete_diffusion.composing.override_words import paths_as_typed, text_of, written
+from discrete_diffusion.composing.parts import (
     PART_GROUPS,
     all_choices,
     check_parts,
     experiment_values,
     import_named,
+    offer_options,
     offer_part,
     with_algorithm,
     withdraw_parts,
 )
-from discrete_diffusion.cli.presets import missing_preset
-from discrete_diffusion.cli.request_options import COMMANDS, offer_options
-from discrete_diffusion.cli.search_path import (
+from discrete_diffusion.composing.presets import missing_preset
+from discrete_diffusion.composing.search_path import (
     Places,
     choices,
     folders_among,
@@ -37,6 +41,7 @@ from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.config.own_files import ConfigFile, check_interpolations, check_own_files
 from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT
 from discrete_diffusion.models.registry import default_models
 
 if TYPE_CHECKING:
@@ -184,7 +189,7 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
         overrides = [f"+{word}" if word.startswith("+model.") else word for word in overrides]
     if config_name in ("train", "compare"):
         return _with_open_optimizer(overrides)
-    if config_name not in COMMANDS:
+    if config_name not in WITH_CHECKPOINT:
         return [*overrides]
     for word in overrides:
         root = re.split(r"[.=@]", word.lstrip("+~"))[0]

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.cli.request_options import COMMANDS, options_by_title
 from discrete_diffusion.domains.registry import available_domains, get_domain
+from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT, options_by_title
 
 _PATHS = (
     *("checkpoint", "samples", "out", "picture", "resume", "init.checkpoint", "reward"),
@@ -41,7 +41,7 @@ def path_keys() -> set[str]:
     """Keys that name files and folders: of the commands, of ``data`` and of the options of every
     kind of data."""
     domains = [get_domain(name) for name in available_domains()]
-    options = [each for command in COMMANDS for each in options_by_title(command).items()]
+    options = [each for command in WITH_CHECKPOINT for each in options_by_title(command).items()]
     files = {name for name, kinds in options if any(each.is_file for each in kinds.values())}
     return {*_PATHS, *files, *(f"data.{key}" for each in domains for key in each.data_files)}
 

@@ -17,8 +17,8 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.cli import compose, config_dir
-from discrete_diffusion.cli.compose import compose_plainly, with_open_keys
 from discrete_diffusion.cli.config_checks import check_training_values
+from discrete_diffusion.composing.compose import compose_plainly, with_open_keys
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.domains import complete_data, domain_of

@@ -1,43 +1,22 @@
-"""Earlier runs that ``train`` starts from: weights (``init.checkpoint``), or all (``resume``)."""
+"""The run that ``train`` goes on with, ``resume``: what it had is what the command does not say."""
 
 from __future__ import annotations
 
 import logging
-import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.config.files import check_exists, plain, shipped_files
+from discrete_diffusion.config.files import check_exists, shipped_files
 from discrete_diffusion.config.options import leaves
 
 if TYPE_CHECKING:
-    from discrete_diffusion.checkpoints.initialising import StartingWeights
-    from discrete_diffusion.runtime.stopping import Stop
+    pass
 
 logger = logging.getLogger(__name__)
-
-
-def starting_weights(config: DictConfig) -> StartingWeights | None:
-    """Contents of ``init.checkpoint``; None without one, and for a run that is resumed. Raises the
-    errors of ``read_starting_weights``."""
-    from discrete_diffusion.checkpoints.initialising import read_starting_weights
-
-    init = plain(config.init)
-    parts = init["parts"]
-    if parts is not None and not (isinstance(parts, list) and parts):
-        raise ValueError(f"init.parts={parts}: expected a list, as in init.parts=[encoder]")
-    if init["checkpoint"] is None:
-        if parts is not None:
-            raise ValueError("init.parts needs init.checkpoint; give init.checkpoint=FILE too")
-        return None
-    if config.resume is not None:
-        logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)
-        return None
-    return read_starting_weights(str(init["checkpoint"]), ema=init["ema"])
 
 
 _LAST = "last.ckpt"
@@ -122,18 +101,3 @@ def with_config_of_run(
             continue
         OmegaConf.update(config, key, value, force_add=True)
     return config
-
-
-def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:
-    """The rest of the last line of a run that was stopped. ``job``: its overrides, if it was one of
-    a sweep."""
-    if stop.checkpoint is None:
-        return "nothing was saved yet"
-    going_on = [f"resume={stop.checkpoint}", f"hydra.run.dir={folder}"]
-    if job is None:
-        return f"to go on, add {' '.join(going_on)} to the same command"
-    command = shlex.join(["discrete-diffusion", "train", *job, *going_on])
-    return (
-        f"to go on with this job: {command}; jobs that have not begun, if any, are a new sweep, in "
-        "another hydra.sweep.dir"
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from discrete_diffusion.cli.override_words import quoted
+from discrete_diffusion.composing.override_words import quoted
 from discrete_diffusion.config.files import config_dir, config_dirs
 from discrete_diffusion.models.registry import default_models
 

@@ -1,0 +1,1 @@
+"""From YAML files, registries and the words of a command to a config."""
