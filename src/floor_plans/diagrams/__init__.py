@@ -1,1 +1,1 @@
-"""What a bubble diagram is: rooms, relations, tokens, files, the generator, metrics, pictures."""
+"""Bubble diagrams: rooms, relations, tokens, files, the generator, metrics, pictures."""

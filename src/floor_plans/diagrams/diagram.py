@@ -1,4 +1,4 @@
-"""``BubbleDiagram``: rooms and the spatial relations between them."""
+"""``BubbleDiagram``: rooms of a floor plan and the relations between them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
 
 _ROOMS_NAMED, _RELATIONS_NAMED = 12, 8
-"""Those that a ``repr`` names at most."""
+"""Most rooms and relations that a ``repr`` names."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +51,7 @@ class BubbleDiagram:
         metadata: anything else worth keeping; ignored by equality.
 
     Raises:
-        DiagramError: a ``ValueError`` that names the field that is wrong.
+        DiagramError: a ``ValueError`` that names the wrong field.
     """
 
     rooms: tuple[int, ...]
@@ -60,23 +60,23 @@ class BubbleDiagram:
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
 
     def __repr__(self) -> str:
-        """``BubbleDiagram(LivingRoom, Kitchen; LivingRoom left-of Kitchen)``."""
+        """Text such as ``BubbleDiagram(LivingRoom, Kitchen; LivingRoom left-of Kitchen)``."""
         return f"BubbleDiagram({named(self.rooms, self.relations)})"
 
     def _repr_svg_(self) -> str:
-        """Picture that a notebook shows."""
+        """SVG picture for notebooks."""
         from floor_plans.diagrams.pictures.diagram_pictures import svg_of_grid
 
         return svg_of_grid([self], legend=False, cell=3.0)
 
     def plot(self, path: str | Path) -> None:
-        """Plot it into a file.
+        """Plot the diagram into a file.
 
         Args:
             path: a ``.png`` or ``.svg``.
 
         Raises:
-            ValueError: it is another kind of file.
+            ValueError: the path has another suffix.
         """
         from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram
 
@@ -94,13 +94,13 @@ class BubbleDiagram:
                 raise DiagramError("metadata", f"the key {key!r} is taken by the diagram itself")
 
     @classmethod
-    def of_checked(
+    def from_checked(
         cls,
         rooms: tuple[int, ...],
         relations: tuple[tuple[int, int, int], ...],
         boxes: tuple[tuple[float, float, float, float], ...] | None = None,
     ) -> BubbleDiagram:
-        """The diagram of fields that are known to be right, such as those of checked tokens.
+        """Build a diagram without checks, from fields that are known to be valid.
 
         Args:
             rooms: codes of types of one vocabulary.
@@ -108,13 +108,13 @@ class BubbleDiagram:
             boxes: of floats, with positive width and height.
 
         Returns:
-            What the constructor makes of them, without the time of its checks.
+            The same diagram as the constructor, in less time.
         """
-        made = cls.__new__(cls)
+        diagram = cls.__new__(cls)
         for name, value in (("rooms", rooms), ("relations", relations), ("boxes", boxes)):
-            object.__setattr__(made, name, value)
-        object.__setattr__(made, "metadata", {})
-        return made
+            object.__setattr__(diagram, name, value)
+        object.__setattr__(diagram, "metadata", {})
+        return diagram
 
     @property
     def num_rooms(self) -> int:
@@ -123,7 +123,7 @@ class BubbleDiagram:
 
     @property
     def vocabulary(self) -> PlanVocabulary:
-        """Vocabulary of its rooms and relations; if several have them all, the first."""
+        """First vocabulary that has all its rooms and relations."""
         return vocabulary_of(self.rooms, self.relations)
 
     @property
@@ -132,10 +132,10 @@ class BubbleDiagram:
         return tuple(ROOM_TYPES[room] for room in self.rooms)
 
     def relabelled(self, order: Sequence[int]) -> BubbleDiagram:
-        """The same diagram with its rooms renumbered.
+        """Renumber the rooms.
 
-        Relations follow, those of pairs whose ends changed places reversed; boxes follow, metadata
-        is kept as it is.
+        Relations and boxes follow; a relation is reversed if its rooms change order. Metadata is
+        kept unchanged.
 
         Args:
             order: a permutation of the rooms: new room k is old room ``order[k]``.
@@ -161,7 +161,7 @@ class BubbleDiagram:
         )
 
     def canonical_key(self) -> Hashable:
-        """A key that two diagrams share iff they are equal up to relabelling (boxes ignored).
+        """Key that two diagrams share iff they are equal up to relabelling (boxes ignored).
 
         Returns:
             Anything hashable.
@@ -179,7 +179,7 @@ class BubbleDiagram:
         return relabelled.rooms, relabelled.relations
 
     def to_json(self, *, names: bool = True) -> dict[str, Any]:
-        """The interchange object {"rooms", "relations", "boxes" if known, **metadata}.
+        """Convert to the interchange object {"rooms", "relations", "boxes" if known, **metadata}.
 
         Args:
             names: room types and relations by name; otherwise by code, and "codes" names the table.
@@ -218,7 +218,7 @@ class BubbleDiagram:
             The diagram.
 
         Raises:
-            DiagramError: a ``ValueError`` that names the field that is wrong.
+            DiagramError: a ``ValueError`` that names the wrong field.
         """
         if not isinstance(data, Mapping):
             raise DiagramError("diagram", f"expected an object, got {reprlib.repr(data)}")
@@ -243,7 +243,7 @@ class BubbleDiagram:
 
 
 def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
-    """Rooms and relations by name, those of a type with several rooms numbered; None is ``?``."""
+    """Text of rooms and relations by name, with numbers for repeated types and ``?`` for None."""
     types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
     numbers = {name: count(1) for name in types}
     names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]

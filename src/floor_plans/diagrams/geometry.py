@@ -13,13 +13,13 @@ from discrete_diffusion.config import counted, unknown_name
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 
 DEFAULT_THRESHOLD = 9.0
-"""Pixels (of a plan rendered on 256 x 256) up to which two boxes count as neighbours."""
+"""Largest gap of neighbouring boxes, in pixels of a plan rendered on 256 x 256."""
 
 _METRES_PER_PIXEL = 18 / 256
-"""RPLAN renders 18 m on 256 pixels."""
+"""Size of a pixel of RPLAN, which renders 18 m on 256 pixels."""
 
 _STEPS = 128_000
-"""Steps of a metre: a millimetre has 128 of them, a pixel 9,000."""
+"""Steps in a metre: a millimetre has 128, a pixel of RPLAN 9,000."""
 
 _PER_PIXEL = {
     "pixels": 1.0,
@@ -33,26 +33,26 @@ UNITS = tuple(_PER_PIXEL)
 """Units that boxes may be given in."""
 
 _TYPICAL_SIDE, _LEAST_SIDE, _MOST_SIDE = 4.4, 2.0, 8.0
-"""The median shorter side of a room, in thresholds: 4.6 in 999 real plans, 4.3 in generated ones;
-and the limits outside which boxes are not in the unit that was given."""
+"""Median of the shorter sides of rooms, in thresholds (4.6 in 999 real plans, 4.3 in generated
+ones), and the limits outside which boxes are in another unit than given."""
 
 TYPICAL_METRES = _TYPICAL_SIDE * DEFAULT_THRESHOLD * _METRES_PER_PIXEL
-"""The shorter side of a typical room."""
+"""Shorter side of a typical room, in metres."""
 
 _FEWEST_PAIRS = 3
 
 OTHER_SCALE = 3.5
-"""How many times larger or smaller a typical room of a plan in another unit is: 4.3 times in feet
-among pixels, 14 in metres; at most 2.2 in one unit, of 999 real plans and 2,000 generated."""
+"""Least ratio of typical rooms in two units: 4.3 between feet and pixels, 14 between metres and
+pixels; within one unit it is at most 2.2 in 999 real plans and 2,000 generated ones."""
 
 _SAME_SCALE = 1.5
 _MOST_OTHERS = 0.02
-"""Share of the plans that may be of another scale."""
+"""Largest share of plans in another unit that is tolerated."""
 
 
-# Where the centre of u lies against the box of v. Rows: y of the centre before, on, between, on,
-# after the box's two y edges (y grows downwards); columns: the same for x. A centre on the line
-# that prolongs an edge belongs to one sector only: the table is the same after a quarter turn.
+# Sector of the centre of u relative to the box of v. Rows: y of the centre before, on, between, on,
+# after the two y edges of the box (y grows downwards); columns: the same for x. A centre on the
+# line through an edge belongs to a single sector; the table is invariant under quarter turns.
 SECTORS = np.array(
     [
         [0, 3, 3, 8, 8],
@@ -67,14 +67,14 @@ SECTORS = np.array(
 def relations_from_boxes(
     boxes: ArrayLike, threshold: float = DEFAULT_THRESHOLD
 ) -> NDArray[np.int64]:
-    """The relation of every pair of rooms u < v, from their boxes.
+    """Measure the relation of every pair of rooms u < v on their boxes.
 
-    A pair is related if its boxes come within ``threshold`` of each other along both axes. Then u
-    strictly around v on all four sides is "surrounding"; u within v (edges may coincide) is
-    "inside"; otherwise the *centre* of u is placed against the *box* of v: eight sectors, "inside"
-    if it falls into the box. This is the rule of Graph2Plan (arXiv 2004.13204). It is not
-    antisymmetric: computing (v, u) often differs from the inverse 9 - r of (u, v), so relabelled
-    rooms keep their relations by ``BubbleDiagram.relabelled`` and never by measuring again.
+    A pair is related if the gap of its boxes is at most ``threshold`` along both axes. If u
+    strictly encloses v it is "surrounding"; if u lies within v (edges may coincide) it is "inside";
+    otherwise the *centre* of u is located relative to the *box* of v, in one of eight sectors or
+    "inside". This is the rule of Graph2Plan (arXiv 2004.13204). It is not antisymmetric: the
+    relation of (v, u) often differs from the inverse 9 - r of (u, v). Relabelled rooms therefore
+    keep their relations (``BubbleDiagram.relabelled``) and are not measured again.
 
     ``boxes``: Float[..., n, 4] as (x0, y0, x1, y1), y downwards, in the unit of ``threshold``.
     Returns Int64[..., n, n]: the code of (u, v) for u < v, and "no-edge" (10) everywhere else.
@@ -91,11 +91,13 @@ def relations_from_boxes(
     u_low, u_high = box[..., :, None, :2], box[..., :, None, 2:]  # (..., n, 1, 2): x, y
     v_low, v_high = box[..., None, :, :2], box[..., None, :, 2:]  # (..., 1, n, 2)
 
+    # gap along each axis, and containment in each direction
     with np.errstate(over="ignore"):  # a gap beyond float64 is infinite, hence not near
         near = (np.maximum(u_low - v_high, v_low - u_high) <= threshold).all(-1)
     around = ((u_low < v_low) & (u_high > v_high)).all(-1)
     within = ((u_low >= v_low) & (u_high <= v_high)).all(-1)
 
+    # position of the centre along each axis
     centre = u_low / 2 + u_high / 2
     column = (
         (centre >= v_low).astype(np.int64)
@@ -111,15 +113,20 @@ def relations_from_boxes(
 
 
 def relations_in_metres(boxes: ArrayLike, gap: float) -> NDArray[np.int64]:
-    """``relations_from_boxes`` of boxes in metres, in steps that millimetres and pixels are whole
-    numbers of: a centre on the line of an edge is on it after a change of unit too."""
+    """Measure relations on boxes in metres, rounded to 1 / ``_STEPS`` m.
+
+    Millimetres and pixels are multiples of this step, so a centre on the line of an edge stays on
+    it after a change of unit.
+    """
     steps = np.round(np.asarray(boxes, dtype=np.float64) * _STEPS)
     return relations_from_boxes(steps, round(gap * _STEPS))
 
 
 def threshold_of(unit: str, threshold: float | None) -> float:
-    """The gap up to which boxes in ``unit`` are related: ``threshold``, which is in that unit, or,
-    if it is None, as long as ``DEFAULT_THRESHOLD`` pixels. ``ValueError`` for what cannot be."""
+    """Largest gap of related boxes, in ``unit``: ``threshold``, or ``DEFAULT_THRESHOLD`` pixels.
+
+    Raises ``ValueError`` for an unknown unit or a wrong threshold.
+    """
     if unit not in _PER_PIXEL:
         raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
     if threshold is None:
@@ -131,16 +138,16 @@ def threshold_of(unit: str, threshold: float | None) -> float:
 
 
 def metres_per(unit: str) -> float:
-    """Metres of a unit of ``UNITS``; ``ValueError`` for another."""
+    """Length of a unit of ``UNITS`` in metres; ``ValueError`` for another unit."""
     if unit not in _PER_PIXEL:
         raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
     return _METRES_PER_PIXEL / _PER_PIXEL[unit]
 
 
-def in_metres(
+def boxes_in_metres(
     boxes: Sequence[Sequence[float]], unit: str
 ) -> tuple[tuple[float, float, float, float], ...]:
-    """Boxes given in ``unit``, one of ``UNITS``."""
+    """Convert boxes from ``unit``, one of ``UNITS``, to metres."""
     factor = metres_per(unit)
     return tuple((factor * x0, factor * y0, factor * x1, factor * y1) for x0, y0, x1, y1 in boxes)
 
@@ -148,14 +155,13 @@ def in_metres(
 def check_scale(
     plans: Sequence[tuple[ArrayLike, int]], *, unit: str, threshold: float | None
 ) -> None:
-    """Check that boxes on which relations were measured are in ``unit``; ``threshold`` as given.
+    """Check that measured boxes are in ``unit``.
 
-    ``plans``: boxes Float[n, 4] of a plan, and how many of its pairs are related. The median of the
-    rooms' shorter sides is about 4 times the gap up to which rooms are related. Raises
-    ``ValueError`` with what was measured if it is below 2 gaps, so that rooms are related across
-    others; and, unless a threshold was given, if it is above 8 and there are fewer relations than
-    it takes to join every plan, so that walls keep neighbours apart. Fewer than 3 pairs are not
-    checked, and boxes without extent are refused.
+    ``plans``: boxes Float[n, 4] of each plan and its number of related pairs. ``threshold``: as the
+    user gave it. The median of the rooms' shorter sides is usually about 4 gaps. Raises
+    ``ValueError`` if it is below 2 gaps (rooms would be related across others), or, for the default
+    threshold, above 8 gaps with too few relations to connect every plan. Fewer than 3 pairs are not
+    checked; boxes without extent are refused.
     """
     gap = threshold_of(unit, threshold)
     found = Scale.of(plans, gap, usual_gap=threshold is None)
@@ -175,8 +181,10 @@ def check_scale(
 
 
 class Scale(NamedTuple):
-    """Measures of plans whose boxes are hardly in the unit that their gap is in: the median of the
-    rooms' shorter sides, and the share of pairs that would be related."""
+    """Scale of plans that do not fit their unit.
+
+    ``typical``: median of the rooms' shorter sides. ``share``: share of related pairs.
+    """
 
     typical: float
     share: float
@@ -185,7 +193,10 @@ class Scale(NamedTuple):
     def of(
         cls, plans: Sequence[tuple[ArrayLike, int]], gap: float, *, usual_gap: bool
     ) -> Scale | None:
-        """None if all is well, see ``check_scale``; ``ValueError`` for boxes without extent."""
+        """Measure plans; None if they fit, see ``check_scale``.
+
+        Raises ``ValueError`` for boxes without extent.
+        """
         boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
         pairs = sum(len(box) * (len(box) - 1) // 2 for box in boxes)
         if pairs < _FEWEST_PAIRS:
@@ -211,7 +222,7 @@ class Scale(NamedTuple):
 
 
 def likely_unit(typical: float) -> str | None:
-    """Unit in which the typical room of a plan measures so much, None if there is none."""
+    """Unit in which ``typical`` is the usual side of a room; None if there is none."""
     off = {
         name: abs(math.log(max(typical, 1e-300) / (_TYPICAL_SIDE * threshold_of(name, None))))
         for name in UNITS
@@ -221,23 +232,24 @@ def likely_unit(typical: float) -> str | None:
 
 
 def typical_side(boxes: Sequence[NDArray[np.float64]]) -> float:
-    """The median of the shorter sides of all boxes, Float[n, 4] each."""
+    """Median of the shorter sides of all boxes, Float[n, 4] for each plan."""
     with np.errstate(over="ignore"):
         return float(np.median(np.concatenate([_shorter_sides(box) for box in boxes])))
 
 
 def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
-    """Check that all boxes on which relations were measured are in the same unit.
+    """Check that all measured boxes are in the same unit.
 
-    ``plans``: where each stands, and its boxes Float[n, 4]. A plan's scale is the median of its
-    rooms' shorter sides. In another unit are plans whose scale differs by a factor of 3.5 or more
-    from the one that most plans are near. Raises ``ValueError`` with how many, and the first of
-    them, if they are 2 or more, and more than a fiftieth of all.
+    ``plans``: place and boxes Float[n, 4] of each plan. The scale of a plan is the median of its
+    rooms' shorter sides; outliers differ by a factor of 3.5 or more from the most common scale.
+    Raises ``ValueError`` with their number and the first of them if there are at least 2, and more
+    than a fiftieth of all plans.
     """
     if not plans:
         return
     with np.errstate(over="ignore"):
         sides = np.array([np.median(_shorter_sides(np.asarray(box, float))) for _, box in plans])
+    # the most common scale is the one with most plans near it, in logarithms
     scale, near = np.log(np.clip(sides, 1e-300, 1e300)), math.log(_SAME_SCALE)
     ranked = np.sort(scale)
     about = np.searchsorted(ranked, ranked + near, "right") - np.searchsorted(ranked, ranked - near)
@@ -259,23 +271,25 @@ def _shorter_sides(box: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def plain(number: float, digits: int = 3) -> str:
-    """``2660``, ``0.633``: as many digits, no exponent unless the number is out of all bounds."""
+    """Text such as ``2660`` or ``0.633``, with an exponent only for extreme numbers."""
     if not 1e-6 < abs(number) < 1e9:
         return f"{number:.{digits}g}"
     return np.format_float_positional(number, digits, unique=False, fractional=False, trim="-")
 
 
 _MOST_OFF = 10.0
-"""How many times larger or smaller than that the rooms of one drawing may be."""
+"""Largest ratio between rooms of one drawing and typical rooms."""
 
 _DEGREE = 111_320.0
-"""Metres of a degree of latitude."""
+"""Length of a degree of latitude, in metres."""
 
 
 class DrawnIn(NamedTuple):
-    """The ``unit`` that the lengths of a drawing were read in, with its ``metres``. ``stated_by``:
-    the place in the file that states it; empty if there is none. ``key``: what to set, with ``{}``
-    for the name of a unit."""
+    """Unit of the lengths of a drawing, and its size in ``metres``.
+
+    ``stated_by``: place in the file that states the unit, empty if none. ``key``: option that sets
+    the unit, with ``{}`` for its name.
+    """
 
     unit: str = "metres"
     metres: float = 1.0
@@ -283,7 +297,7 @@ class DrawnIn(NamedTuple):
     key: str = ""
 
     def remedy(self, typical: float) -> str:
-        """Remedy where a typical room measures so many metres, which it hardly does."""
+        """Remedy for a drawing in which a typical room measures an unlikely number of metres."""
         read = f"it was read in {self.unit}"
         read += f", as {self.stated_by} says" if self.stated_by else ", which this format is in"
         raw = typical / self.metres
@@ -306,20 +320,19 @@ IN_METRES = DrawnIn()
 def check_drawings(
     plans: Sequence[tuple[str, ArrayLike, int, DrawnIn]], *, gap: float, usual_gap: bool
 ) -> None:
-    """Check that the boxes of drawings, in metres by now, were in the unit they were read
-    in.
+    """Check the units of drawings, whose boxes have been converted to metres.
 
-    ``plans``: where each stands, its boxes Float[n, 4], how many pairs are related, and the unit.
-    All of one unit are checked as ``check_scale`` does, and each alone, however few its rooms: one
-    whose typical room is 10 times as large as others, or as small, is in another unit. Raises
-    ``ValueError``; ``usual_gap``: nobody has given another one.
+    ``plans``: place, boxes Float[n, 4], number of related pairs and unit of each plan.
+    ``usual_gap``: True for the default threshold. Plans of one unit are checked together as in
+    ``check_scale``, and each alone: a typical room 10 times larger or smaller than usual means
+    another unit. Raises ``ValueError``.
     """
     for drawn in dict.fromkeys(each[3] for each in plans):
-        those = [each for each in plans if each[3] == drawn]
-        found = Scale.of([(box, num) for _, box, num, _ in those], gap, usual_gap=usual_gap)
-        if found is not None:
-            raise ValueError(f"its rooms do not fit metres: {found}; {drawn.remedy(found.typical)}")
-        for place, box, _, _ in those:
+        group = [each for each in plans if each[3] == drawn]
+        scale = Scale.of([(box, num) for _, box, num, _ in group], gap, usual_gap=usual_gap)
+        if scale is not None:
+            raise ValueError(f"its rooms do not fit metres: {scale}; {drawn.remedy(scale.typical)}")
+        for place, box, _, _ in group:
             side = typical_side([np.asarray(box, dtype=np.float64)])
             if _is_far_off(side, _MOST_OFF):
                 raise ValueError(
@@ -329,12 +342,14 @@ def check_drawings(
 
 
 def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
-    """Check that the boxes of plans, Float[n, 4] in metres, were given in ``units``, by plan:
-    areas are measured on them. Raises ``ValueError`` if the typical room of a unit is 3.5 times as
-    large as those of real plans, or as small."""
+    """Check the ``units`` of plans, whose boxes Float[n, 4] have been converted to metres.
+
+    Raises ``ValueError`` if the typical room of a unit is 3.5 times larger or smaller than in real
+    plans, since areas would be wrong.
+    """
     for unit in dict.fromkeys(units):
-        those = [np.asarray(box) for box, other in zip(boxes, units, strict=True) if other == unit]
-        typical = typical_side(those)
+        group = [np.asarray(box) for box, other in zip(boxes, units, strict=True) if other == unit]
+        typical = typical_side(group)
         if _is_far_off(typical, OTHER_SCALE):
             likely = likely_unit(typical / metres_per(unit))
             instead = f"unit={likely}" if likely not in (None, unit) else "their own unit"
@@ -347,5 +362,5 @@ def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
 
 
 def _is_far_off(typical: float, times: float) -> bool:
-    """True if metres are so many times a real room's, or less than that part of them."""
+    """True if a typical side in metres is off that of real rooms by a factor of ``times``."""
     return abs(math.log(max(typical, 1e-300) / TYPICAL_METRES)) > math.log(times)

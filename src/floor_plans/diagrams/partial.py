@@ -1,4 +1,4 @@
-"""``PartialDiagram``: a bubble diagram of which some rooms or relations are not known yet."""
+"""``PartialDiagram``: a bubble diagram with unknown rooms or relations."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ _NO_BOXES = (
 
 @dataclass(frozen=True, repr=False)
 class PartialDiagram:
-    """Knowledge of a floor plan, which may be partial.
+    """A bubble diagram with unknown rooms or relations.
 
-    ``rooms``: a room type code per room, None where it is unknown.
+    ``rooms``: a room type code per room, None if unknown.
     ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j", r in
-        0..12, where 10 ("no-edge") says that there is none; a pair that is not listed is unknown.
-    ``metadata``: anything else worth keeping; ignored by equality. Not ``boxes``: those say how
-        every pair of rooms lies, known or not.
+        0..12, where 10 ("no-edge") means no relation; a pair that is not listed is unknown.
+    ``metadata``: anything else worth keeping; ignored by equality. ``boxes`` are refused, since
+        they determine the relation of every pair.
 
-    Relations may contradict each other: states of a sampler do. ``from_json`` refuses them.
-    Raises ``DiagramError`` (a ``ValueError``) naming the field that is wrong.
+    Relations may contradict each other, as in states of a sampler; ``from_json`` refuses them.
+    Raises ``DiagramError`` (a ``ValueError``) naming the wrong field.
     """
 
     rooms: tuple[int | None, ...]
@@ -89,18 +89,18 @@ class PartialDiagram:
 
     @property
     def vocabulary(self) -> PlanVocabulary:
-        """Vocabulary of what is known of it; if several have it all, the first."""
+        """First vocabulary that has all known rooms and relations."""
         return vocabulary_of(self.rooms, self.relations)
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing is unknown."""
+        """True if all rooms and relations are known."""
         n = self.num_rooms
         return None not in self.rooms and len(self.relations) == n * (n - 1) // 2
 
     @classmethod
     def from_diagram(cls, diagram: BubbleDiagram) -> PartialDiagram:
-        """All of a diagram but its boxes, "no-edge" for its pairs without a relation."""
+        """Convert a diagram, without its boxes; pairs without a relation become "no-edge"."""
         codes = {(i, j): r for i, j, r in diagram.relations}
         n = diagram.num_rooms
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
@@ -111,7 +111,7 @@ class PartialDiagram:
         )
 
     def agrees_with(self, diagram: BubbleDiagram) -> bool:
-        """True if a diagram with the same numbers of its rooms has every room and relation."""
+        """True if the diagram has every known room and relation, under the same room numbers."""
         codes = {(i, j): r for i, j, r in diagram.relations}
         return (
             self.num_rooms == diagram.num_rooms
@@ -120,7 +120,7 @@ class PartialDiagram:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object that ``from_json`` reads: names, null for an unknown room."""
+        """Convert to the object that ``from_json`` reads: names, null for an unknown room."""
         return {
             "rooms": [None if room is None else ROOM_TYPES[room] for room in self.rooms],
             "relations": [[i, j, RELATIONS[r]] for i, j, r in self.relations],
@@ -129,15 +129,14 @@ class PartialDiagram:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> PartialDiagram:
-        """Read an interchange object of which something is unknown: names or codes (of the table
-        ``codes``, if it names none itself).
+        """Read an interchange object with names or codes; ``codes``: the default table of codes.
 
-        A room may be null; so may a relation, which says as little as leaving the pair out, and so
-        may all of ``relations``. A pair may be given in either order. Other keys become metadata. A
-        code that means any bedroom is taken only where it is certainly the largest: the only one,
-        no room null and none a MasterRoom.
-        Raises ``DiagramError`` naming the field that is wrong, misspelt or contradicts an earlier
-        one, see ``check_contradictions``.
+        A room may be null. A relation, or all of ``relations``, may be null as well, which leaves
+        pairs unknown. Pairs may be given in either order. Other keys become metadata. A code for
+        any bedroom is accepted only for the single bedroom of a plan without null rooms and without
+        a MasterRoom.
+        Raises ``DiagramError`` naming a wrong, misspelt or contradictory field, see
+        ``check_contradictions``.
         """
         if not isinstance(data, Mapping):
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
@@ -166,8 +165,10 @@ class PartialDiagram:
 
 
 def _check_bedrooms(rooms: object, codes: str) -> None:
-    """``DiagramError`` for a bedroom of which nobody has stated whether it is the MasterRoom: the
-    largest bedroom is, and without boxes that is only certain of the single one."""
+    """Refuse a code for any bedroom, by ``DiagramError``, unless it is the only bedroom.
+
+    The largest bedroom is the MasterRoom, and without boxes sizes are unknown.
+    """
     if not isinstance(rooms, list):
         return
     table = CODE_TABLES[codes]
@@ -189,8 +190,8 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
 def encode_partial(
     partials: Sequence[PartialDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> Tensor:
-    """Partial diagrams as tokens Int64[B, L], in the positions of ``encode``; MASK is what is not
-    known.
+    """Encode partial diagrams as tokens Int64[B, L], in the positions of ``encode``; unknown rooms
+    and relations are MASK.
 
     Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
     """
@@ -207,7 +208,7 @@ def encode_partial(
 
 
 def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:
-    """The partial diagrams of tokens Int[B, L]: MASK is unknown; the inverse of ``encode_partial``.
+    """Decode tokens Int[B, L], where MASK is unknown; the inverse of ``encode_partial``.
 
     Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a
     foreign id or a PAD at a real position.

@@ -1,4 +1,4 @@
-"""The code tables of bubble diagrams: room types, relations, and their meaning in space."""
+"""Codes of room types and relations, and the order of rooms that a relation implies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 NO_EDGE = RELATIONS.index("no-edge")
-"""The code of a pair without a relation."""
+"""Code of a pair without a relation."""
 
 INSIDE, SURROUNDING = map(RELATIONS.index, ("inside", "surrounding"))
 
@@ -34,5 +34,5 @@ FORBIDDEN_INSIDE: dict[int, tuple[int, ...]] = {
     10: (1, 2, 3, 4, 5, 6, 7, 8, 9, 11),
     11: (9,),
 }
-"""Inner room type -> outer types it never lies in: 69 pairs. Kept by 99.78 % of 80,788 real plans;
-master rooms inside living rooms (6.6 % of plans) are allowed."""
+"""Outer room types that an inner type never lies in, 69 pairs; 99.78 % of 80,788 real plans obey
+them. Master rooms inside living rooms (6.6 % of plans) are allowed."""

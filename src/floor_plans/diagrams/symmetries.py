@@ -1,7 +1,6 @@
-"""Mirror images and quarter turns of diagrams, to train on.
+"""Mirror images and quarter turns of diagrams, as augmentation of training data.
 
-A plan mirrored left to right is as good a plan, and its diagram has the same rooms with "left" and
-"right" exchanged. Few hundred plans go a long way further with their images.
+A mirrored plan is again a plan; its diagram has the same rooms, with "left" and "right" exchanged.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ SYMMETRIES: dict[str, tuple[Motion, ...]] = {
     "mirror": ((False, False, False), (True, False, False)),
     "square": tuple((x, y, s) for s in (False, True) for y in (False, True) for x in (False, True)),
 }
-"""Name -> the images of a plan that are plans alike, itself the first: the eight of the square are
-its mirror images and quarter turns."""
+"""Motions of each symmetry by name, the identity first; the eight motions of the square are mirror
+images and quarter turns."""
 
 
 def moved_relations(motion: Motion) -> tuple[int, ...]:
-    """The relation code that each code 0..10 becomes when the whole plan is moved."""
+    """Image of each relation code 0..10 under a motion of the plan."""
     mirror_x, mirror_y, swap = motion
     directions = list(zip(RELATION_X_ORDER, RELATION_Y_ORDER, strict=True))
 
@@ -42,7 +41,7 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
 
 
 def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
-    """All images of B diagrams but themselves: (K - 1) B for a symmetry of K motions.
+    """Images of B diagrams without the originals: (K - 1) B for a symmetry of K motions.
 
     Raises ``ValueError`` for an unknown symmetry, and for any if relations have no direction.
     """
@@ -63,7 +62,7 @@ def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> Encode
 
 
 def _moved(x0: Tensor, vocab: VocabConfig, motion: Motion) -> Tensor:
-    """Tokens Int[B, L] of the moved plans; rooms keep their slots."""
+    """Tokens Int[B, L] of the images under a motion; rooms keep their slots."""
     ids = torch.arange(vocab.vocab_size)
     codes = torch.tensor(moved_relations(motion))
     ids[vocab.edge_offset : vocab.edge_offset + len(codes)] = vocab.edge_offset + codes

@@ -28,9 +28,9 @@ class Graph(Protocol):
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes that the types of a ``VocabConfig`` have in diagrams.
+    """Codes of the types of a ``VocabConfig``.
 
-    ``rooms``, ``relations``: the code of every node type and every edge type.
+    ``rooms``: room code of each node type. ``relations``: relation code of each edge type.
     """
 
     rooms: tuple[int, ...]
@@ -38,16 +38,16 @@ class Codes:
 
     @cached_property
     def node_types(self) -> dict[int, int]:
-        """Room code -> index of its node type."""
+        """Index of the node type of each room code."""
         return {code: k for k, code in enumerate(self.rooms)}
 
     @cached_property
     def edge_types(self) -> dict[int, int]:
-        """Relation code -> index of its edge type."""
+        """Index of the edge type of each relation code."""
         return {code: k for k, code in enumerate(self.relations)}
 
     def graph(self, diagram: Graph, number: int) -> TypedGraph:
-        """The types of a diagram; ``ValueError`` with its number for a type that is not there."""
+        """Convert a diagram to types; ``ValueError`` with its number for an unknown type."""
         nodes, edges = self.node_types, self.edge_types
         try:
             return TypedGraph(
@@ -66,7 +66,7 @@ class Codes:
 
 @lru_cache
 def codes_of(vocab: VocabConfig) -> Codes:
-    """``ValueError`` for a vocabulary with types that no diagram has."""
+    """Codes of a vocabulary, cached; ``ValueError`` if it has types that no diagram has."""
     known = {*vocab.node_types} <= {*ROOM_TYPES} and {*vocab.edge_types} <= {*RELATIONS}
     if not known or vocab.edge_types[-1] != RELATIONS[NO_EDGE]:
         raise ValueError(
@@ -82,7 +82,7 @@ def codes_of(vocab: VocabConfig) -> Codes:
 def encode(
     diagrams: Sequence[BubbleDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> EncodedGraphs:
-    """Room slots, then the upper triangle of pairs row-major; unlisted real pairs are "no-edge".
+    """Encode diagrams: room slots, then pairs i < j row-major; unlisted pairs are "no-edge".
 
     Raises ``ValueError`` for a diagram with more than ``vocab.n_max`` rooms or a room or relation
     that ``vocab`` does not have, and for a vocabulary with types that no diagram has.
@@ -97,14 +97,14 @@ def encode(
 
 
 def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[BubbleDiagram]:
-    """The diagrams of tokens Int[B, L]; the room count is the number of leading rooms not PAD.
+    """Decode diagrams from tokens Int[B, L]; the room count is the number of leading rooms not PAD.
 
     Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a MASK,
     a PAD or a foreign id at a real position, or anything but PAD elsewhere.
     """
     codes = codes_of(vocab)
     return [
-        BubbleDiagram.of_checked(
+        BubbleDiagram.from_checked(
             tuple([codes.rooms[k] for k in nodes]),
             tuple([(i, j, codes.relations[r]) for i, j, r in edges]),
         )

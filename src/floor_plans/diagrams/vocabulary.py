@@ -1,7 +1,7 @@
-"""The words of diagrams: every room type and relation, and the vocabularies that data use of them.
+"""Vocabularies of diagrams: all room types and relations, and the subsets that data sets use.
 
-A code means the same in every diagram. Plans drawn to scale say how rooms lie to each other, plans
-known by their walls and doors only which rooms meet: ``data.relations`` names the vocabulary.
+A code has the same meaning in every diagram. Plans drawn to scale have relations with directions;
+plans known by walls and doors only have adjacency. ``data.relations`` names the vocabulary.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout import VocabConfig
 
 ROOM_TYPES = (*rooms.ROOM_TYPES, "Bedroom", "Outdoor", "Garage", "Other")
-"""Room codes 0..16: those of RPLAN, then coarser ones. A Bedroom is any bedroom, Outdoor a balcony,
-a terrace or a yard."""
+"""Room types by code 0..16: those of RPLAN, then coarser ones. A Bedroom is any bedroom, Outdoor a
+balcony, a terrace or a yard."""
 
 RELATIONS = (*rooms.RELATIONS, "adjacent", "door")
-"""Relation codes 0..12: those of RPLAN, "no-edge" (10) among them, then two without direction:
-rooms that meet in a wall, and rooms with a door or an opening between them."""
+"""Relations by code 0..12: those of RPLAN, with "no-edge" (10), then two without direction: rooms
+that share a wall, and rooms with a door or an opening between them."""
 
 ROOM_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Bedroom": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom", "Bedroom"),
     "Outdoor": ("Balcony", "Outdoor"),
 }
-"""Names of several room types, which briefs can use without saying so."""
+"""Groups of room types that every brief can name."""
 
 ADJACENT, DOOR = map(RELATIONS.index, ("adjacent", "door"))
 
 INVERSE = (*range(NO_EDGE - 1, -1, -1), NO_EDGE, ADJACENT, DOOR)
-"""Each relation code read from the other room: 9 - r for the ten with a direction."""
+"""Inverse of each relation, read from the other room: 9 - r for the ten with a direction."""
 
 RELATION_X_ORDER = (*rooms.RELATION_X_ORDER, 0, 0)
 RELATION_Y_ORDER = (*rooms.RELATION_Y_ORDER, 0, 0)
-"""As in ``rooms``; relations without direction order nothing."""
+"""Orders along both axes as in ``rooms``; 0 for relations without direction."""
 
 
 @dataclass(frozen=True)
 class PlanVocabulary:
-    """The room types and relations that the plans of a data set use.
+    """Room types and relations of a data set.
 
     ``room_types``: in the order of their codes. ``relations``: likewise, without "no-edge".
-    ``has_directions``: relations say how two rooms lie to each other, so that they can contradict
-    each other, and can be those of boxes.
+    ``has_directions``: True if relations have directions, so that they can contradict each other
+    and can be measured on boxes.
     """
 
     name: str
@@ -57,7 +57,7 @@ class PlanVocabulary:
     has_directions: bool
 
     def graph(self, n_max: int) -> VocabConfig:
-        """Slots and token ids of diagrams with at most ``n_max`` rooms."""
+        """Build the slots and token ids of diagrams with at most ``n_max`` rooms."""
         from discrete_diffusion.layout import VocabConfig
 
         edge_types = (*self.relations, RELATIONS[NO_EDGE])
@@ -71,7 +71,7 @@ class PlanVocabulary:
     def lacks(
         self, room_codes: Iterable[int | None], relations: Iterable[tuple[int, int, int]]
     ) -> tuple[str, str] | None:
-        """The field and the word of the first room or relation that is not of this vocabulary."""
+        """Field and name of the first room or relation outside the vocabulary, else None."""
         for k, room in enumerate(room_codes):
             if room not in self._room_codes:
                 assert room is not None
@@ -98,7 +98,7 @@ class PlanVocabulary:
 DIRECTIONS = PlanVocabulary(
     "directions", rooms.ROOM_TYPES, rooms.RELATIONS[:NO_EDGE], has_directions=True
 )
-"""The rooms and relations of RPLAN."""
+"""Vocabulary of RPLAN."""
 
 ADJACENCY = PlanVocabulary(
     "adjacency",
@@ -109,13 +109,13 @@ ADJACENCY = PlanVocabulary(
     ("adjacent", "door"),
     has_directions=False,
 )
-"""The rooms of CubiGraph5K, and which of them meet."""
+"""Vocabulary of CubiGraph5K: adjacent rooms, with or without a door."""
 
 VOCABULARIES = {vocabulary.name: vocabulary for vocabulary in (DIRECTIONS, ADJACENCY)}
 
 
 def vocabulary_of_graph(graph: VocabConfig) -> PlanVocabulary:
-    """Vocabulary of tokens; ``ValueError`` for a graph of other types."""
+    """Vocabulary with the types of a ``VocabConfig``; ``ValueError`` if there is none."""
     for vocabulary in VOCABULARIES.values():
         if (vocabulary.room_types, (*vocabulary.relations, RELATIONS[NO_EDGE])) == (
             graph.node_types,
@@ -126,7 +126,7 @@ def vocabulary_of_graph(graph: VocabConfig) -> PlanVocabulary:
 
 
 def vocabulary_named(name: str) -> PlanVocabulary:
-    """``ValueError`` if there is none of this name."""
+    """Vocabulary of a name; ``ValueError`` for an unknown one."""
     if name not in VOCABULARIES:
         raise ValueError(f"relations={name}: {unknown_name('vocabulary', name, VOCABULARIES)}")
     return VOCABULARIES[name]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.files.records import Note
-from floor_plans.diagrams.geometry import in_metres, metres_per
+from floor_plans.diagrams.geometry import boxes_in_metres, metres_per
 from floor_plans.drawings.drawn_plan import TURNED, left_of_boxes, note_of_fill
 from floor_plans.drawings.houseganpp import read_frame
 from floor_plans.plans.door import Box
@@ -49,7 +49,7 @@ class Outlines:
     def areas(self) -> list[float]:
         """Areas of all nodes, in square metres: of the outline, or of the box where there is
         none."""
-        boxes = in_metres(self.boxes, "pixels")
+        boxes = boxes_in_metres(self.boxes, "pixels")
         return [
             round((x1 - x0) * (y1 - y0) if shape is None else shape.area, _DIGITS)
             for shape, (x0, y0, x1, y1) in zip(self.shapes, boxes, strict=True)
@@ -63,7 +63,7 @@ class Outlines:
         drawn = [self.shapes[k] for k in rooms]
         if not any(drawn):
             return None, self.notes
-        boxes = in_metres([self.boxes[k] for k in rooms], "pixels")
+        boxes = boxes_in_metres([self.boxes[k] for k in rooms], "pixels")
         plan = FloorPlan(BubbleDiagram(tuple(rooms.values()), (), boxes))
         kept = drawn_floors(drawn, plan.boxes, left_of_boxes(plan))
         notes = [

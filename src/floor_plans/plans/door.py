@@ -13,7 +13,7 @@ from floor_plans.diagrams.files.fields import (
     checked_integer,
     finite_number,
 )
-from floor_plans.diagrams.geometry import in_metres
+from floor_plans.diagrams.geometry import boxes_in_metres
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -105,7 +105,7 @@ def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
     """
     if not isinstance(data, Mapping) or "box" not in data:
         return Door.from_json(data, len(floors))
-    (box,) = in_metres([checked_box(data["box"], "doors")], unit)
+    (box,) = boxes_in_metres([checked_box(data["box"], "doors")], unit)
     if "rooms" in data:
         return Door.from_box(rooms_from_json(data["rooms"], len(floors)), box)
     return Door.from_box(

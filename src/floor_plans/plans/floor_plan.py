@@ -15,8 +15,8 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.geometry import (
     UNITS,
+    boxes_in_metres,
     check_metres,
-    in_metres,
     relations_from_boxes,
     threshold_of,
 )
@@ -118,7 +118,7 @@ class FloorPlan:
         if not isinstance(doors, list | tuple):
             raise DiagramError("doors", f"expected a list of doors, got {reprlib.repr(doors)}")
         # the plan without doors, whose floors the doors are read against
-        boxes = None if diagram.boxes is None else in_metres(diagram.boxes, unit)
+        boxes = None if diagram.boxes is None else boxes_in_metres(diagram.boxes, unit)
         bare = cls(BubbleDiagram(diagram.rooms, diagram.relations, boxes, metadata))
         return replace(
             bare,

@@ -8,7 +8,7 @@ from functools import partial
 
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import in_metres
+from floor_plans.diagrams.geometry import boxes_in_metres
 from floor_plans.plans.box_model import cp_sat
 from floor_plans.plans.contradiction import contradiction, room_names
 from floor_plans.plans.door_placement import find_doors
@@ -153,7 +153,7 @@ def realise(job: Job, *, stop_asked: Callable[[], bool] = lambda: False) -> Real
         return Realised(reason="no floor plan was found, and none was ruled out in time")
     # its boxes are a plan in a free outline
     if job.spec.outline == FREE:
-        plan = find_doors(FloorPlan(replace(job.diagram, boxes=in_metres(boxes, "pixels"))))
+        plan = find_doors(FloorPlan(replace(job.diagram, boxes=boxes_in_metres(boxes, "pixels"))))
         areas = job.spec.areas
         shortfalls = (shortfalls_of(plan, job.spec) + _missing_variants(job, [plan]),)
         return _add_proofs(job, Realised((plan,), areas, shortfalls))

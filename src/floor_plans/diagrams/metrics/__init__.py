@@ -1,1 +1,1 @@
-"""Measures of how good sampled diagrams are."""
+"""Metrics of sampled diagrams."""

@@ -1,4 +1,4 @@
-"""``DiagramSet``: diagrams with what the metrics need of them, each computed once."""
+"""``DiagramSet``: diagrams with cached quantities for the metrics."""
 
 from __future__ import annotations
 
@@ -33,23 +33,22 @@ CLUSTERING_BINS = 10
 
 
 class DiagramSet(Sequence[BubbleDiagram]):
-    """A sequence of diagrams that remembers what was measured of it.
+    """A sequence of diagrams that caches its measurements.
 
-    Every metric takes any sequence of diagrams. Handing a reference over as a ``DiagramSet`` saves
-    measuring it again for the next samples:
+    Every metric takes any sequence of diagrams. A reference given as a ``DiagramSet`` is measured
+    only once for several sets of samples:
 
         reference = DiagramSet(held_out)
         scores = [bubble_metrics(samples, reference) for samples in runs]
 
-    Properties are computed when they are first read. Those with one row per diagram are handed on
-    by ``select``, so subsets of a measured set cost little. Nothing depends on the order in which a
-    diagram lists its rooms, but for ``rooms``, ``relations``, ``related`` and ``degree``.
+    Properties are computed when first read. ``select`` passes on those with one row per diagram, so
+    subsets of a measured set are cheap. Only ``rooms``, ``relations``, ``related`` and ``degree``
+    depend on the order of rooms.
 
-    ``vocabulary``: that of all diagrams; by default the first that has all their rooms and
-    relations. Codes below are its ids: room types and relations count from 0, "no-edge" comes last.
+    ``vocabulary``: vocabulary of all diagrams; by default the first that has all their rooms and
+    relations. Codes below are its ids: room types and relations count from 0, "no-edge" is last.
 
-    Raises ``ValueError`` without a diagram: no share or histogram is defined then; and for
-    diagrams that are not all of one vocabulary.
+    Raises ``ValueError`` for an empty sequence, and for diagrams of several vocabularies.
     Axes: ``M`` diagrams, ``S`` slots for rooms, ``n`` the largest room count, ``T`` room types,
     ``R`` relations.
     """
@@ -62,7 +61,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         *("degree_shares", "clustering_shares", "spectrum"),
     )
     _OF_DIRECTIONS = ("horizontally_transitive", "vertically_transitive", "inside_valid")
-    """Properties that mean nothing where relations have no direction."""
+    """Properties that are defined only for relations with directions."""
 
     def __init__(
         self, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
@@ -81,7 +80,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     def of(
         cls, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
     ) -> DiagramSet:
-        """The diagrams as a set, of that vocabulary if one is given; a set is returned as it is."""
+        """Convert diagrams to a set; a set with the given vocabulary is returned unchanged."""
         if isinstance(diagrams, DiagramSet) and vocabulary in (None, diagrams.vocabulary):
             return diagrams
         return cls(diagrams, vocabulary)
@@ -103,7 +102,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return self._diagrams[index]
 
     def select(self, rows: Ints) -> DiagramSet:
-        """The diagrams ``rows``: Int[K], K >= 1, with what is already known of them."""
+        """Return the diagrams ``rows``, Int[K] with K >= 1, with their cached properties."""
         chosen = object.__new__(DiagramSet)
         chosen._diagrams = [self._diagrams[row] for row in rows.tolist()]
         chosen._refuse_empty()
@@ -114,7 +113,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return chosen
 
     def prepare(self) -> DiagramSet:
-        """Compute everything that ``select`` hands on; returns the set itself."""
+        """Compute everything that ``select`` passes on; returns the set itself."""
         for name in self._PER_DIAGRAM:
             if self.vocabulary.has_directions or name not in self._OF_DIRECTIONS:
                 getattr(self, name)
@@ -129,7 +128,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def relations(self) -> Ints:
-        """Int[M, S, S]: the code of room i and room j for i < j, "no-edge" everywhere else."""
+        """Int[M, S, S]: code of the relation of rooms i < j, "no-edge" everywhere else."""
         vocab = self._vocab
         codes = self.tokens[:, vocab.n_max :].numpy() - vocab.edge_offset
         relations = np.full((len(self), vocab.n_max, vocab.n_max), vocab.no_edge)
@@ -139,22 +138,22 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def related(self) -> Flags:
-        """Bool[M, S, S], symmetric: two rooms are related, whatever the relation."""
+        """Bool[M, S, S], symmetric: True for rooms with any relation."""
         return neighbours(self.relations, self._vocab.no_edge)
 
     @cached_property
     def degree(self) -> Ints:
-        """Int[M, S]: related rooms of each room."""
+        """Int[M, S]: number of related rooms of each room."""
         return self.related.sum(axis=2)
 
     @cached_property
     def num_relations(self) -> Ints:
-        """Int[M]: listed relations of each diagram."""
+        """Int[M]: number of listed relations of each diagram."""
         return self.degree.sum(axis=1) // 2
 
     @cached_property
     def connected(self) -> Flags:
-        """Bool[M]: any room can be reached from any other over listed relations."""
+        """Bool[M]: every room can be reached from every other over listed relations."""
         return is_connected(self.related, self.num_rooms)
 
     @cached_property
@@ -174,21 +173,23 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def room_counts(self) -> Ints:
-        """Int[M, T]: rooms of each type."""
+        """Int[M, T]: number of rooms of each type."""
         return (self.rooms[:, :, None] == np.arange(self._vocab.num_node_types)).sum(axis=1)
 
     @cached_property
     def canonical_orders(self) -> Ints:
-        """Int[M, S]: relabelled by the first n of its row, a diagram is the same as any other of
-        its key."""
+        """Int[M, S]: order of rooms, first n entries of a row, that brings equal diagrams to the
+        same form."""
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         return canonical_orders(self.tokens, num_rooms, self._vocab).orders.numpy()
 
     @cached_property
     def canonical_keys(self) -> Keys:
-        """Bytes[M]: two diagrams, of any two sets, have the same key iff they are equal up to
-        relabelling. The tokens under the canonical order, without padding: their number gives n.
-        Boxes and metadata are ignored."""
+        """Bytes[M]: keys that two diagrams share iff they are equal up to relabelling.
+
+        A key consists of the tokens in canonical order, without padding; boxes and metadata are
+        ignored.
+        """
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         orders = torch.from_numpy(self.canonical_orders)
         tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)
@@ -196,21 +197,21 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def multiset_keys(self) -> Keys:
-        """Bytes[M]: equal iff two diagrams have the same rooms, relations left out."""
+        """Bytes[M]: keys that two diagrams share iff they have the same multiset of room types."""
         return _keys(self.room_counts)
 
     @cached_property
     def degree_shares(self) -> Floats:
-        """Float[M, n]: the share of a diagram's rooms with degree 0, 1, ..., n - 1."""
+        """Float[M, n]: share of a diagram's rooms with degree 0, 1, ..., n - 1."""
         return self._room_shares(self.degree, int(self.num_rooms.max()))
 
     @cached_property
     def clustering_shares(self) -> Floats:
-        """Float[M, 10]: the share of a diagram's rooms per tenth of the clustering coefficient.
+        """Float[M, 10]: histogram of the clustering coefficients of a diagram's rooms, as shares.
 
         The coefficient of a room with d neighbours and T related pairs among them is
-        2T / (d (d - 1)), 0 for d < 2. Bin k holds [k/10, (k + 1)/10), the last one 1 as well; the
-        bin is found in integers, so that 3/10 falls into bin 3.
+        2T / (d (d - 1)), 0 for d < 2. Bin k holds [k/10, (k + 1)/10), the last one also 1; bins are
+        computed in integers, so that 3/10 falls into bin 3.
         """
         adjacency = self.related.astype(np.float64)
         twice_triangles = ((adjacency @ adjacency) * adjacency).sum(axis=2).round().astype(np.int64)
@@ -222,7 +223,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     def spectrum(self) -> Floats:
         """Float[M, n]: ascending eigenvalues of I - D^-1/2 A D^-1/2, then zeros in unused slots.
 
-        They lie in 0..2. The row of a room without neighbours is 0, as networkx has it.
+        They lie in 0..2. The row of a room without neighbours is 0, as in networkx.
         """
         adjacency = self.related.astype(np.float64)
         scale = np.where(self.degree > 0, 1 / np.sqrt(np.maximum(self.degree, 1)), 0.0)
@@ -236,12 +237,12 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return spectrum
 
     def _room_shares(self, values: Ints, num_values: int) -> Floats:
-        """Float[M, K]: shares of a diagram's rooms by their value in 0..K - 1, Int[M, S]."""
+        """Float[M, K]: shares of rooms with each value 0..K - 1 of ``values`` Int[M, S]."""
         values = np.where(self.rooms == self._vocab.pad_id, -1, values)
         counts = (values[:, :, None] == np.arange(num_values)).sum(axis=1)
         return counts / self.num_rooms[:, None]
 
-    # -- of the set as a whole
+    # -- the set as a whole
 
     @cached_property
     def multisets(self) -> Counter[bytes]:
@@ -250,19 +251,19 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def canonical_key_set(self) -> frozenset[bytes]:
-        """The distinct diagrams, up to relabelling."""
+        """Keys of the distinct diagrams, up to relabelling."""
         return frozenset(self.canonical_keys.tolist())
 
     @cached_property
     def pair_histogram(self) -> Floats:
-        """Float[T, T, R + 1]: what stands between two rooms, per unordered pair of their types.
+        """Float[T, T, R + 1]: number of pairs of rooms by their types and relation.
 
-        Entry (a, b, r) with a <= b counts the pairs of a room of type a and one of type b in one
-        diagram whose relation, read from the room of type a, is r; the last entry, "no-edge",
-        counts those without one. Between equal types a relation counts half as it is read from
-        either room. Entries with a > b are 0.
+        Entry (a, b, r) with a <= b counts pairs of rooms of types a and b in one diagram with
+        relation r, read from the room of type a; the last entry, "no-edge", counts unrelated pairs.
+        A pair of equal types counts half from either room. Entries with a > b are 0.
         """
         num_types, no_edge = self._vocab.num_node_types, self._vocab.no_edge
+        # related pairs, read from the lower type
         diagram, i, j = (self.relations != no_edge).nonzero()
         source, target = self.rooms[diagram, i], self.rooms[diagram, j]
         relation = self.relations[diagram, i, j]
@@ -272,6 +273,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         for is_forward in (source <= target, source < target):
             read = np.where(is_forward, relation, flipped)
             np.add.at(histogram, (low, high, read), 0.5)
+        # all pairs by type, of which the rest is unrelated
         together = self.room_counts.T @ self.room_counts
         num_pairs = np.triu(together, k=1)
         np.fill_diagonal(num_pairs, (np.diagonal(together) - self.room_counts.sum(axis=0)) // 2)
@@ -280,7 +282,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def degree_histogram(self) -> Floats:
-        """Float[T, n]: rooms of each type with degree 0, 1, ..., n - 1."""
+        """Float[T, n]: number of rooms of each type with degree 0, 1, ..., n - 1."""
         histogram = np.zeros((self._vocab.num_node_types, int(self.num_rooms.max())))
         real = self.rooms != self._vocab.pad_id
         np.add.at(histogram, (self.rooms[real], self.degree[real]), 1)
@@ -288,7 +290,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def kernel_points(self) -> dict[str, KernelPoints]:
-        """The three graph descriptors, with the bandwidths of their kernels, the same for any sets.
+        """Three graph descriptors with fixed bandwidths of their kernels.
 
         ``degree``: ``degree_shares``, 0.27; ``clustering``: ``clustering_shares``, 0.27;
         ``spectrum``: 1.2.

@@ -1,7 +1,10 @@
-"""Metrics of bubble diagrams by name: are samples sound plans, and do they look like real ones?
+"""Metrics of bubble diagrams: validity of samples, and distances from a reference.
 
-Every metric ignores the order in which a diagram lists its rooms. A set without a diagram is
-refused with ``ValueError``: no share or histogram is defined for it.
+Metrics ignore the order of rooms, and refuse an empty set with ``ValueError``. The names of
+distances end in ``_tv`` for the total variation (0..1) of two histograms, ``_js`` for their
+Jensen-Shannon divergence (nats, 0..log 2). Where there is a histogram per group, they are means
+over groups weighted by the reference; ``_unweighted`` ends plain means. A distance depends on the
+sizes of both sets.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ from floor_plans.diagrams.metrics.structure import structure_metrics
 Diagrams = Sequence[BubbleDiagram]
 
 MIN_PER_TYPE_PAIR = 5
-"""Observations of the reference below which a pair of room types is left out."""
+"""Least number of observations in the reference for a pair of room types to count."""
 
 MIN_PER_TYPE = 20
-"""Rooms of the reference below which a room type is left out of the degrees."""
+"""Least number of rooms in the reference for a room type to count in degrees."""
 
 
 def total_variation(counts: Floats, others: Floats) -> Floats:
-    """1/2 sum_k |p_k - q_k| of histograms of counts (..., K): Float[...] in 0..1.
+    """Total variation 1/2 sum_k |p_k - q_k| of histograms of counts (..., K): Float[...] in 0..1.
 
     An empty histogram is at distance 0 from an empty one and 1 from any other.
     """
@@ -36,23 +39,23 @@ def total_variation(counts: Floats, others: Floats) -> Floats:
 
 
 def jensen_shannon(counts: Floats, others: Floats) -> Floats:
-    """1/2 KL(p || m) + 1/2 KL(q || m) in nats with m = (p + q) / 2: Float[...] in 0..log 2.
+    """Jensen-Shannon divergence 1/2 KL(p || m) + 1/2 KL(q || m), m = (p + q) / 2, in nats.
 
-    Histograms of counts (..., K). An empty one is at distance 0 from an empty one and log 2 from
-    any other.
+    Takes histograms of counts (..., K), returns Float[...] in 0..log 2. An empty histogram is at
+    distance 0 from an empty one and log 2 from any other.
     """
     p, q, both, one = _normalised(counts, others)
     middle = (p + q) / 2
     divergence = np.zeros(both.shape)
     for part in (p, q):
-        # A subnormal m can round to 0 beside a positive part; such a bin weighs nothing.
+        # a subnormal m can round to 0 although a part is positive; such a bin is negligible
         ratio = np.divide(part, middle, out=np.ones_like(part), where=(part > 0) & (middle > 0))
         divergence = divergence + (part * np.log(ratio)).sum(axis=-1) / 2
     return np.where(both, np.maximum(divergence, 0.0), one * np.log(2.0))
 
 
 def _normalised(counts: Floats, others: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """The two histograms as shares, where both hold something, and 1.0 where just one does."""
+    """Both histograms as shares, a mask of pairs that are not empty, and 1.0 where just one is."""
     p, q = (np.asarray(c, dtype=np.float64) for c in (counts, others))
     p_total, q_total = p.sum(axis=-1, keepdims=True), q.sum(axis=-1, keepdims=True)
     p_held, q_held = p_total[..., 0] > 0, q_total[..., 0] > 0
@@ -64,16 +67,15 @@ DIVERGENCES = {"tv": total_variation, "js": jensen_shannon}
 
 
 def node_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``node_tv``, ``node_js``: of the room types, rooms of all diagrams pooled."""
+    """``node_tv``, ``node_js``: distances of room types, pooled over diagrams."""
     rooms = [DiagramSet.of(s).room_counts.sum(axis=0) for s in (samples, reference)]
     return {f"node_{name}": float(of(*rooms)) for name, of in DIVERGENCES.items()}
 
 
 def relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``relation_tv``, ``relation_js``: of the relations, whatever the order of rooms.
+    """``relation_tv``, ``relation_js``: distances of relations, read from the lower room type.
 
-    Pairs without a relation do not count. If just one of the sets has no relation at all, the
-    distance is the largest possible.
+    Unrelated pairs do not count. If just one of the sets has no relation, the distance is maximal.
     """
     pooled = [
         DiagramSet.of(s).pair_histogram[:, :, :-1].sum(axis=(0, 1)) for s in (samples, reference)
@@ -82,12 +84,11 @@ def relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float
 
 
 def conditional_relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``conditional_relation_tv``, ``_js``: of the relations, for every unordered pair of room
-    types.
+    """``conditional_relation_tv``, ``_js``: distances of relations per unordered pair of types.
 
     Type pairs with at least 5 relations in the reference count; if none has 5, all with one do. A
-    type pair without any in the samples is compared as if its relations there were uniform.
-    Whether two rooms are related at all is not looked at.
+    type pair without relations in the samples is compared as if these were uniform. Unrelated pairs
+    do not count.
     """
     histograms = [DiagramSet.of(s).pair_histogram for s in (samples, reference)]
     tables = [h[:, :, :-1].reshape(-1, h.shape[2] - 1) for h in histograms]
@@ -95,10 +96,10 @@ def conditional_relation_distance(samples: Diagrams, reference: Diagrams) -> dic
 
 
 def conditional_pair_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``conditional_pair_tv``, ``_js``: ``conditional_relation_distance`` with "no-edge" as one
-    more bin, so presence counts too.
+    """``conditional_pair_tv``, ``_js``: as ``conditional_relation_distance``, with "no-edge" as one
+    more bin.
 
-    Type pairs that stand in one diagram at least 5 times in the reference count, related or not.
+    Type pairs with at least 5 pairs of rooms in the reference count, related or not.
     """
     histograms = [DiagramSet.of(s).pair_histogram for s in (samples, reference)]
     tables = [h.reshape(-1, h.shape[2]) for h in histograms]
@@ -106,10 +107,10 @@ def conditional_pair_distance(samples: Diagrams, reference: Diagrams) -> dict[st
 
 
 def degree_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``degree_tv``, ``_js``: of the degrees (relations of a room), for every room type.
+    """``degree_tv``, ``_js``: distances of degrees (relations of a room) per room type.
 
     Types with at least 20 rooms in the reference count; if none has 20, all that occur do. A type
-    that the samples lack is at the largest distance.
+    that the samples lack is at the maximal distance.
     """
     tables = [DiagramSet.of(s).degree_histogram for s in (samples, reference)]
     size = max(table.shape[1] for table in tables)
@@ -129,7 +130,7 @@ def graph_mmd(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
     """``mmd_degree``, ``mmd_clustering``, ``mmd_spectrum``: MMD^2 of the graph descriptors of
     ``DiagramSet.kernel_points``, unbiased and clipped at 0, see ``squared_mmd``.
 
-    Room types and kinds of relation are left out; only who is related to whom counts.
+    Types of rooms and relations are ignored.
     """
     drawn, real = (DiagramSet.of(s).kernel_points for s in (samples, reference))
     return {f"mmd_{name}": squared_mmd(drawn[name], real[name]) for name in drawn}
@@ -138,9 +139,10 @@ def graph_mmd(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
 def _conditional(
     prefix: str, counts: Floats, reference: Floats, *, minimum: int, fill: float = 0.0
 ) -> dict[str, float]:
-    """Distances of the rows of two tables (G, K), over the rows that the reference fills enough.
+    """Distances of the rows of two tables (G, K), averaged over rows with ``minimum`` counts in the
+    reference.
 
-    ``fill``: what stands in all bins of a row of ``counts`` that is empty.
+    ``fill``: value of all bins of an empty row of ``counts``.
     """
     weight = reference.sum(axis=1)
     kept = weight >= minimum
@@ -182,14 +184,13 @@ _DISTANCE_MEANINGS = {
 }
 
 DISTANCES: tuple[str, ...] = tuple(_DISTANCE_MEANINGS)
-"""The metrics that are distances from the reference: 0 is best, and a ratio to a floor makes sense.
-"""
+"""Distances from the reference: 0 is best, and the ratio to a floor is meaningful."""
 
 SIZE_DEPENDENT = (
     *DISTANCES,
     *("mode_coverage", "mode_coverage_weighted", "distinct_multisets", "diversity"),
 )
-"""The metrics that depend on the number of diagrams: what real data scores is their floor."""
+"""Metrics that depend on the number of diagrams; their values for real data are floors."""
 
 METRIC_MEANINGS: dict[str, str] = {
     "valid": "share connected, with at most one living room and at most one entrance",
@@ -208,7 +209,7 @@ METRIC_MEANINGS: dict[str, str] = {
     "mode_coverage_weighted": "share of the reference's diagrams whose multiset occurs",
     "distinct_multisets": "different multisets of room types among the samples",
     "diversity": "distinct diagrams / diagrams, relabellings counted as one",
-    "novelty": "share that is no relabelling of a training diagram",
+    "novelty": "share that is not a relabelling of a training diagram",
     "edges_per_diagram_reference": "relations per diagram of the reference, mean",
     "edge_presence_reference": "relations / possible pairs of the reference",
 }
@@ -225,7 +226,7 @@ SHARES = frozenset(
 """Metrics that are shares, of samples or of what they cover."""
 
 OF_COVERAGE = frozenset(("mode_coverage", "mode_coverage_weighted", "diversity"))
-"""Those that are not of samples, so that Wilson's interval is not theirs."""
+"""Shares that are not of samples, so that Wilson's interval does not apply."""
 
 METRICS = {
     name: Metric(
@@ -247,11 +248,11 @@ METRICS = {
 def bubble_metrics(
     samples: Diagrams, reference: Diagrams, *, training: Diagrams | None = None
 ) -> dict[str, float]:
-    """Every metric of samples against a reference, by name; ``METRIC_MEANINGS`` says what each is.
+    """Compute every metric of samples against a reference, by name as in ``METRIC_MEANINGS``.
 
-    ``novelty`` is there if ``training`` is given. Distances and coverage depend on the sizes of
-    both sets: quote them with it, beside ``metric_floors``. To measure several sets against one
-    reference, make it a ``DiagramSet`` first: its side is then computed once.
+    ``novelty`` needs ``training``. Distances and coverage depend on the sizes of both sets; report
+    them with these sizes and ``metric_floors``. For several sets against one reference, convert it
+    to a ``DiagramSet`` first, so that it is measured only once.
     """
     real = DiagramSet.of(reference)
     drawn = DiagramSet.of(samples, real.vocabulary)
@@ -274,15 +275,16 @@ def bubble_metrics(
 def coverage_metrics(
     samples: Diagrams, reference: Diagrams, *, training: Diagrams | None = None
 ) -> dict[str, float]:
-    """Do samples cover the reference without repeating themselves or the training data?
+    """Coverage of the reference, diversity of the samples, and novelty against the training data.
 
-    A "mode" is a multiset of room types. ``mode_coverage``: the share of the reference's modes that
-    occur among the samples, ``mode_coverage_weighted``: the share of its diagrams whose mode does;
-    more samples cover more. ``distinct_multisets``: modes of the samples. ``diversity``: distinct
-    diagrams / diagrams. ``novelty``: the share of samples that are no training diagram.
+    A "mode" is a multiset of room types. ``mode_coverage``: share of the reference's modes that
+    occur among the samples. ``mode_coverage_weighted``: share of its diagrams whose mode occurs.
+    Both grow with the number of samples. ``distinct_multisets``: modes of the samples.
+    ``diversity``: distinct diagrams / diagrams. ``novelty``: share of samples outside the training
+    data.
 
     Deviation: relabellings of one diagram count as one in diversity and novelty; published
-    evaluations often compare token sequences, so that another order makes another diagram.
+    evaluations often compare token sequences, where another order of rooms is another diagram.
     """
     real = DiagramSet.of(reference)
     drawn = DiagramSet.of(samples, real.vocabulary)
@@ -300,12 +302,11 @@ def coverage_metrics(
 
 
 def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[str, float]:
-    """Share of some data that ``num`` samples contain, by weight and up to relabelling.
+    """Share of the data that ``num`` samples contain, by weight and up to relabelling.
 
-    Let w_k be the share of the data that is diagram k. ``coverage``: the sum of w_k over the
-    diagrams that are among the samples; None has none. ``coverage_ceiling``: what it is on average
-    of ``num`` diagrams that are sampled from the data themselves, sum_k w_k (1 - (1 - w_k)^num).
-    ``coverage_ratio``: the first divided by the second.
+    Let w_k be the frequency of diagram k in the data. ``coverage``: sum of w_k over the diagrams
+    among the samples. ``coverage_ceiling``: its mean for ``num`` diagrams sampled from the data,
+    sum_k w_k (1 - (1 - w_k)^num). ``coverage_ratio``: coverage / coverage_ceiling.
     """
     real = DiagramSet.of(data)
     keys, counts = np.unique(real.canonical_keys, return_counts=True)
@@ -323,10 +324,11 @@ def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[st
 
 
 def coverage_by_others(others: Diagrams, data: Diagrams, num: int) -> float:
-    """``coverage`` of the data, on average, by ``num`` of ``others``, no two of them the same one:
-    a sum over diagrams k of w_k times the chance that one of the c_k copies of k is among these.
+    """Mean ``coverage`` of the data by ``num`` of ``others``, chosen without replacement.
 
-    Raises ``ValueError`` for fewer others than that.
+    It is the sum of w_k times the chance that one of the c_k copies of diagram k is chosen.
+
+    Raises ``ValueError`` for fewer than ``num`` others.
     """
     real = DiagramSet.of(data)
     pool = DiagramSet.of(others, real.vocabulary)
@@ -334,6 +336,6 @@ def coverage_by_others(others: Diagrams, data: Diagrams, num: int) -> float:
         raise ValueError(f"{num} of {len(pool)} diagrams: expected at most as many as there are")
     copies = Counter(pool.canonical_keys.tolist())
     c = np.array([copies[key] for key in real.canonical_keys.tolist()])
-    left = len(pool) - num - np.arange(c.max(initial=0))  # of which the next copy is one by one
+    left = len(pool) - num - np.arange(c.max(initial=0))  # places for each further copy
     none = np.cumprod([1.0, *(left.clip(min=0) / (len(pool) - np.arange(len(left))))])
     return float((1 - none[c]).mean())

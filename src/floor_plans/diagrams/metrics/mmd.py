@@ -1,7 +1,7 @@
-"""The squared maximum mean discrepancy of two sets of vectors, with a Gaussian kernel.
+"""Squared maximum mean discrepancy (MMD) of two sets of vectors, with a Gaussian kernel.
 
-Deviation: published evaluations often take the bandwidth from the medians of the sets they
-compare, so that two of their values cannot be compared; here it is fixed.
+Deviation: published evaluations often take the bandwidth from medians of the compared sets, so that
+their values are not comparable; here it is fixed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _CHUNK = 1 << 22
-"""Entries of the largest block of kernel values."""
+"""Most kernel values in one block."""
 
 _DECIMALS = 13
-"""Vectors that agree to this many decimals count as one: eigenvalues carry rounding noise."""
+"""Decimals to which equal vectors agree; eigenvalues have rounding noise."""
 
 
 @dataclass(frozen=True)
 class KernelPoints:
-    """A set of vectors as its distinct ones, for a kernel k(x, y) = exp(-|x - y|^2 / (2 s^2)).
+    """Distinct vectors of a set, with counts, for a kernel k(x, y) = exp(-|x - y|^2 / (2 s^2)).
 
-    ``points``: Float[U, K]; ``counts``: Float[U], how often each occurs; ``bandwidth``: s.
+    ``points``: Float[U, K]. ``counts``: number of each, Float[U]. ``bandwidth``: s.
     """
 
     points: Floats
@@ -34,19 +34,19 @@ class KernelPoints:
 
     @classmethod
     def of(cls, vectors: Floats, bandwidth: float) -> KernelPoints:
-        """Build it from ``vectors`` Float[M, K]."""
+        """Build the set of ``vectors`` Float[M, K]."""
         points, counts = np.unique(np.round(vectors, _DECIMALS), axis=0, return_counts=True)
         return cls(points, counts.astype(np.float64), bandwidth)
 
     @property
     def size(self) -> float:
-        """M, the vectors counted with their repeats."""
+        """Number M of vectors, counted with repeats."""
         return float(self.counts.sum())
 
     def total(self, other: KernelPoints) -> float:
-        """The sum of k(x, y) over every x of this set and every y of the other.
+        """Sum of k(x, y) over all x of this set and y of the other.
 
-        The shorter vectors get zeros appended: those of smaller diagrams are zero there.
+        Shorter vectors are padded with zeros, the values of smaller diagrams there.
         """
         width = max(self.points.shape[1], other.points.shape[1])
         ours, theirs = (
@@ -65,16 +65,16 @@ class KernelPoints:
 
     @cached_property
     def mean_within(self) -> float:
-        """The mean of k(x, x') over pairs of two different members; 1 for a set of one."""
+        """Mean of k(x, x') over pairs of different members; 1 for a single member."""
         size = self.size
         return 1.0 if size == 1 else (self.total(self) - size) / (size * (size - 1))
 
 
 def squared_mmd(samples: KernelPoints, reference: KernelPoints) -> float:
-    """The unbiased estimate of MMD^2, clipped at 0.
+    """Unbiased estimate of MMD^2, clipped at 0.
 
     mean k(x, x') over x != x' + mean k(y, y') over y != y' - 2 mean k(x, y), arXiv 0805.2368, eq. 3
-    in its unbiased form. A set of one has no pair; its term is then k(x, x) = 1.
+    in its unbiased form. For a set of one the first term is k(x, x) = 1.
     """
     between = samples.total(reference) / (samples.size * reference.size)
     return max(0.0, samples.mean_within + reference.mean_within - 2 * between)

@@ -1,4 +1,4 @@
-"""Samples of several sampling seeds against a reference: values, intervals, floors, the table."""
+"""Scores of samples of several seeds against a reference: values, intervals, floors, the table."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def score_samples(
     seed: int = 0,
     num_unreadable: int = 0,
 ) -> SampleScores:
-    """Every metric of every set (one per sampling seed) against one reference.
+    """Compute every metric of every set, one set per sampling seed, against one reference.
 
-    ``training``: gives novelty too. ``known``: real diagrams to sample the floors from (default:
-    the reference), at the size of the first set against that of the reference; ``floor_draws=0``
-    samples none. ``num_unreadable``: samples that were left out of the sets, for the notes.
+    ``training``: training data, for novelty. ``known``: real diagrams to sample floors from
+    (default: the reference), with the sizes of the first set and of the reference.
+    ``floor_draws``: number of floors that are averaged, 0 for none. ``num_unreadable``: number of
+    samples left out as unreadable, for the notes.
 
-    What stands beside the metrics is the floor of those in ``SIZE_DEPENDENT``, the reference's own
-    value of others, and nothing for novelty, since what was held out is new by construction.
-    Values by room count, ``stratified``, are of all samples and of the reference.
+    The value of real data is the floor for ``SIZE_DEPENDENT``, else that of the reference; there is
+    none for novelty, since held-out data are novel by construction. ``stratified`` has metrics by
+    room count, of all samples and of the reference.
 
     Raises ``ValueError`` without a set, or for an empty one.
     """
@@ -89,9 +90,8 @@ def _notes(
     ]
     if not reference.vocabulary.has_directions:
         notes.append(
-            "The relations have no direction, so there are no numbers for transitive, "
-            "inside_valid and floor plans; nor for valid, which is about plans of one living "
-            "room."
+            "The relations have no direction, so transitive, inside_valid and floor plans are not "
+            "measured; nor is valid, which is about plans with one living room."
         )
     if num_unreadable:
         notes.append(
@@ -126,8 +126,8 @@ def _floors(
     draws: int,
     seed: int,
 ) -> Floors | None:
-    """The metrics of as many ``known`` diagrams as there are samples; None for no ``draws``, or
-    where there are too few to choose from."""
+    """Floors: metrics of as many ``known`` diagrams as samples; None for no ``draws``, or for too
+    few known diagrams."""
     if not draws or len(known) < 2:
         return None
     return metric_floors(

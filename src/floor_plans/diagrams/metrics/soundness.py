@@ -1,7 +1,7 @@
-"""Soundness of one diagram: connected, without contradiction, nothing where it cannot be.
+"""Soundness of diagrams: connected, without contradictions, no room inside a forbidden type.
 
-``relations``: Int[M, n, n], entry (i, j) for i < j the code of "room i is RELATIONS[r] room j",
-"no-edge" everywhere else. Axes: ``M`` diagrams, ``n`` slots for rooms.
+``relations``: Int[M, n, n], entry (i, j) for i < j is the code r of "room i is RELATIONS[r] room
+j", "no-edge" everywhere else. Axes: ``M`` diagrams, ``n`` slots for rooms.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ for _inner, _outer in FORBIDDEN_INSIDE.items():
 
 
 def neighbours(relations: Ints, no_edge: int = NO_EDGE) -> Flags:
-    """Bool[M, n, n], symmetric: two rooms are related, whatever the relation."""
+    """Bool[M, n, n], symmetric: True for rooms with any relation."""
     related = relations != no_edge
     return np.logical_or(related, related.swapaxes(1, 2))
 
 
 def is_connected(related: Flags, num_rooms: Ints) -> Flags:
-    """Bool[M]: room 0 reaches all ``num_rooms`` Int[M]. ``related``: what ``neighbours`` says."""
+    """Bool[M]: room 0 reaches all ``num_rooms`` Int[M]; ``related``: result of ``neighbours``."""
     reached = closure(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)
 
 
 def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
-    """Bool[M]: along one axis, the arcs from smaller to larger coordinate have no directed cycle.
+    """Bool[M]: the arcs from smaller to larger coordinate along an axis have no directed cycle.
 
-    ``order_of_relation``: per relation code -1 (i first), 1 (j first) or 0 (neither).
+    ``order_of_relation``: for each relation code -1 (i first), 1 (j first) or 0 (neither).
     """
     order = np.array(order_of_relation)[relations]
     paths = closure((order < 0) | (order > 0).swapaxes(1, 2))
@@ -46,7 +46,7 @@ def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
 
 
 def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
-    """Bool[M]: no room lies inside a room of a type in which it never lies.
+    """Bool[M]: no room lies inside a room of a forbidden type.
 
     ``rooms``: Int[M, n] type codes, PAD in unused slots.
     """
@@ -57,7 +57,7 @@ def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
 
 
 def closure(relation: Flags) -> Flags:
-    """The transitive closure of Bool[..., n, n] (Warshall): i leads to j by one step or more."""
+    """Transitive closure of Bool[..., n, n] by Warshall: j can be reached from i in steps >= 1."""
     found = relation.copy()
     for k in range(relation.shape[-1]):
         found |= found[..., :, k, None] & found[..., k, None, :]

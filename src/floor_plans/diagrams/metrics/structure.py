@@ -19,25 +19,25 @@ LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entran
 
 
 def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
-    """Metrics of a set by itself, by name.
+    """Compute metrics of a set that need no reference, by name.
 
     Shares of diagrams, in 0..1:
-    ``connected``: any room can be reached from any other over listed relations. ``valid``:
+    ``connected``: every room can be reached from every other over listed relations. ``valid``:
     connected, at most one living room and at most one entrance.
-    ``transitive``: some arrangement of points can honour all relations. Per axis, every relation
-    that orders its two rooms there is an arc from the one with the smaller coordinate to the other
-    ("left-above" is an arc on both axes, "above" on y only, "inside" and "surrounding" on neither);
-    an axis is consistent if these arcs have no directed cycle.
+    ``transitive``: some arrangement of points obeys all relations. Along each axis, a relation that
+    orders its two rooms is an arc from the smaller coordinate to the larger ("left-above" on both
+    axes, "above" on y only, "inside" and "surrounding" on neither); the axis is consistent if these
+    arcs have no directed cycle.
     ``inside_valid``: no room lies inside a room of a type in ``FORBIDDEN_INSIDE``; (i, j, inside)
     has i as the inner room, (i, j, surrounding) has j.
 
-    Of these only ``connected`` is there where relations have no direction: such plans may well have
-    two living rooms, and nothing in them can contradict.
+    For relations without direction only ``connected`` is computed: such plans may have two living
+    rooms, and their relations cannot contradict each other.
 
     ``edges_per_diagram``: listed relations, mean. ``edge_presence``: listed relations / possible
     pairs of rooms, both summed over diagrams; 0 without a pair.
 
-    ``BubbleDiagram`` refuses illegal codes at construction, so only the structure is left to test.
+    ``BubbleDiagram`` refuses illegal codes at construction, so only the structure is tested here.
     Deviation: an empty set is an error here, not inside-valid.
     """
     measured = DiagramSet.of(diagrams)
@@ -52,7 +52,7 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
 
 
 def property_flags(measured: DiagramSet) -> dict[str, Flags]:
-    """Flags Bool[M] by name."""
+    """Properties of each diagram by name, Bool[M]."""
     if not measured.vocabulary.has_directions:
         return {"connected": measured.connected}
     living, entrances = measured.room_counts[:, LIVING_ROOM], measured.room_counts[:, ENTRANCE]
@@ -72,12 +72,13 @@ def property_flags(measured: DiagramSet) -> dict[str, Flags]:
 
 
 def never_valid(partial: PartialDiagram) -> str | None:
-    """Why no completion of a partial diagram can be ``valid``; None if one can."""
+    """Sentence on why no completion of a partial diagram is ``valid``; None if one can be."""
     for room_type in (LIVING_ROOM, ENTRANCE):
         rooms = [k for k, room in enumerate(partial.rooms) if room == room_type]
         if len(rooms) > 1:
             listed = ", ".join(f"rooms[{k}]" for k in rooms)
             return f"{listed} are each a {ROOM_TYPES[room_type]}, and a plan has one at most"
+    # pairs that are not excluded by "no-edge" have to connect all rooms
     may_be_related = ~np.eye(partial.num_rooms, dtype=bool)
     for i, j, relation in partial.relations:
         if relation == NO_EDGE:
@@ -91,10 +92,7 @@ def never_valid(partial: PartialDiagram) -> str | None:
 
 
 def stratified_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[int, dict[str, float]]:
-    """Metrics by room count, ascending: ``structure_metrics`` of diagrams with so many rooms.
-
-    ``num_diagrams`` beside them says how many they are; shares of a handful mean little.
-    """
+    """``structure_metrics`` by room count, ascending, with ``num_diagrams`` of each count."""
     measured = DiagramSet.of(diagrams)
     strata = {}
     for n in np.unique(measured.num_rooms).tolist():
@@ -108,16 +106,16 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DiagramCounts:
-    """Counts that do not depend on the order of rooms.
+    """Counts of a set of diagrams, independent of the order of rooms.
 
-    ``rooms``: Float64[n + 1], diagrams with k rooms; ``degrees``: rooms with k relations;
-    ``edges``: diagrams with k relations; each as long as its largest value needs.
-    ``vocabulary``: of its T room types and R relations.
-    ``room_types``: Float64[T], rooms of each type.
-    ``relations``: Float64[R], related pairs by relation, read from the lower room type; between
-    equal types half as it is read from either room.
-    ``pairs``, ``related``: Float64[T, T], symmetric: pairs of rooms by their types, and those
-    that have a relation.
+    ``rooms``: number of diagrams with k rooms, Float64[n + 1]. ``degrees``: number of rooms with k
+    relations. ``edges``: number of diagrams with k relations.
+    ``vocabulary``: T room types and R relations.
+    ``room_types``: number of rooms of each type, Float64[T].
+    ``relations``: number of related pairs by relation, Float64[R], read from the lower room type;
+    a pair of equal types counts half from either room.
+    ``pairs``, ``related``: number of pairs, and of related pairs, by room types, Float64[T, T],
+    symmetric.
     """
 
     rooms: Counts
@@ -130,7 +128,7 @@ class DiagramCounts:
     vocabulary: PlanVocabulary
 
     def share_related(self, least: int = 1) -> Counts:
-        """Float64[T, T]: share of pairs that are related; NaN for fewer than ``least`` pairs."""
+        """Share of related pairs, Float64[T, T]; NaN for fewer than ``least`` pairs."""
         enough = self.pairs >= max(least, 1)
         return np.where(enough, self.related / np.where(enough, self.pairs, 1), np.nan)
 
@@ -155,5 +153,5 @@ def count_diagrams(
 
 
 def _symmetric(upper: Counts) -> Counts:
-    """An upper triangle mirrored below its diagonal."""
+    """Mirror an upper triangle below its diagonal."""
     return upper + np.triu(upper, 1).T

@@ -97,7 +97,7 @@ class PlanArrays:
         listed = np.split(triples, np.searchsorted(plan, np.arange(1, len(self))))
         boxes = self.boxes.astype(float)
         return [
-            BubbleDiagram.of_checked(
+            BubbleDiagram.from_checked(
                 rooms=tuple(self.room_types[k, :n].tolist()),
                 relations=tuple(map(tuple, listed[k].tolist())),
                 boxes=tuple(map(tuple, boxes[k, :n].tolist())),

@@ -22,7 +22,7 @@ from discrete_diffusion.data import EncodedGraphs
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import install_command, progress
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.geometry import UNITS, check_metres, in_metres, threshold_of
+from floor_plans.diagrams.geometry import UNITS, boxes_in_metres, check_metres, threshold_of
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.learning.conditions.fact_sizes import (
     CELL,
@@ -134,7 +134,8 @@ class Facts:
         units = [str(diagram.metadata.get("unit", unit)) for diagram in boxed]
         known = [k for k, each in enumerate(units) if each in UNITS]  # others are refused below
         check_metres(
-            [in_metres(boxed[k].boxes or (), units[k]) for k in known], [units[k] for k in known]
+            [boxes_in_metres(boxed[k].boxes or (), units[k]) for k in known],
+            [units[k] for k in known],
         )
         numbered = enumerate(progress.track(diagrams, "measuring plans", "plans"))
         return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in numbered])
