@@ -4,44 +4,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import re
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from pathlib import Path
-from typing import Any, NoReturn
 
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.plugins import refuse_taken
+from discrete_diffusion.config.naming import counted, unknown_name
+from discrete_diffusion.config.plugins import LazyEntry, refuse_taken
 from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.domains.sub_command import SubCommand
-from discrete_diffusion.runtime.atomic_files import claimed_file, claimed_folder
 
-_NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
-
-_UNITS = {"M2": ", in square metres", "M": ", in metres", "DEG": ", in degrees"}
-"""Units of numbers, by the name that ``--help`` has for the value."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports errors as ``ValueError``, so that they end like every other user error."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; see {self.prog} --help")
-
-    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        try:
-            return super()._get_value(action, arg_string)
-        except argparse.ArgumentError as error:
-            if action.type not in _NUMBERS:
-                raise
-            expected = _NUMBERS[action.type] + _UNITS.get(str(action.metavar), "")
-            raise ValueError(f"{action.dest}={arg_string}: expected {expected}") from error
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            raise ValueError(
-                f"{action.dest}={value}: expected {' or '.join(map(str, action.choices))}"
-            )
+LOAD = LazyEntry("discrete_diffusion.api.loading:load")
 
 
 def kinds_with_commands() -> list[str]:
@@ -61,7 +31,7 @@ def run(arguments: list[str], kind: str = "data") -> None:
     """
     commands = _commands(kind)
     if "" in commands:
-        _run_one(kind, commands[""], arguments)
+        commands[""].run_words(kind, arguments, LOAD)
         return
     name = arguments[0] if arguments else "--help"
     if name in ("--help", "-h", "help"):
@@ -69,77 +39,7 @@ def run(arguments: list[str], kind: str = "data") -> None:
         return
     if name not in commands:
         raise ValueError(unknown_name(f"{kind} command", name, commands))
-    _run_one(f"{kind} {name}", commands[name], arguments[1:])
-
-
-def _run_one(name: str, command: SubCommand, arguments: list[str]) -> None:
-    """``name``: what is typed for it."""
-    parser = _Parser(
-        prog=f"discrete-diffusion {name}",
-        description=command.run.__doc__,
-        allow_abbrev=False,
-    )
-    command.add_options(parser)
-    known = set(re.findall(r"--[a-z-]+", parser.format_help()))
-    _refuse_unknown(name, parser, arguments, known)
-    switches = {flag for a in parser._actions if a.nargs == 0 for flag in a.option_strings}
-    words = [each for word in arguments for each in _as_flags(word, known, switches)]
-    options, unknown = parser.parse_known_args(words)
-    for argument in unknown:
-        if argument.startswith("-"):
-            raise ValueError(unknown_name(f"option of {name}", argument, known))
-        raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
-    options.load = _load
-    with _claimed(command, options):
-        command.run(options)
-
-
-def _refuse_unknown(
-    name: str, parser: argparse.ArgumentParser, arguments: list[str], known: set[str]
-) -> None:
-    """``ValueError`` for a key that the sub-command does not have. ``epoch=3.jsonl`` is a name if
-    it is there, or if the sub-command takes as many names as there are."""
-    keys = {word: re.match("([a-z_]+)=", word) for word in arguments}
-    strange = {w: k[1] for w, k in keys.items() if k is not None and _flag(k[1]) not in known}
-    given = [word for word, key in keys.items() if word in strange or key is None]
-    wanted = [each for each in parser._actions if not each.option_strings and each.nargs is None]
-    if len([word for word in given if not word.startswith("-")]) == len(wanted):
-        strange = {word: key for word, key in strange.items() if not Path(word).suffix}
-    for word, key in strange.items():
-        if not Path(word).exists():
-            names = {each.removeprefix("--").replace("-", "_") for each in known}
-            raise ValueError(unknown_name(f"option of {name}", key, names))
-
-
-def _claimed(command: SubCommand, options: argparse.Namespace) -> AbstractContextManager[None]:
-    """Outputs of the sub-command, locked."""
-    if command.writes_folder:
-        return claimed_folder("out", Path(getattr(options, command.writes_folder)))
-    if command.writes_file:
-        return claimed_file("OUT", Path(getattr(options, command.writes_file)))
-    return nullcontext()
-
-
-def _flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
-
-
-def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
-    """``--out=DIR`` for ``out=DIR``, ``--overwrite`` for ``overwrite=true``, nothing for false.
-
-    Raises ``ValueError`` for a switch that is neither true nor false.
-    """
-    key, equals, value = word.removeprefix("--").partition("=")
-    flag = _flag(key)
-    if not equals or flag not in known:
-        return [word]
-    if not value:
-        raise ValueError(f"{word} is empty: give a value, or leave the key out")
-    if flag not in switches:
-        return [f"{flag}={value}"]
-    if value not in ("true", "false"):
-        raise ValueError(f"{key}={value}: expected true or false")
-    return [flag] if value == "true" else []
+    commands[name].run_words(f"{kind} {name}", arguments[1:], LOAD)
 
 
 def _commands(kind: str) -> dict[str, SubCommand]:
@@ -186,12 +86,4 @@ def _cache(options: argparse.Namespace) -> None:
     for file, size in sizes.items():
         print(f"  {'deleted ' if file in cleared else ''}{file.name}  {size:.1f} MB")
     verb = "deleted" if options.clear else "cached"
-    files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
-    print(f"{files}, {sum(sizes.values()):.1f} MB {verb}")
-
-
-def _load(path: str, **options: Any) -> object:
-    """``load``, whose module imports torch."""
-    from discrete_diffusion.api.loading import load
-
-    return load(path, **options)
+    print(f"{counted(len(sizes), 'file')}, {sum(sizes.values()):.1f} MB {verb}")
