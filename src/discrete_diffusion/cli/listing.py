@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -96,12 +97,9 @@ def _data_description(name: str, domain: Domain) -> str:
 
 def _first_sentence(yaml: str) -> str:
     """First sentence of the comment that a YAML begins with."""
-    lines = []
-    for line in yaml.splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.removeprefix("#").strip())
-    return " ".join(lines).partition(". ")[0].removesuffix(".")
+    comment = takewhile(lambda line: line.startswith("#"), yaml.splitlines())
+    text = " ".join(line.removeprefix("#").strip() for line in comment)
+    return text.partition(". ")[0].removesuffix(".")
 
 
 def _backbones(state: str) -> Table:
@@ -121,17 +119,21 @@ def _backbones(state: str) -> Table:
     return table
 
 
+def _fact(algorithm: str, name: str, default: Any = ()) -> Any:
+    """A class attribute of an algorithm, which is not imported."""
+    return getattr(ALGORITHMS.entry(algorithm), name, default)
+
+
 def _algorithms(state: str) -> Table:
     """Algorithms, with the forward processes and backbones that their classes name."""
     table = Table("algo=", "forward processes", "backbones", box=None)
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
-        algorithm = ALGORITHMS.entry(name)
-        usable = usable_backbones(getattr(algorithm, "backbone_needs", ()), state)
+        usable = usable_backbones(_fact(name, "backbone_needs"), state)
+        processes = ", ".join(_fact(name, "processes"))
         table.add_row(
             name,
-            ", ".join(getattr(algorithm, "processes", ()))
-            + ", any other" * getattr(algorithm, "any_process", False),
+            processes + ", any other" * _fact(name, "any_process", False),
             "any" if usable == everything else ", ".join(usable) or "none yet",
         )
     return table
@@ -144,8 +146,7 @@ def _processes() -> Table:
         fitting = [
             key
             for key in algorithms_on("tokens")
-            if name in getattr(algorithm := ALGORITHMS.entry(key), "processes", ())
-            or getattr(algorithm, "any_process", False)
+            if name in _fact(key, "processes") or _fact(key, "any_process", False)
         ]
         absorbing = getattr(PROCESSES.entry(name), "absorbing", False)
         samplers = "any" if absorbing else "of any noise"
@@ -155,11 +156,7 @@ def _processes() -> Table:
 
 def _schedules() -> Table:
     """Noise schedules, with the algorithms that they fit."""
-    learning = [
-        name
-        for name in algorithms_on("tokens")
-        if getattr(ALGORITHMS.entry(name), "learns_schedule", False)
-    ]
+    learning = [key for key in algorithms_on("tokens") if _fact(key, "learns_schedule", False)]
     table = Table("noise=", "algo=", "what it does", box=None)
     for name in SCHEDULES.names():
         learned = getattr(SCHEDULES.entry(name), "learned", False)
@@ -173,40 +170,33 @@ def _samplers(state: str) -> Table:
     for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
             continue
-        sampler = SAMPLERS.entry(name)
         fitting = sampled_by(name)
+        processes = {process for key in fitting for process in _fact(key, "processes")}
+        absorbing = getattr(SAMPLERS.entry(name), "absorbing_only", False)
+        noise = "absorbing" if absorbing or processes == {"absorbing"} else "any"
         others = sorted(set(algorithms_on(state)) - set(fitting))
         few = 0 < len(others) < 3
         shown = "any but " * few + ", ".join(others if few else fitting)
-        table.add_row(name, _noise_of(sampler, fitting), shown, _description("sampling", name))
+        table.add_row(name, noise, shown, _description("sampling", name))
     return table
-
-
-def _noise_of(sampler: object, fitting: list[str]) -> str:
-    """``absorbing`` if it is for that alone, or all that it fits is."""
-    processes: set[Any] = set()
-    for name in fitting:
-        processes.update(getattr(ALGORITHMS.entry(name), "processes", ()))
-    absorbing = getattr(sampler, "absorbing_only", False) or processes == {"absorbing"}
-    return "absorbing" if absorbing else "any"
 
 
 def sampled_by(name: str) -> list[str]:
     """The algorithms that a sampler fits with some forward process, see ``check_sampler``."""
     sampler = SAMPLERS.entry(name)
 
-    def fits(algorithm: object) -> bool:
-        only = getattr(algorithm, "samplers", None)
+    def fits(algorithm: str) -> bool:
+        only = _fact(algorithm, "samplers", None)
         named = name in only if only else not getattr(sampler, "algorithms", None)
-        absorbing = "absorbing" in getattr(algorithm, "processes", ())
-        in_steps = getattr(algorithm, "discrete_time", False)
+        absorbing = "absorbing" in _fact(algorithm, "processes")
+        in_steps = _fact(algorithm, "discrete_time", False)
         return (
             named
             and (absorbing or not getattr(sampler, "absorbing_only", False))
             and not (in_steps and getattr(sampler, "continuous_time_only", False))
         )
 
-    return [key for key in algorithms_on(sampler_state(name)) if fits(ALGORITHMS.entry(key))]
+    return [key for key in algorithms_on(sampler_state(name)) if fits(key)]
 
 
 def _description(group: str, name: str) -> str:
