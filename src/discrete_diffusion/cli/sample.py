@@ -26,7 +26,7 @@ from discrete_diffusion.cli.request_options import (
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.requests import SampleRequest
 from discrete_diffusion.hub.published import boxed_model
-from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, is_same_file
+from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, refuse_overwriting
 from discrete_diffusion.runtime.processes import CommandSignals, silence_nonzero_ranks
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
@@ -133,10 +133,5 @@ def check_outputs(config: DictConfig) -> None:
     taken = {(folder / name).resolve(): name for name in _outputs()}
     if name := taken.get((folder / picture).resolve()):
         raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
-    inputs = input_files(config, "sample")
-    for target in (*taken, folder / picture):
-        for key, file in inputs.items():
-            if is_same_file(target, Path(file)):
-                raise ValueError(
-                    f"{key}={file} would be overwritten by the samples; choose another out=FOLDER"
-                )
+    for key, file in input_files(config, "sample").items():
+        refuse_overwriting(folder, [*_outputs(), str(picture)], key, [file])

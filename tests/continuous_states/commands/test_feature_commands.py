@@ -179,7 +179,7 @@ def test_given_windows_are_filled(model, refused):
     Path("mine/samples.npz").unlink()
     np.savez("mine/samples.npz", rows=x)
     error = refused("sample", model, "given=mine/samples.npz", "out=mine")
-    assert error.startswith("given=mine/samples.npz would be overwritten")
+    assert error.startswith("given=mine/samples.npz: mine/samples.npz would be overwritten")
 
 
 def test_objects_are_given_windows_too(model):

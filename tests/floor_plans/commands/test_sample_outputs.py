@@ -80,10 +80,10 @@ def test_the_file_that_is_completed_is_not_written_over(model, tmp_path, failure
     for name in ("samples.jsonl", "metrics.json"):
         (folder / name).write_text(line)
         error = failure("sample", "checkpoint=nowhere", "out=a", f"given=a/{name}")
-        assert f"given=a/{name} would be overwritten" in error
+        assert f"given=a/{name}: a/{name} would be overwritten" in error
         assert (folder / name).read_text() == line
     (tmp_path / "link.jsonl").symlink_to(folder / "samples.jsonl")
-    assert "link.jsonl would be" in failure(
+    assert "link.jsonl: a/samples.jsonl would be" in failure(
         "sample", f"checkpoint={model}", "out=a", "given=link.jsonl"
     )
 
