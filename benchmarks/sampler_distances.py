@@ -24,15 +24,14 @@ import torch
 from matplotlib.ticker import NullFormatter
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling import Particles
 from discrete_diffusion.viz import chart_style
+from floor_plans.briefs.particles import Particles
 from record import Figures, Page, Record, Sections, markdown_table, publish
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "discrete_diffusion" / "sampling")]
 
 from laws import grid, grid_law  # noqa: E402
-
 from toy_constraints import Toy, conditional  # noqa: E402
 from toy_samplers import draw_from, exact  # noqa: E402
 from toy_world import FULL, ToyWorld, total_variation  # noqa: E402

@@ -7,7 +7,7 @@ from functools import cache
 
 import torch
 
-from discrete_diffusion.sampling.particles import Constraint
+from floor_plans.briefs.particles import Constraint
 from toy_world import FULL, MASK, PADDED, VOCAB_SIZE, ToyWorld
 
 CONSTRAINTS = {

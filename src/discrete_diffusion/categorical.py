@@ -6,6 +6,8 @@ silently lowers the temperature of every sample (Zheng et al., arXiv 2409.02908)
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -93,6 +95,20 @@ def pick(log_probs: Tensor, u: Tensor) -> Tensor:
 def log_prob_at(ids: Tensor, log_probs: Tensor) -> Tensor:
     """Float64[...]: the log-probability of ids Int[...], log_probs Float[..., V]."""
     return log_probs.gather(-1, ids.unsqueeze(-1)).squeeze(-1).double()
+
+
+def effective_number(log_weights: Tensor) -> float:
+    """(sum w)^2 / sum w^2 of Float64[N], 0 if all weights are: how many samples without weights are
+    worth as much, if they are independent."""
+    if not log_weights.isfinite().any():
+        return 0.0
+    log_sum, log_squares = log_weights.logsumexp(dim=0), (2 * log_weights).logsumexp(dim=0)
+    return float((2 * log_sum - log_squares).exp())
+
+
+def log_mean(log_weights: Tensor) -> float:
+    """The log of the mean weight of Float64[N]."""
+    return float(log_weights.logsumexp(dim=0)) - math.log(len(log_weights))
 
 
 def make_generator(*entropy: int, device: torch.device | str = "cpu") -> torch.Generator:

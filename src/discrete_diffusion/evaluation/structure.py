@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from discrete_diffusion.categorical import effective_number, log_mean
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.evaluation.json_values import finite_or_none
 from discrete_diffusion.evaluation.table import TableRow, TableSection
-from discrete_diffusion.sampling.particles import effective_number, log_mean
 
 if TYPE_CHECKING:
     from torch import Tensor

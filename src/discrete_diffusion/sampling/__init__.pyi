@@ -20,14 +20,6 @@ from .model import Model as Model
 from .model import check_drawn as check_drawn
 from .model import rows_at_once as rows_at_once
 from .narrowing import Narrowing as Narrowing
-from .particles import Constraint as Constraint
-from .particles import Move as Move
-from .particles import Particles as Particles
-from .particles import Steered as Steered
-from .particles import effective_number as effective_number
-from .particles import effective_samples as effective_samples
-from .particles import log_mean as log_mean
-from .particles import systematic as systematic
 from .registry import build_sampler as build_sampler
 from .registry import check_sampler as check_sampler
 from .registry import register_sampler as register_sampler

@@ -11,21 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.categorical import log_mean, make_generator
 from discrete_diffusion.config import counted
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.evaluation import Samples, SavedSamples, sample_fresh, share_error
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling import (
-    FirstHitting,
-    Move,
-    effective_samples,
-    exactness,
-    log_mean,
-    sample_seeds,
-    systematic,
-)
+from discrete_diffusion.sampling import FirstHitting, exactness, sample_seeds
 from floor_plans.briefs.brief_request import (
     BriefPredicate,
     load_brief,
@@ -34,6 +26,7 @@ from floor_plans.briefs.brief_request import (
     steered,
 )
 from floor_plans.briefs.chances import BriefConstraint
+from floor_plans.briefs.particles import Move, effective_samples, systematic
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.writers import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet

@@ -14,10 +14,11 @@ import torch
 from discrete_diffusion.categorical import sample_categorical
 from discrete_diffusion.config import is_number
 from discrete_diffusion.runtime import GivenObjects
-from discrete_diffusion.sampling import Draft, FirstHitting, Particles, Steered
+from discrete_diffusion.sampling import Draft, FirstHitting
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
+from floor_plans.briefs.particles import Particles, Steered
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.conditions.fact_sizes import OF_PLANS

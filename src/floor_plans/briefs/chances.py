@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import Constraint
 from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
+from floor_plans.briefs.particles import Constraint
 from floor_plans.diagrams.tokens import codes_of
 from floor_plans.diagrams.vocabulary import INVERSE
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling import FirstHitting, effective_number, systematic
+from discrete_diffusion.categorical import effective_number, make_generator
+from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.brief_request import BriefPredicate, load_brief, name_of_brief, steered
 from floor_plans.briefs.chances import BriefConstraint
+from floor_plans.briefs.particles import systematic
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.sampling import effective_number
+from discrete_diffusion.categorical import effective_number
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.rooms import NO_EDGE

@@ -19,7 +19,7 @@ from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.devices import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import request_of
 from discrete_diffusion.cli.train import TrainRequest, run_training
-from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stopped
 

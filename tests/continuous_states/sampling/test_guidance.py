@@ -11,21 +11,13 @@ from continuous_states.networks.dtn_unet import DtNUNet
 from continuous_states.networks.film_unet import FiLMUNet
 from continuous_states.networks.film_unet_tokens import FilmUNetTokens
 from discrete_diffusion.algorithms import AR, MDLM, UDLM, TokenAlgorithm
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import (
-    Model,
-    Move,
-    Particles,
-    build_sampler,
-    effective_number,
-    log_mean,
-    sample_in_batches,
-    systematic,
-)
+from discrete_diffusion.sampling import Model, build_sampler, sample_in_batches
 from discrete_diffusion.sampling.registry import fitting_samplers
+from floor_plans.briefs.particles import Move, Particles, systematic
 from toy_algorithms import ZeroBackbone
 from toy_constraints import CONSTRAINTS, Toy
 from toy_samplers import CODE, EVERY_STATE, takes_steps

@@ -7,15 +7,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from laws import grid, grid_law
 from torch import Tensor
 
 from discrete_diffusion.algorithms import D3PM, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling import FirstHitting, build_sampler
-from discrete_diffusion.sampling.particles import Constraint, Particles
 from discrete_diffusion.sampling.scoring import log_prob_of
+from laws import grid, grid_law
 from toy_samplers import Call, absorbing, ar, bd3lm, draw_from, record_calls
 from toy_world import FULL, MASK, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation
 
@@ -117,21 +116,10 @@ def test_tokens_drawn_together_are_told_the_latest_of_their_times():
     assert abs(float((share < 0.25).double().mean()) - 0.25) < 5 * (3 / 16 / 4000) ** 0.5
 
 
-class Anything(Constraint):
-    """Met by every sample, and never a guide."""
-
-    def met(self, x: Tensor) -> Tensor:
-        return torch.ones(len(x), dtype=torch.bool)
-
-    def log_chances(self, x: Tensor, position: Tensor, log_d0: Tensor) -> Tensor:
-        return torch.zeros(len(x), log_d0.shape[-1], dtype=torch.float64)
-
-
-@pytest.mark.parametrize("sampler", [FirstHitting(), Particles(constraint=Anything())])
-def test_each_token_is_told_its_own_time_in_descending_order(sampler):
+def test_each_token_is_told_its_own_time_in_descending_order():
     algorithm = told()
     calls = record_calls(algorithm)
-    sampler.sample(algorithm, FULL.expand(2000, -1), generator=make_generator(1))
+    FirstHitting().sample(algorithm, FULL.expand(2000, -1), generator=make_generator(1))
     times = torch.stack([call.t for call in calls]).double()  # (3, B)
     assert (times.diff(dim=0) < 0).all()
     # one node at the root of a uniform number, two edges at one: the mean number still masked at t

@@ -11,11 +11,11 @@ import torch
 from brief_examples import BRIEFS, KITCHEN, LIVING, PAIRS
 from brief_worlds import VOCAB, all_diagrams
 
-from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.sampling import Particles, effective_number, log_mean
+from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from floor_plans import decode, encode
 from floor_plans.briefs.brief import Brief, CountRule, Numbers
 from floor_plans.briefs.chances import BriefConstraint
+from floor_plans.briefs.particles import Particles
 from tabulated_diagrams import tabulated_mdlm
 from toy_world import noise_floor, total_variation
 

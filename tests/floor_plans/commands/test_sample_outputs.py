@@ -19,7 +19,7 @@ from discrete_diffusion.cli.devices import opened_model, where_to_compute
 from discrete_diffusion.cli.request_options import request_of
 from discrete_diffusion.cli.sample import run
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import Ancestral, FirstHitting
 from discrete_diffusion.sampling.registry import _SAMPLER_BUILDERS
 from floor_plans import read_diagrams

@@ -8,20 +8,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.algorithms import MDLM
+from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting, build_sampler
-from discrete_diffusion.sampling.particles import (
-    Move,
-    Particles,
-    effective_number,
-    log_mean,
-    systematic,
-)
+from floor_plans.briefs.particles import Move, Particles, systematic
 from toy_constraints import CONSTRAINTS, Toy, conditional
-from toy_samplers import exact
-from toy_world import FULL, PADDED, noise_floor, total_variation
+from toy_samplers import absorbing, exact, record_calls
+from toy_world import FULL, PADDED, ExactBackbone, noise_floor, total_variation
 
 
 def run(name, guess, num, seed, *, padded=False, **options):
@@ -182,3 +177,22 @@ def test_systematic_resampling_rounds_expected_numbers():
 def test_wrong_options_are_refused(options, named):
     with pytest.raises(ValueError, match=named):
         Particles(constraint=Toy("equal", "exact", FULL), **options)
+
+
+def test_each_token_is_told_its_own_time_in_descending_order():
+    """That the first-hitting sampler tells, whose times these are."""
+    process = absorbing("per_group")
+    algorithm = MDLM(ExactBackbone(process, tilt=3.0), process).eval()
+    told = {}
+    for sampler in (
+        FirstHitting(),
+        Particles(constraint=Toy("equal", "possible", FULL), resample=0),
+    ):
+        calls = record_calls(algorithm)
+        sampler.sample(algorithm, FULL.expand(2000, -1), generator=make_generator(1))
+        told[type(sampler)] = torch.stack([call.t for call in calls]).double()  # (3, B)
+    assert (told[Particles].diff(dim=0) < 0).all()
+    for t in (0.2, 0.5, 0.8):
+        of_each = [(times < t).sum(dim=0).double() for times in told.values()]
+        error = sum(float(left.var()) / 2000 for left in of_each) ** 0.5
+        assert abs(float(of_each[0].mean() - of_each[1].mean())) < 5 * error

@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling.particles import Constraint
+from floor_plans.briefs.particles import Constraint
 
 LENGTH, MASK, PAD = 8, 2, 3
 CLEAN = torch.tensor(list(itertools.product((0, 1), repeat=LENGTH)))

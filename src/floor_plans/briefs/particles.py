@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +9,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import neg_inf, pick, uniform_draws
+from discrete_diffusion.algorithms import TokenAlgorithm
+from discrete_diffusion.categorical import (
+    effective_number,
+    log_mean,
+    neg_inf,
+    sample_categorical,
+    uniform_draws,
+)
 from discrete_diffusion.contracts import Conditions, SampleOutput
-from discrete_diffusion.sampling.draft import Draft
-from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling import Draft, FirstHitting
 
 
 class Constraint(ABC):
@@ -121,8 +125,7 @@ class Particles(Steered):
             if self._worn(draft.log_weights):
                 _resample(draft, call, t, log_h, log_r, chance)
             rows, position = _alive(draft, call, k)  # fewer: some have no weight left
-            u = uniform_draws((len(rows),), draft.generator, device)
-            tokens = pick(log_r[rows].log_softmax(dim=-1), u)
+            tokens = sample_categorical(log_r[rows].log_softmax(dim=-1), draft.generator)
             draft.x[rows, position] = tokens
             log_h[rows] = chance[rows, tokens]
             draft.record()
@@ -154,15 +157,6 @@ def _resample(draft: Draft, *carried: Tensor) -> None:
     draft.real, draft.free = draft.real[kept], draft.free[kept]
     draft.ancestors = draft.ancestors[kept]
     draft.log_weights.fill_(log_mean(draft.log_weights))
-
-
-def effective_number(log_weights: Tensor) -> float:
-    """(sum w)^2 / sum w^2 of Float64[N], 0 if all weights are: how many samples without weights are
-    worth as much, if they are independent; of particles see ``effective_samples``."""
-    if not log_weights.isfinite().any():
-        return 0.0
-    log_sum, log_squares = log_weights.logsumexp(dim=0), (2 * log_weights).logsumexp(dim=0)
-    return float((2 * log_sum - log_squares).exp())
 
 
 def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:
@@ -205,11 +199,6 @@ def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:
         return min(most, 1 / families)
     correction = (1 - families) / (1 - 1 / most)
     return max(1.0, min(most, correction * spread / apart))
-
-
-def log_mean(log_weights: Tensor) -> float:
-    """The log of the mean weight of Float64[N]: of ``Particles``, an estimate of log p(C)."""
-    return float(log_weights.logsumexp(dim=0)) - math.log(len(log_weights))
 
 
 def systematic(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:

@@ -6,20 +6,13 @@ import math
 
 import pytest
 import torch
-from laws import grid, grid_law
 from tabulated import REAL, ManyOnes, model
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from discrete_diffusion.contracts import SampleOutput
-from discrete_diffusion.sampling.particles import (
-    Constraint,
-    Particles,
-    effective_number,
-    effective_samples,
-    log_mean,
-    systematic,
-)
+from floor_plans.briefs.particles import Constraint, Particles, effective_samples, systematic
+from laws import grid, grid_law
 from toy_samplers import absorbing, record_calls
 from toy_world import (
     FULL,
