@@ -1,4 +1,4 @@
-"""Rows of tables and sentences that the reports of several kinds of data here share."""
+"""Bounds, rows of tables and sentences that the reports of several kinds of data here share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.evaluation import TableRow, plus_minus
+from discrete_diffusion.data import SplitBatches
+from discrete_diffusion.evaluation import (
+    BOUND_DRAWS,
+    MeasurementSettings,
+    TableRow,
+    plus_minus,
+    sample_bounds,
+    some_held_out,
+)
 
 if TYPE_CHECKING:
     from discrete_diffusion.contracts import BoundEstimate
-    from discrete_diffusion.evaluation import Comparison
+    from discrete_diffusion.data import Dataset
+    from discrete_diffusion.evaluation import Comparison, EvaluateRequest
+    from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
+
+_BOUND = (21,)
+"""Keeps the noise of the bound apart from that of samples."""
+
+
+def held_out_bound(
+    request: EvaluateRequest, model: Model, data: Dataset, split: str
+) -> BoundEstimate:
+    """The bound of a model on ``num_held_out`` samples of a split, whatever ``num_samples``; a
+    warning is logged if a few noise draws carry it."""
+    algorithm, data = model.algorithm, some_held_out(request, data, split)
+    logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
+    bounds = sample_bounds(
+        algorithm,
+        SplitBatches(data, split, batch_size=model.rows_at_once, seed=request.seed),
+        draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
+        settings=MeasurementSettings((request.seed, *_BOUND), model.device, model.shard),
+    )
+    if bounds.tail is not None and bounds.tail.is_doubtful:
+        logger.warning("%s", bounds.tail.warning())
+    return bounds.estimate(algorithm.bound or data.bound)
 
 
 def metric_rows(

@@ -12,7 +12,7 @@ from continuous_states.dialogue.sampling import warn_of_stage
 from continuous_states.dialogue.summarising import Summaries
 from continuous_states.dialogue.summary_report import SummaryReport
 from continuous_states.dialogue.summary_scores import SourceGap, score_summarising
-from continuous_states.reporting import bound_row, metric_row, metric_rows
+from continuous_states.reporting import bound_row, held_out_bound, metric_row, metric_rows
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import (
     BOUND_DRAWS,
@@ -21,7 +21,6 @@ from discrete_diffusion.evaluation import (
     TableRow,
     TableSection,
     checkpoint_facts,
-    held_out_bound,
     keep_samples,
     measured_data,
     num_held_out,

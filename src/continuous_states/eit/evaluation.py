@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from continuous_states.eit.image_report import ImageReport
 from continuous_states.eit.image_scores import score_reconstructions
 from continuous_states.eit.reconstructing import DRAWS, Reconstructions
-from continuous_states.reporting import bound_row, metric_row, metric_rows
+from continuous_states.reporting import bound_row, held_out_bound, metric_row, metric_rows
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import (
     Evaluation,
     MeasuredData,
     TableSection,
     checkpoint_facts,
-    held_out_bound,
     keep_samples,
     measured_data,
     num_held_out,

@@ -14,7 +14,7 @@ from continuous_states.regions.row_report import RowReport
 from continuous_states.regions.row_scores import FillingScores
 from continuous_states.regions.sampling import MASK_RATE
 from continuous_states.regions.score_chart import plot_row_scores
-from continuous_states.reporting import bound_row
+from continuous_states.reporting import bound_row, held_out_bound
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import (
     Evaluation,
@@ -24,7 +24,6 @@ from discrete_diffusion.evaluation import (
     TableSection,
     checkpoint_facts,
     confidence_interval,
-    held_out_bound,
     keep_samples,
     measured_data,
     num_held_out,

@@ -15,7 +15,6 @@ from .held_out import UnreadableDataError as UnreadableDataError
 from .held_out import check_reference as check_reference
 from .held_out import checkpoint_data as checkpoint_data
 from .held_out import checkpoint_facts as checkpoint_facts
-from .held_out import held_out_bound as held_out_bound
 from .held_out import held_out_rows as held_out_rows
 from .held_out import held_out_split as held_out_split
 from .held_out import keep_samples as keep_samples

@@ -15,11 +15,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.data.base import SPLITS, Dataset
-from discrete_diffusion.data.batches import SplitBatches
-from discrete_diffusion.evaluation.bound import sample_bounds
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.runtime.stopping import end_if_stopping
 from discrete_diffusion.sampling.exactness import exactness
 
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import EvaluateRequest, Request
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.shards import Shard
-    from discrete_diffusion.sampling.model import Model
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +37,8 @@ BOUND_DRAWS = 4
 SEEDS = 5
 """Sampling seeds, if ``seeds`` does not say."""
 
-_BOUND, _CHOICE = (21,), (24,)
-"""Keep the noise of the bound, and the choice of held-out samples, apart from that of samples."""
+_CHOICE = (24,)
+"""Keeps the choice of held-out samples apart from the noise of samples."""
 
 
 class UnreadableDataError(ValueError):
@@ -162,24 +157,6 @@ def held_out_facts(request: EvaluateRequest, data: Dataset, split: str) -> dict[
     """Entries of ``metrics.json`` on the held-out samples: how many were measured, of how many."""
     num, available = num_held_out(request, data, split), len(data.splits[split])
     return {"num_held_out": num, "num_held_out_available": available}
-
-
-def held_out_bound(
-    request: EvaluateRequest, model: Model, data: Dataset, split: str
-) -> BoundEstimate:
-    """The bound of a model on ``num_held_out`` samples of a split, whatever ``num_samples``; a
-    warning is logged if a few noise draws carry it."""
-    algorithm, data = model.algorithm, some_held_out(request, data, split)
-    logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
-    bounds = sample_bounds(
-        algorithm,
-        SplitBatches(data, split, batch_size=model.rows_at_once, seed=request.seed),
-        draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
-        settings=MeasurementSettings((request.seed, *_BOUND), model.device, model.shard),
-    )
-    if bounds.tail is not None and bounds.tail.is_doubtful:
-        logger.warning("%s", bounds.tail.warning())
-    return bounds.estimate(algorithm.bound or data.bound)
 
 
 def sampling_seeds(request: EvaluateRequest, default: int = SEEDS) -> list[int]:
