@@ -19,7 +19,7 @@ from floor_plans.diagrams.procedural.embedded import embedded_plans
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
 from floor_plans.drawings.realise_file import run_realise
-from floor_plans.drawings.rule_report import judge_report, without_wrong_plans
+from floor_plans.drawings.rule_report import drop_invalid_plans, judge_report
 from floor_plans.plans.box_model import cp_sat, is_installed
 from floor_plans.plans.floor_plan import plans_with_boxes
 from floor_plans.plans.impossible_plans import NUM_DECIDED, impossible_plans, infeasible_plans
@@ -99,7 +99,7 @@ def check_file(options: argparse.Namespace) -> None:
         cp_sat()  # before anything is read
     report = _read(options.file, options, skip_invalid=True)
     check = check_rooms if rules.rules else None
-    report = without_wrong_plans(report, options.unit, check=check)
+    report = drop_invalid_plans(report, options.unit, check=check)
     judged = judge_report(report, rules, options.unit) if rules.rules else None
     if judged is None or not options.json:
         _print_problems(report, num)
@@ -141,7 +141,7 @@ def convert_file(options: argparse.Namespace) -> None:
     check_target(options)  # before anything is read
     report = _read(options.source, options, skip_invalid=options.skip_invalid)
     if options.skip_invalid and plan_format(options) is not None:
-        report = without_wrong_plans(report, options.unit, check=check_extents)
+        report = drop_invalid_plans(report, options.unit, check=check_extents)
     print(report.summary())
     print(write_target(options, report.diagrams))
 

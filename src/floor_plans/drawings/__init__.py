@@ -1,4 +1,4 @@
-"""Files of plans, a module for each format; ``readers`` reads any of them."""
+"""Files and pictures of floor plans, a module for each format; ``readers`` reads them all."""
 
 FORMAT_NAMES = ("dxf", "ifc", "pdf", "svg", "geojson", "wkt", "houseganpp", "rlvr")
 """Names of ``plan_formats.FORMATS``, whose modules need shapely."""

@@ -1,12 +1,20 @@
-"""``DrawnRoom`` and ``DrawnDoor``: rooms and doors in a drawing of another tool."""
+"""``DrawnRoom``, ``DrawnDoor``: parts of a drawing, compared with the plan whose JSON it
+contains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import reprlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError, inverse_relation
+from floor_plans.diagrams.files.json_text import check_keys
 from floor_plans.plans.door import Box
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floors import TOLERANCE
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -14,10 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrawnRoom:
-    """``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: by
-    which doors name it, and which it had in the plan that was written. ``among``: the other types
-    that it may be of, because the format does not tell them apart. ``box``: of
-    which the floor is what smaller rooms leave, where the file says it."""
+    """Room of a drawing.
+
+    ``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: its
+    number for doors, and in the embedded plan. ``among``: types that the format does not tell
+    apart, if there are several. ``box``: its box, if the file states it; the floor is then what
+    smaller rooms leave of it.
+    """
 
     room: int
     floor: BaseGeometry
@@ -30,7 +41,7 @@ class DrawnRoom:
 
     @property
     def bounds(self) -> Box:
-        """The ``box``, unless the floor reaches out of it; the one around the floor."""
+        """``box``, unless the floor reaches out of it; otherwise the box around the floor."""
         x0, y0, x1, y1 = self.floor.bounds
         if self.box is not None:
             left, top, right, bottom = self.box
@@ -41,8 +52,8 @@ class DrawnRoom:
 
 @dataclass(frozen=True)
 class DrawnDoor:
-    """``shape``: of the opening, a line if nobody says how thick the wall is. ``rooms``: numbers of
-    ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not say them."""
+    """Door of a drawing. ``shape``: its opening, a line if the thickness of the wall is unknown.
+    ``rooms``: numbers of ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not state them."""
 
     shape: BaseGeometry
     is_front: bool = False
@@ -51,3 +62,83 @@ class DrawnDoor:
     @property
     def box(self) -> Box:
         return self.shape.bounds
+
+
+EMBEDDED = "discrete_diffusion"
+"""Key of a file for the JSON of the plan that it was written from."""
+
+
+def embedded_json(plan: FloorPlan) -> dict[str, Any]:
+    """Return the JSON to embed in a file. Raises ``ValueError`` if JSON cannot hold the
+    metadata."""
+    data = plan.to_json()
+    try:
+        json.dumps(data, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the plan's metadata cannot be written as JSON ({error})") from error
+    return data
+
+
+def boxes_of(plan: FloorPlan) -> tuple[Box, ...]:
+    """Boxes of a plan, in metres."""
+    assert plan.diagram.boxes is not None  # checked by its constructor
+    return plan.diagram.boxes
+
+
+def read_embedded(data: object) -> FloorPlan:
+    """Read an embedded plan. Raises ``DiagramError`` if it is not a plan with boxes."""
+    try:
+        if not isinstance(data, Mapping):
+            raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+        check_keys(data)
+        plan = FloorPlan.of(BubbleDiagram.from_json(data))
+    except ValueError as error:
+        raise DiagramError(
+            EMBEDDED,
+            "is not the JSON of a plan with boxes, and without it relations are measured: repair "
+            f"or delete it ({error})",
+        ) from error
+    return plan
+
+
+def type_of(room: DrawnRoom, embedded: FloorPlan | None) -> int:
+    """Code of a room's type. If the format leaves a choice, the embedded plan decides."""
+    if embedded is not None and 0 <= room.number < embedded.diagram.num_rooms:
+        stated = embedded.diagram.rooms[room.number]
+        return stated if stated in room.among else room.room
+    return room.room
+
+
+def unmoved_rooms(rooms: tuple[DrawnRoom, ...], embedded: FloorPlan) -> dict[int, int]:
+    """Rooms that have neither moved nor changed size, each with its number in the embedded plan."""
+    boxes = boxes_of(embedded)
+    found: dict[int, int] = {}
+    for k, room in enumerate(rooms):
+        number = room.number
+        if not 0 <= number < len(boxes) or number in found.values():
+            continue
+        shapes = [boxes[number], embedded.rooms[number].bounds]
+        if any(are_close(room.bounds, bounds) for bounds in shapes):
+            found[k] = number
+    return found
+
+
+def relations_between(
+    unmoved: Mapping[int, int], diagram: BubbleDiagram
+) -> dict[tuple[int, int], int]:
+    """Relations of unmoved rooms, by their present numbers."""
+    now = {number: k for k, number in unmoved.items()}
+    found = {}
+    for i, j, code in diagram.relations:
+        if i in now and j in now:
+            first, second = now[i], now[j]
+            if first > second:
+                first, second, code = second, first, inverse_relation(code)
+            found[first, second] = code
+    return found
+
+
+def are_close(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
+    """Return True if each number is within ``TOLERANCE`` of its counterpart."""
+    pairs = zip(some, others, strict=False)
+    return len(some) == len(others) and all(abs(a - b) <= TOLERANCE for a, b in pairs)

@@ -1,4 +1,4 @@
-"""DXF: a plan as a drawing for CAD, in metres, y upwards, a layer for each kind of line."""
+"""DXF: a plan as a CAD drawing in metres, y upwards, with a layer for each kind of line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from floor_plans.drawings.drawing_style import DrawingStyle
-from floor_plans.drawings.drawn_plan import drawn_floor, flipped, upwards
-from floor_plans.drawings.embedded_json import WRITTEN, written_text
-from floor_plans.drawings.room_names import names_of_rooms
+from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
+from floor_plans.drawings.drawn_parts import EMBEDDED, embedded_json
+from floor_plans.drawings.drawn_plan import drawn_floor, flip_point, flip_y
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.shapes import PlanShapes, dimension_lines
 
@@ -30,26 +29,26 @@ LAYERS = {
     "DIMENSIONS": (8, "A-ANNO-DIMS"),
     "LABELS": (7, "A-AREA-IDEN"),
 }
-"""Layer -> its colour, and its name in the guidelines of the American Institute of Architects. A
-plan that has a boundary has BOUNDARY in the place of OUTLINE."""
+"""Colour of each layer, and its name in the guidelines of the American Institute of Architects. A
+plan with a boundary has BOUNDARY instead of OUTLINE."""
 
 PLAIN_LAYERS = {aia: plain for plain, (_, aia) in LAYERS.items()}
 
 BOUNDARY = "BOUNDARY"
-APP = WRITTEN.upper()
-"""The name of what is ours in the file."""
+APP = EMBEDDED.upper()
+"""Name of our records in the file."""
 
 FLOOR, HOLE, DOOR, LABEL = "floor", "hole", "door", "label"
-"""Tags for what a polyline, line or text stands for, with the number of its room."""
+"""Tags for the meaning of a polyline, line or text, followed by the number of its room."""
 
 _WALL_WEIGHT = 50
-"""Hundredths of a millimetre on paper."""
+"""Width of wall lines on paper, in hundredths of a millimetre."""
 
 _LETTER, _LETTER_WIDTH, _LINES = 0.25, 0.8, 2.0
-"""The height of letters in metres, their width in heights, and half the height of two lines."""
+"""Height of letters in metres, their width in heights, and half the height of two lines."""
 
 _FIRST_LINE, _NEXT_LINE = 1.0, 0.6
-"""Metres from a plan to its first line of dimensions, and from one line to the next."""
+"""Metres from a plan to its first line of dimensions, and between lines."""
 
 _DIMENSIONS = {
     "dimtxt": 0.18,  # height of figures
@@ -65,30 +64,32 @@ _DIMENSIONS = {
     "dimdsep": 46,
     **dict.fromkeys(("dimclrd", "dimclre", "dimclrt"), 8),
 }
-"""Variables of the style of dimensions, in metres."""
+"""Variables of the dimension style, in metres."""
 
 _SWUNG, _THICK = "DOOR", 0.05
-"""The block of a door that is 1 m wide, and how thick its leaf is."""
+"""Block of a door that is 1 m wide, and the thickness of its leaf."""
 
 _MARGIN, _NARROWEST_WINDOW = 0.1, 1.2
-"""Size of the view when the file is opened: what is free around the plan, a share of its height;
-and the width of a window in its heights."""
+"""Margin of the initial view as a share of the plan's height, and the least width of a window in
+heights."""
 
 _CHUNK = 250
-"""Characters of a string that every reader of DXF takes."""
+"""Characters of a string that every reader of DXF accepts."""
 
 
 def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
-    """Layers WALLS (closed polylines, open at doors and windows), DOORS (their openings as lines,
-    and blocks with leaf and arc), WINDOWS (a proposal), RAILINGS, DIMENSIONS, LABELS (names and
-    square metres), ROOMS (the floors up to the middle of walls, closed polylines; not plotted) and
-    BOUNDARY, or OUTLINE where the plan has no boundary.
+    """Write a plan as DXF.
 
-    The plan's own JSON is a record of the file, DISCRETE_DIFFUSION, which CAD programs keep.
+    Layers: WALLS (closed polylines, open at doors and windows), DOORS (their openings as lines, and
+    blocks with leaf and arc), WINDOWS (a proposal), RAILINGS, DIMENSIONS, LABELS (names and square
+    metres), ROOMS (floors up to the middle of walls, closed polylines; not plotted) and BOUNDARY,
+    or OUTLINE for a plan without a boundary. The plan's own JSON is a record, DISCRETE_DIFFUSION,
+    which CAD programs keep.
     """
+    # the drawing, layer by layer
     sheet = _Sheet(plan, style)
     outline = "OUTLINE" if plan.boundary is None else BOUNDARY
-    sheet.ring(outline, flipped(plan.outline).exterior)
+    sheet.ring(outline, flip_y(plan.outline).exterior)
     for k in range(plan.diagram.num_rooms):
         sheet.room(k)
     sheet.walls()
@@ -96,8 +97,8 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     sheet.windows()
     sheet.dimensions()
     document = sheet.document
-    # A backslash may begin a code of DXF, so JSON writes it as its own escape.
-    text = json.dumps(written_text(plan)).replace("\\\\", "\\u005c")
+    # the embedded JSON; a backslash may begin a code of DXF, so JSON escapes it
+    text = json.dumps(embedded_json(plan)).replace("\\\\", "\\u005c")
     chunks = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
     document.rootdict.add_xrecord(APP).reset([(1, chunk) for chunk in chunks])
     _show(document)
@@ -107,7 +108,7 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
 
 
 def _show(document: Document) -> None:
-    """Open on what is drawn: extents and limits of the drawing, and a view somewhat larger."""
+    """Set the extents and limits of the drawing, and a view with a margin."""
     from ezdxf import bbox
 
     drawn = bbox.extents(document.modelspace(), fast=True)
@@ -122,7 +123,7 @@ def _show(document: Document) -> None:
 
 
 class _Sheet:
-    """A drawing that a plan is put on, part by part."""
+    """Drawing that a plan is put on, part by part."""
 
     def __init__(self, plan: FloorPlan, style: DrawingStyle) -> None:
         import ezdxf
@@ -130,6 +131,7 @@ class _Sheet:
 
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
         self.names = names_of_rooms(plan, style.language)
+        # a document in metres, with its layers
         self.document = ezdxf.new("R2010")
         self.document.units = units.M  # $INSUNITS = 6
         self.document.appids.add(APP)
@@ -140,6 +142,7 @@ class _Sheet:
                 layer = self.document.layers.add(self.layer(name), color=colour)
                 layer.dxf.plot = int(name not in ("ROOMS", "OUTLINE"))
         self.document.layers.get(self.layer("WALLS")).dxf.lineweight = _WALL_WEIGHT
+        # styles of texts and dimensions, and the block of a door
         self.document.styles.add("PLAN", font="arial.ttf")
         self.document.dimstyles.new("PLAN", dxfattribs=_DIMENSIONS | {"dimtxsty": "PLAN"})
         block = self.document.blocks.new(_SWUNG)
@@ -148,10 +151,11 @@ class _Sheet:
         block.add_arc((0, 0), radius=1, start_angle=0, end_angle=90)
 
     def layer(self, name: str) -> str:
+        """Name of a layer in the chosen set."""
         return LAYERS[name][1] if self.style.layers == "aia" else name
 
     def ring(self, layer: str, ring: BaseGeometry, *about: Any) -> None:
-        """A closed polyline; ``about``: what it stands for, and its room."""
+        """Add a closed polyline. ``about``: its tag and its room."""
         line = self.space.add_lwpolyline(
             list(ring.coords)[:-1], close=True, dxfattribs={"layer": self.layer(layer)}
         )
@@ -160,30 +164,32 @@ class _Sheet:
             line.set_xdata(APP, [(1000, kind), (1071, number)])
 
     def polygons(self, layer: str, shape: BaseGeometry, *, number: int | None = None) -> None:
-        """Their rings; ``number``: of the room whose floor they are."""
+        """Add the rings of polygons. ``number``: the room whose floor they are."""
         import shapely
 
-        for part in shapely.get_parts(flipped(shape)):
+        for part in shapely.get_parts(flip_y(shape)):
             for kind, rings in ((FLOOR, [part.exterior]), (HOLE, part.interiors)):
                 for ring in rings:
                     self.ring(layer, ring, *(() if number is None else (kind, number)))
 
     def room(self, number: int) -> None:
-        """The floor with its holes, and the label on it: in the middle, as large as fits."""
+        """Add a floor with its holes, and the label on it, as large as fits."""
         import shapely
         from ezdxf.enums import MTextEntityAlignment
 
         floor = drawn_floor(self.plan, number)
         self.polygons("ROOMS", floor, number=number)
         parts = shapely.get_parts(self.shapes.free_floor(number))
-        free = [part for part in parts if part.area > 0]  # none of a room that others cover
-        around = flipped(max(free, key=lambda part: part.area, default=floor))
+        # the label is in the middle of the free floor, at the height of its inscribed circle
+        free = [part for part in parts if part.area > 0]
+        around = flip_y(max(free, key=lambda part: part.area, default=floor))
         inscribed = shapely.maximum_inscribed_circle(around, tolerance=0.05)
         x0, _, x1, _ = around.bounds
         y = inscribed.coords[0][1]
         across = shapely.LineString([(x0 - 1, y), (x1 + 1, y)]).intersection(around)
         across = max(shapely.get_parts(across), key=lambda part: part.length)
         at, name = across.interpolate(0.5, normalized=True), self.names[number]
+        # its letters are as large as the width allows
         text = [name, f"{self.plan.areas[number]:.2f} m²"]
         longest = _LETTER_WIDTH * max(map(len, text))
         height = min(_LETTER, across.length / longest, inscribed.length / _LINES)
@@ -196,21 +202,24 @@ class _Sheet:
         label.set_xdata(APP, [(1000, LABEL), (1071, number), (1000, kind)])
 
     def walls(self) -> None:
+        """Add walls and railings."""
         self.polygons("WALLS", self.shapes.walls)
         self.polygons("RAILINGS", self.shapes.railings)
 
     def doors(self) -> None:
-        """The opening of each as a line in the middle of the wall; then what opens."""
+        """Add the opening of each door as a line in the middle of the wall, then leaves, arcs and
+        panes."""
         from shapely import Polygon
 
         on_layer = {"layer": self.layer("DOORS")}
         for door in self.plan.doors:
-            start, end = upwards(door.start), upwards(door.end)
+            start, end = flip_point(door.start), flip_point(door.end)
             line = self.space.add_line(start, end, dxfattribs=on_layer)
             line.set_xdata(APP, [(1000, DOOR), *((1071, room) for room in door.rooms)])
+        # a leaf is a block, scaled, mirrored and rotated
         for swing in self.shapes.swings:
-            hinge, shut = upwards(swing.leaf[0]), upwards(swing.arc[-1])
-            leaf, width = upwards(swing.leaf[1]), math.dist(hinge, shut)
+            hinge, shut = flip_point(swing.leaf[0]), flip_point(swing.arc[-1])
+            leaf, width = flip_point(swing.leaf[1]), math.dist(hinge, shut)
             x, y = shut[0] - hinge[0], shut[1] - hinge[1]
             is_left = x * (leaf[1] - hinge[1]) - y * (leaf[0] - hinge[0]) > 0
             scale = {"xscale": width, "yscale": width if is_left else -width, "zscale": width}
@@ -220,14 +229,15 @@ class _Sheet:
             self.polygons("DOORS", Polygon(pane))
 
     def windows(self) -> None:
-        """The break in the wall with a line along either face, and the glass in the middle."""
+        """Add the break in the wall with a line along either face, and the glass in the middle."""
         for window, opening in zip(self.shapes.windows, self.shapes.glazed, strict=True):
             self.polygons("WINDOWS", opening)
-            ends = upwards(window.start), upwards(window.end)
+            ends = flip_point(window.start), flip_point(window.end)
             self.space.add_line(*ends, dxfattribs={"layer": self.layer("WINDOWS")})
 
     def dimensions(self) -> None:
-        x0, y0, x1, y1 = flipped(self.shapes.solid).bounds
+        """Add the lines of dimensions."""
+        x0, y0, x1, y1 = flip_y(self.shapes.solid).bounds
         for line in dimension_lines(self.shapes, chained=True):
             away = _FIRST_LINE + line.number * _NEXT_LINE
             if line.axis == 0:

@@ -1,4 +1,4 @@
-"""DXF read as a plan: closed polylines on ROOMS, named by the texts on LABELS, and DOORS."""
+"""DXF read as a plan: closed polylines on ROOMS, names on LABELS, and lines on DOORS."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from floor_plans.drawings.drawn_plan import (
     Drawing,
     check_installed,
     corners_of,
-    flipped,
+    flip_y,
     largest_boundary,
     rooms_of_labels,
 )
 from floor_plans.drawings.dxf import APP, BOUNDARY, DOOR, FLOOR, HOLE
-from floor_plans.drawings.dxf_document import entities_by_layer, read_document
-from floor_plans.drawings.dxf_labels import names_of_floors, noted_on, reason_without_name
-from floor_plans.drawings.dxf_rings import place_of, ring_of
+from floor_plans.drawings.dxf_entities import (
+    entities_by_layer,
+    names_of_floors,
+    place_of,
+    read_document,
+    read_tags,
+    reason_without_name,
+    ring_of,
+)
 from floor_plans.plans.door import FRONT_DOOR
 from floor_plans.plans.floor_plan import Point
 from floor_plans.plans.floors import is_same
@@ -36,21 +42,24 @@ if TYPE_CHECKING:
 _CENTIMETRE = 0.01
 
 LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
-"""Names of what is left out: on ROOMS what is no closed polyline, and what another one draws
-again; on BOUNDARY what is no closed polyline."""
+"""Names of what is left out: lines on ROOMS that are not closed, outlines drawn twice, and open
+boundaries."""
 
 
 def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
-    """Read what ``dxf_of`` writes, and drawings of others like it: a closed polyline on ROOMS is a
-    room, the text on LABELS inside it begins with its type, a line on DOORS is a door; layers may
-    have the names of the AIA. All else is left out. ``unit``: of a drawing whose header states
-    none; pixels are none. ``names``: somebody's own of rooms. Raises ``DiagramError``.
+    """Read a drawing as ``dxf_of`` writes it, or a similar one.
+
+    A closed polyline on ROOMS is a room, the text on LABELS inside it begins with its type, and a
+    line on DOORS is a door. Layers may have the names of the AIA. Anything else is left out.
+    ``unit``: of a drawing whose header states none; pixels are not allowed. ``names``: the user's
+    own names of rooms. Raises ``DiagramError``.
     """
     check_installed()
     document = read_document(content)
     drawn = _drawn_in(document, unit)
     scale = drawn.metres
     layers = entities_by_layer(document)
+    # floors, which have to be those of one plan
     left_out: list[str] = []
     _check_one_level(layers)
     floors = _floors(layers.get("ROOMS", []), scale, left_out)
@@ -60,6 +69,7 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
             "no closed polyline on this layer, as every room is; the layers with lines are "
             f"{', '.join(layers) or 'none'}",
         )
+    # names of the rooms
     texts, notes = names_of_floors(layers.get("LABELS", []), floors, scale, names)
     for number, floor in floors.items():
         if number not in texts:
@@ -70,21 +80,22 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
         [place_of(floor) for floor in floors.values()],
     )
     rooms = tuple(
-        DrawnRoom(room, flipped(floor), number)
+        DrawnRoom(room, flip_y(floor), number)
         for room, (number, floor) in zip(types, floors.items(), strict=True)
     )
+    # boundary
     rings = []
     for entity in layers.get(BOUNDARY, []):
         if (ring := ring_of(entity)) is None:
             left_out.append(OPEN)
         else:
-            rings.append(flipped(_scaled(ring, scale)))
+            rings.append(flip_y(_scaled(ring, scale)))
     boundary, others = largest_boundary(rings)
     return Drawing(
         rooms,
         tuple(_doors(layers.get("DOORS", []), scale)),
         boundary,
-        _written(document),
+        _read_embedded_json(document),
         (*left_out, *others),
         notes=tuple(notes),
         drawn=drawn,
@@ -92,13 +103,14 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
 
 
 def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
-    """``DiagramError`` naming the layers if the rooms are on several: ROOMS-EG and ROOMS-OG."""
+    """Raise ``DiagramError`` naming the layers if rooms are on several: ROOMS-EG and ROOMS-OG."""
 
     def is_named_after_rooms(layer: str) -> bool:
         if "ROOMS" in re.split(r"[\W_]+", layer):
             return True
         minor = layer.removeprefix("A-AREA-")
-        return minor != layer and not re.fullmatch("[A-Z]{4}", minor)  # as A-AREA-IDEN, of the AIA
+        # the AIA has minor groups of four letters, as A-AREA-IDEN
+        return minor != layer and not re.fullmatch("[A-Z]{4}", minor)
 
     those = [layer for layer in layers if is_named_after_rooms(layer)]
     if len(those) > 1:  # a layer without an outline draws no rooms
@@ -112,11 +124,11 @@ def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
 
 
 def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
-    """Corners of a plot, metres, y downwards, from 0, 0 on, to a centimetre: the largest closed
-    polyline that does not cross itself, on the layer of outlines, or else on any.
+    """Corners of a plot in metres, y downwards, from (0, 0), to a centimetre.
 
-    Raises ``DiagramError`` for what is not DXF, has no unit or no closed polyline, or is longer
-    than a plan may be.
+    The plot is the largest closed polyline that does not cross itself, on the layer of outlines or
+    else on any. Raises ``DiagramError`` for content that is not DXF, has no unit or closed
+    polyline, or is longer than a plan may be.
     """
     check_installed()
     document = read_document(content)
@@ -128,8 +140,9 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     if not rings:
         why = f"; {refused[0]}" if refused else ""
         raise DiagramError("", f"no closed polyline, as the outline of a plot is{why}")
+    # the largest, in metres
     largest = max(rings, key=lambda ring: ring.area)
-    outline = flipped(_scaled(largest, drawn.metres))
+    outline = flip_y(_scaled(largest, drawn.metres))
     left, top, right, bottom = outline.bounds
     if not (right - left <= LONGEST and bottom - top <= LONGEST):
         raise DiagramError(
@@ -143,7 +156,7 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
 
 
 def _plots(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeometry]:
-    """The closed polylines. ``refused``: gets the errors of those that are not sound."""
+    """Closed polylines. The errors of invalid ones are added to ``refused``."""
     found = []
     for each in entities:
         try:
@@ -157,7 +170,7 @@ def _plots(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeo
 
 
 def _drawn_in(document: Document, unit: str) -> DrawnIn:
-    """The unit of the header; ``unit`` if it says none. ``DiagramError`` where nobody says one."""
+    """Unit of the header, or else ``unit``. Raises ``DiagramError`` if neither is stated."""
     from ezdxf.units import InsertUnits, conversion_factor
 
     key = "set $INSUNITS to {} (in AutoCAD: UNITS)"
@@ -165,9 +178,9 @@ def _drawn_in(document: Document, unit: str) -> DrawnIn:
         if unit == UNITS[0]:
             raise DiagramError(
                 "$INSUNITS",
-                "0: the drawing has no unit; say it with data.unit=metres (evaluate: unit=, "
-                "discrete-diffusion data: --unit), or whichever it is drawn in, or set it, in "
-                "AutoCAD with the command UNITS",
+                "0: the drawing has no unit; state it with data.unit=metres (evaluate: unit=, "
+                "discrete-diffusion data: --unit), or another unit, or set it, in AutoCAD with "
+                "the command UNITS",
             )
         return DrawnIn(unit, metres_per(unit), "unit=", "give data.unit={} (--unit {})")
     try:
@@ -188,8 +201,8 @@ def _scaled(shape: BaseGeometry, scale: float) -> BaseGeometry:
 
 
 def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[int, BaseGeometry]:
-    """Number -> floor, in metres; polylines without a number are rooms of their own. What is no
-    closed polyline, or an earlier one again, is named in ``left_out``."""
+    """Floors by number, in metres. Polylines without a number are separate rooms. Open polylines
+    and repeated ones are named in ``left_out``."""
     import shapely
 
     parts: dict[int, list[BaseGeometry]] = {}
@@ -201,16 +214,19 @@ def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[
             left_out.append(LINES)
             continue
         ring = _scaled(ring, scale)
-        kind, numbers = noted_on(entity)
+        # parts and holes of numbered rooms
+        kind, numbers = read_tags(entity)
         if kind in (FLOOR, HOLE) and len(numbers) == 1:
             (parts if kind == FLOOR else holes).setdefault(numbers[0], []).append(ring)
             continue
+        # rooms without a number, except repeated ones
         alike = others.setdefault(tuple(round(side, 3) for side in ring.bounds), [])
         if any(is_same(ring, other) for other in alike):
             left_out.append(DOUBLED)
         else:
             alike.append(ring)
             own.append(ring)
+    # parts less holes
     floors = {
         number: shapely.union_all(rings).difference(shapely.union_all(holes.get(number, [])))
         for number, rings in sorted(parts.items())
@@ -220,20 +236,21 @@ def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[
 
 
 def _doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:
+    """Doors: the lines on their layer, with the rooms of their tags."""
     from shapely import LineString
 
     for entity in entities:
         if entity.dxftype() != "LINE":
             continue
         ends = [(end.x, end.y) for end in (entity.dxf.start, entity.dxf.end)]
-        line = flipped(_scaled(LineString(ends), scale))
-        kind, numbers = noted_on(entity)
+        line = flip_y(_scaled(LineString(ends), scale))
+        kind, numbers = read_tags(entity)
         rooms = (numbers[0], numbers[1]) if kind == DOOR and len(numbers) == 2 else None
         yield DrawnDoor(line, rooms is not None and rooms[1] == FRONT_DOOR, rooms)
 
 
-def _written(document: Document) -> object:
-    """The JSON of the plan that was drawn; None if there is none."""
+def _read_embedded_json(document: Document) -> object:
+    """JSON of the plan that was drawn, or None."""
     from ezdxf.entities import XRecord
 
     record = document.rootdict.get(APP)

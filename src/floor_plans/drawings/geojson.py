@@ -1,6 +1,7 @@
 """GeoJSON: a plan as a FeatureCollection, in metres of a local frame with y upwards.
 
-RFC 7946 knows degrees only; here the coordinates are metres, as the members "unit" and "frame" say.
+RFC 7946 allows degrees only. Here the coordinates are metres, as the members "unit" and "frame"
+state.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.files.fields import DiagramError, required_list, room_code
-from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
+from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
 from floor_plans.drawings.drawn_plan import (
     Drawing,
     check_boundary,
     check_installed,
     drawn_floor,
-    flipped,
-    in_stated_unit,
+    flip_y,
     largest_boundary,
     rooms_of_labels,
+    scale_to_metres,
 )
-from floor_plans.drawings.embedded_json import WRITTEN, written_text
 from floor_plans.plans.door import FRONT_DOOR, rooms_from_json, rooms_to_json
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.finding import ADDED, added_rooms
@@ -35,9 +35,12 @@ OTHERS = "features that are neither room nor door"
 
 
 def geojson_of(plan: FloorPlan) -> str:
-    """Features of ``kind`` "room" (``room_type``, ``area``, true ``added`` of one that no diagram
-    has; its number is the id), "door" (``rooms``) and "boundary", or "outline" where the plan has
-    no boundary; and, under ``discrete_diffusion``, the plan's own JSON."""
+    """Write a plan as GeoJSON.
+
+    Features have the ``kind`` "room" (``room_type``, ``area``, and ``added`` if it was added to its
+    diagram; the id is its number), "door" (``rooms``) and "boundary", or "outline" for a plan
+    without a boundary. The plan's own JSON is under ``discrete_diffusion``.
+    """
     from shapely import LineString
 
     outline = "outline" if plan.boundary is None else "boundary"
@@ -55,25 +58,28 @@ def geojson_of(plan: FloorPlan) -> str:
         "unit": "metres",
         "frame": "local: x to the right, y upwards; not longitude and latitude",
         "features": features,
-        WRITTEN: written_text(plan),
+        EMBEDDED: embedded_json(plan),
     }
     return json.dumps(collection) + "\n"
 
 
 def _feature(shape: BaseGeometry, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Feature of a shape, with y upwards."""
     from shapely.geometry import mapping
     from shapely.geometry.polygon import orient
 
-    shape = flipped(shape)
+    shape = flip_y(shape)
     if shape.geom_type == "Polygon":
         shape = orient(shape)
     return {"type": "Feature", "properties": dict(properties), "geometry": mapping(shape)}
 
 
 def read_geojson(data: Mapping[str, Any]) -> Drawing:
-    """Read what ``geojson_of`` writes, and drawings of others like it: polygons with a
-    ``room_type`` are rooms, lines of ``kind`` "door" are doors; all else is left out. "unit" states
-    another unit than metres."""
+    """Read what ``geojson_of`` writes, or a similar drawing.
+
+    Polygons with a ``room_type`` are rooms, lines of ``kind`` "door" are doors, and anything else
+    is left out. "unit" states another unit than metres.
+    """
     check_installed()
     labels: list[object] = []
     floors: list[BaseGeometry] = []
@@ -82,6 +88,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     doors: list[DrawnDoor] = []
     boundaries: list[BaseGeometry] = []
     num_others = 0
+    # sort the features by kind
     for k, feature in enumerate(required_list(data, "features")):
         where = f"features[{k}]"
         about = feature.get("properties") if isinstance(feature, Mapping) else None
@@ -106,22 +113,23 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             num_others += 1
     if not labels:
         raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
+    # the drawing of these parts
     boundary, left_out = largest_boundary(boundaries)
     left_out += (OTHERS,) * num_others
     rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, _numbers(ids))
-    found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(WRITTEN), left_out)
-    return in_stated_unit(found, data)
+    found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(EMBEDDED), left_out)
+    return scale_to_metres(found, data)
 
 
 def _numbers(ids: Sequence[object]) -> list[int]:
-    """The ids of rooms, if all have one and no two the same; else their places among rooms."""
+    """Ids of rooms if all are different integers; otherwise their places among rooms."""
     numbers = [each for each in ids if type(each) is int]
     return numbers if len(set(numbers)) == len(ids) else [*range(len(ids))]
 
 
 def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
-    """The geometry of a feature, y downwards; ``DiagramError`` unless it is sound and of one of the
-    ``types``."""
+    """Geometry of a feature, y downwards. Raises ``DiagramError`` unless it is valid and of one of
+    the ``types``."""
     from shapely.errors import ShapelyError
     from shapely.geometry import shape
 
@@ -138,4 +146,4 @@ def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
             f"expected a {types[0]} in metres that does not cross itself, got "
             f"{reprlib.repr(given)}",
         )
-    return flipped(found)
+    return flip_y(found)

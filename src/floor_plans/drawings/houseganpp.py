@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 FRAME = "frame"
-"""The key of a plan that does not lie on the 256 x 256 pixels of 18 m: where it lies."""
+"""Key of a plan that does not lie on 256 x 256 pixels of 18 m: its frame."""
 
 _PIXELS = 256
 _METRES = metres_per("pixels")
@@ -29,35 +29,36 @@ _WRITTEN_DIGITS, _READ_DIGITS = 9, 6
 """Decimals of a pixel."""
 
 _DOOR_THICKNESS = 4
-"""Pixels of the wall around a door, where nobody says how thick it is."""
+"""Pixels of the wall around a door whose thickness is unknown."""
 
 _MOST_WALL = DEFAULT_THRESHOLD
-"""Pixels between two rooms that a wall may fill."""
+"""Largest thickness of a wall between two rooms, pixels."""
 
 _BEDROOMS = ("MasterRoom", "ChildRoom", "SecondRoom", "GuestRoom")
 _NEAREST = {**dict.fromkeys(_BEDROOMS, BEDROOM), "Wall-in": "Storage"}
-"""Name of a type in a table that lacks it."""
+"""Replacement for a type that the format lacks."""
 
 _CODES = {name: code for code, name in CODE_TABLES["houseganpp"].known.items()}
 
 
 _Wall = tuple[Box, int, int | None]
-"""A side, the node that it is of, and the room behind it."""
+"""Side of a node, its number, and the room behind it."""
 
 
 def nearest_type(room: str) -> str:
-    """The room type, or ``BEDROOM``, that a type of ours is in tables of House-GAN++."""
+    """Room type of the format, or ``BEDROOM``, for a room type."""
     return _NEAREST.get(room, room)
 
 
 class _Frame(NamedTuple):
-    """Pixel (x, y) lies at (left + x * metres, top + y * metres)."""
+    """Frame of a plan: pixel (x, y) lies at (left + x * metres, top + y * metres)."""
 
     metres: float = _METRES
     left: float = 0.0
     top: float = 0.0
 
     def pixels(self, box: Sequence[float]) -> Box:
+        """Box in pixels."""
         x0, y0, x1, y1 = (
             round((side - corner) / self.metres, _WRITTEN_DIGITS) + 0.0
             for side, corner in zip(box, (self.left, self.top) * 2, strict=True)
@@ -66,7 +67,8 @@ class _Frame(NamedTuple):
 
 
 def _frame_of(boxes: Sequence[Box]) -> _Frame:
-    """Frame of RPLAN if the plan lies on it; else one in whose middle the plan lies, as large."""
+    """Frame of RPLAN if the plan fits it; otherwise a frame as large, or larger, centred on the
+    plan."""
     low = [min(box[a] for box in boxes) for a in (0, 1)]
     high = [max(box[a + 2] for box in boxes) for a in (0, 1)]
     if min(low) >= 0 and max(high) <= _PIXELS * _METRES:
@@ -80,8 +82,8 @@ def _frame_of(boxes: Sequence[Box]) -> _Frame:
 
 
 def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
-    """Boxes in pixels of 18 m / 256, of a plan whose ``frame`` may say that it was moved or scaled
-    to fit; ``DiagramError`` for a frame that is none."""
+    """Boxes in pixels of 18 m / 256. ``frame``, if given, tells how the plan was moved or scaled to
+    fit. Raises ``DiagramError`` for an invalid frame."""
     if FRAME not in data:
         return list(boxes)
     given = data[FRAME]
@@ -103,23 +105,27 @@ def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
 
 
 def houseganpp_of(plan: FloorPlan) -> str:
-    """``room_type`` and ``boxes`` of rooms, then of doors; ``edges``, the walls around each, with
-    the types of the node and of the room behind, 0 if there is none; ``ed_rm``, their numbers.
+    """Write a plan as House-GAN++ JSON: ``room_type`` and ``boxes`` of rooms, then of doors;
+    ``edges``; ``ed_rm``.
 
-    The room behind a wall is the one that faces most of it, at most 9 pixels off; a door has its
-    two rooms behind its long sides. A plan that does not fit 256 x 256 pixels of 18 m is moved to
-    their middle, and scaled down if it is larger; ``frame`` says how.
+    ``edges`` are the walls around each node, with the types of the node and of the room behind it,
+    0 if there is none; ``ed_rm`` are their numbers. The room behind a wall is the one that faces
+    most of it, at most 9 pixels away. A door has its two rooms behind its long sides. A plan that
+    does not fit 256 x 256 pixels of 18 m is moved to their middle, and scaled down if it is larger;
+    ``frame`` tells how.
     """
     import shapely
 
     assert plan.diagram.boxes is not None
+    # rooms, then doors, as nodes
     doors = [door.box(_DOOR_THICKNESS * _METRES) for door in plan.doors]
     boxes = [*plan.diagram.boxes, *doors]
     frame = _frame_of(boxes)
     kinds = ["front-door" if door.is_front else "interior-door" for door in plan.doors]
     codes = [_CODES[nearest_type(name)] for name in (*plan.diagram.room_names, *kinds)]
-    floors = [_in_pixels(drawn_floor(plan, k), frame) for k in range(plan.diagram.num_rooms)]
-    openings = [_in_pixels(shapely.box(*box), frame) for box in doors]
+    # walls around them
+    floors = [_to_pixels(drawn_floor(plan, k), frame) for k in range(plan.diagram.num_rooms)]
+    openings = [_to_pixels(shapely.box(*box), frame) for box in doors]
     walls = [*_walls_of_rooms(floors), *_walls_of_doors(plan, openings, floors)]
     data: dict[str, Any] = {
         "room_type": codes,
@@ -136,6 +142,7 @@ def houseganpp_of(plan: FloorPlan) -> str:
 
 
 def _walls_of_rooms(floors: Sequence[BaseGeometry]) -> Iterator[_Wall]:
+    """Walls around rooms; the room behind a wall faces most of it."""
     for k, floor in enumerate(floors):
         others = [number for number in range(len(floors)) if number != k]
         for side, behind in _sides(floor):
@@ -147,13 +154,15 @@ def _walls_of_rooms(floors: Sequence[BaseGeometry]) -> Iterator[_Wall]:
 def _walls_of_doors(
     plan: FloorPlan, openings: Sequence[BaseGeometry], floors: Sequence[BaseGeometry]
 ) -> Iterator[_Wall]:
+    """Sides of doors; the rooms of a door are behind its long sides."""
     for number, (door, opening) in enumerate(zip(plan.doors, openings, strict=True), len(floors)):
         rooms = [None if room == FRONT_DOOR else floors[room] for room in door.rooms]
         for (side, _), leads in zip(_sides(opening), _rooms_of_sides(opening, rooms), strict=True):
             yield side, number, None if leads is None else door.rooms[leads]
 
 
-def _in_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
+def _to_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
+    """Shape in pixels of a frame."""
     import shapely
 
     def pixels(corners: Any) -> Any:
@@ -164,8 +173,8 @@ def _in_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
 
 
 def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
-    """The walls around a shape, from its left upper corner down and round, and what lies behind
-    each: the rectangle as deep as a wall can be."""
+    """Walls around a shape, from its upper left corner downwards, and for each the rectangle behind
+    it, as deep as the thickest wall."""
     import shapely
     from shapely.geometry.polygon import orient
 
@@ -176,7 +185,7 @@ def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
             first = corners.index(min(corners))
             corners = corners[first:] + corners[: first + 1]
             for (x0, y0), (x1, y1) in pairwise(corners):
-                # The floor lies to the right of where the ring goes, in coordinates with y up.
+                # the floor is to the right of the ring's direction, with y upwards
                 dx, dy = x1 - x0, y1 - y0
                 length = (dx * dx + dy * dy) ** 0.5
                 over, down = -dy / length * _MOST_WALL, dx / length * _MOST_WALL
@@ -187,7 +196,7 @@ def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
 def _rooms_of_sides(
     opening: BaseGeometry, rooms: Sequence[BaseGeometry | None]
 ) -> tuple[int | None, ...]:
-    """Room, of a door's two, behind each of its four sides: none at the short ones."""
+    """Index of the room behind each of a door's four sides; None at the short ones."""
     behind = [rectangle for _, rectangle in _sides(opening)]
     x0, y0, x1, y1 = opening.bounds
     long = (1, 3) if x1 - x0 >= y1 - y0 else (0, 2)

@@ -1,4 +1,4 @@
-"""The floors of House-GAN++ rooms: what the walls that a file lists around each of them enclose."""
+"""Floors of House-GAN++ rooms: the polygons enclosed by the walls listed around each room."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import boxes_in_metres, metres_per
-from floor_plans.drawings.drawn_plan import TURNED, left_of_boxes, note_of_fill
+from floor_plans.drawings.drawn_plan import TURNED, fill_notes, left_of_boxes
 from floor_plans.drawings.houseganpp import read_frame
 from floor_plans.plans.door import Box
 from floor_plans.plans.floor_plan import FloorPlan
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 OPEN = "room whose walls close no outline inside its box"
-"""Note on rooms whose floor is then taken to be their box."""
+"""Note on rooms whose floor is taken to be their box."""
 
 _FAR = 1e9
-"""Pixels beyond which no wall ends."""
+"""Largest coordinate of a wall's end, pixels."""
 
 _METRES = metres_per("pixels")
 _DIGITS = 6
@@ -34,11 +34,11 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Outlines:
-    """Outlines that the walls of a plan enclose.
+    """Polygons enclosed by the walls of a plan.
 
-    ``boxes``: of all nodes, in pixels; those around the outlines where the plan was turned back.
-    ``shapes``: of all nodes, in metres; None where the walls of one close no outline inside its
-    box. ``num_open``: the walls of these. ``notes``: what is odd.
+    ``boxes``: of all nodes, in pixels; for a rotated plan those around the polygons, rotated back.
+    ``shapes``: of all nodes, in metres; None if the walls of a node enclose no polygon inside its
+    box. ``num_open``: number of walls of such nodes. ``notes``: oddities.
     """
 
     boxes: Sequence[Box]
@@ -47,8 +47,7 @@ class Outlines:
     notes: tuple[Note, ...] = ()
 
     def areas(self) -> list[float]:
-        """Areas of all nodes, in square metres: of the outline, or of the box where there is
-        none."""
+        """Areas of all nodes in square metres: of the polygon, or else of the box."""
         boxes = boxes_in_metres(self.boxes, "pixels")
         return [
             round((x1 - x0) * (y1 - y0) if shape is None else shape.area, _DIGITS)
@@ -56,7 +55,8 @@ class Outlines:
         ]
 
     def floors(self, rooms: Mapping[int, int]) -> tuple[Any, tuple[Note, ...]]:
-        """The key "floors" of a plan, None if the boxes of its rooms say them; and what is odd.
+        """Value of the key "floors" of a plan, or None if the boxes of its rooms imply the floors,
+        with notes.
 
         ``rooms``: the nodes that are rooms, in order, with their types.
         """
@@ -70,7 +70,7 @@ class Outlines:
             note
             for k, floor in enumerate(kept)
             if floor is not None
-            for note in note_of_fill(k, plan.diagram.rooms[k], floor.area / plan.boxes[k].area)
+            for note in fill_notes(k, plan.diagram.rooms[k], floor.area / plan.boxes[k].area)
         ]
         floors = [None if floor is None else rings_of(floor) for floor in kept]
         return floors or None, (*self.notes, *notes)
@@ -79,10 +79,10 @@ class Outlines:
 def read_outlines(
     data: Mapping[str, Any], boxes: Sequence[Box], is_door: Sequence[bool]
 ) -> Outlines:
-    """Outlines of a House-GAN++ plan; ``boxes``: of its nodes, see ``read_frame``.
+    """Read the polygons of a House-GAN++ plan. ``boxes``: of its nodes, see ``read_frame``.
 
-    A plan that is turned as a whole is turned back. Without shapely, and where ``edges`` and
-    ``ed_rm`` are not one per wall, no node has an outline, and nothing is noted.
+    A plan rotated as a whole is rotated back. Without shapely, or if ``edges`` and ``ed_rm`` do not
+    match, nodes have neither polygons nor notes.
     """
     nodes = data["ed_rm"]
     edges = data.get("edges", nodes)
@@ -90,14 +90,16 @@ def read_outlines(
     paired = isinstance(edges, list) and isinstance(nodes, list) and len(edges) == len(nodes)
     if not paired or "edges" not in data or "floors" in data or find_spec("shapely") is None:
         return bare
+    # walls of each node
     walls: list[list[Box | None]] = [[] for _ in boxes]
     num_open = 0
-    for wall, beside in zip(edges, nodes, strict=True):
-        node = beside[0] if isinstance(beside, list) and beside else None
+    for wall, entry in zip(edges, nodes, strict=True):
+        node = entry[0] if isinstance(entry, list) and entry else None
         if type(node) is int and 0 <= node < len(boxes):
             walls[node].append(_side(data, wall))
         else:
             num_open += 1
+    # polygons, and notes on nodes without one
     shapes = [_outline(sides, box) for sides, box in zip(walls, boxes, strict=True)]
     num_open += sum(len(walls[k]) for k, shape in enumerate(shapes) if shape is None)
     rooms = [k for k, door in enumerate(is_door) if not door]
@@ -111,7 +113,7 @@ def read_outlines(
 
 
 def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
-    """The same, with walls along the axes if all its rooms have an outline and are turned."""
+    """Rotate a plan back if all its rooms have a polygon and are rotated by the same angle."""
     floors = [shape for k in rooms if (shape := found.shapes[k]) is not None]
     if not rooms or len(floors) < len(rooms) or not (angle := angle_of(floors)):
         return found
@@ -126,7 +128,7 @@ def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
 
 
 def _side(data: Mapping[str, Any], wall: object) -> Box | None:
-    """Ends of a wall, in pixels; None if it has none."""
+    """Ends of a wall in pixels; None if they are invalid."""
     try:
         x0, y0, x1, y1 = (
             finite_number(end, "edges") for end in (wall[:4] if isinstance(wall, list) else ())
@@ -138,20 +140,23 @@ def _side(data: Mapping[str, Any], wall: object) -> Box | None:
 
 
 def _is_slanted(sides: Sequence[Box | None]) -> bool:
+    """Return True if any wall is parallel to no axis."""
     return any(side and side[0] != side[2] and side[1] != side[3] for side in sides)
 
 
 def _outline(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
-    """Outline that sides enclose, in metres; None unless they close, all of them, and inside the
-    box."""
+    """Polygon that all the sides of a node enclose inside its box, in metres; None if they do not
+    close."""
     import shapely
 
+    # each end has to be shared by two walls
     walls = [(side[:2], side[2:]) for side in sides if side and side[:2] != side[2:]]
     ends = Counter(end for wall in walls for end in wall)
     if None in sides or not ends or any(num % 2 for num in ends.values()):
         return None
+    # all walls have to be on the border of one polygon
     lines = shapely.MultiLineString(walls)
-    shape = _in_metres(shapely.build_area(lines))
+    shape = _to_metres(shapely.build_area(lines))
     is_whole = abs(shape.length - lines.length * _METRES) <= TOLERANCE
     if shape.is_empty or not shape.is_valid or not is_whole:
         return None
@@ -159,17 +164,20 @@ def _outline(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
 
 
 def _rectangle(box: Box) -> BaseGeometry:
+    """Box as a polygon in metres."""
     import shapely
 
-    return _in_metres(shapely.box(*box))
+    return _to_metres(shapely.box(*box))
 
 
-def _in_metres(shape: BaseGeometry) -> BaseGeometry:
+def _to_metres(shape: BaseGeometry) -> BaseGeometry:
+    """Shape in metres."""
     import shapely
 
     return shapely.transform(shape, lambda corners: (corners * _METRES).round(_DIGITS) + 0.0)
 
 
 def _pixels(bounds: Sequence[float]) -> Box:
+    """Bounds in pixels."""
     x0, y0, x1, y1 = (round(side / _METRES, _DIGITS) for side in bounds)
     return x0, y0, x1, y1

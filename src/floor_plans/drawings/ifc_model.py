@@ -1,4 +1,4 @@
-"""``IfcModel``: an IFC 4 file that grows entity by entity; ``Frame``: where a thing stands."""
+"""``IfcModel``: an IFC 4 file built entity by entity; ``Frame``: the place of an entity."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ if TYPE_CHECKING:
     from floor_plans.plans.floor_plan import Point
 
 _NAMESPACE = uuid.UUID("5d4f7f1e-6d62-4b8e-9a67-3c1f0a7b2d94")
-"""From which ids of files are derived; any constant would do."""
+"""Namespace of the ids of files; any constant would do."""
 
 _NO_TIME = "1970-01-01T00:00:00"
-"""When a file was made, in its header: the same plan is the same file."""
+"""Time of creation in the header, fixed so that the same plan yields the same file."""
 
 _PRECISION = 1e-6
-"""Metres."""
+"""Precision of coordinates, metres."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A place on the storey: the origin, in metres, y upwards, the direction of its x-axis, and
-    how high it lies."""
+    """Place on the storey: origin in metres, y upwards, direction of its x-axis, and height."""
 
     x: float = 0.0
     y: float = 0.0
@@ -36,6 +35,7 @@ class Frame:
 
     @classmethod
     def along(cls, start: Point, end: Point, z: float = 0.0) -> Frame:
+        """Frame at ``start`` with its x-axis towards ``end``."""
         length = math.dist(start, end)
         return cls(*start, (end[0] - start[0]) / length, (end[1] - start[1]) / length, z)
 
@@ -45,14 +45,14 @@ class Frame:
         return [(x * self.ux + y * self.uy, y * self.ux - x * self.uy) for x, y in moved]
 
     def on_storey(self, points: Iterable[Sequence[float]]) -> list[Point]:
-        """The inverse of ``local``."""
+        """Inverse of ``local``."""
         return [
             (self.x + x * self.ux - y * self.uy, self.y + x * self.uy + y * self.ux)
             for x, y in points
         ]
 
     def within(self, other: Frame) -> Frame:
-        """This frame as the other one sees it."""
+        """This frame relative to another one."""
         (origin,) = other.local([(self.x, self.y)])
         ux = self.ux * other.ux + self.uy * other.uy
         uy = self.uy * other.ux - self.ux * other.uy
@@ -60,9 +60,9 @@ class Frame:
 
 
 class IfcModel:
-    """A file of the schema IFC4, in metres.
+    """File of the schema IFC4, in metres.
 
-    ``key``: what its ids are derived from: the same key and names give the same ids. ``north``:
+    ``key``: text that ids are derived from; the same key and names yield the same ids. ``north``:
     degrees clockwise from the y-axis.
     """
 
@@ -73,8 +73,10 @@ class IfcModel:
         self.file.header.file_name.time_stamp = _NO_TIME
         self._ids = uuid.uuid5(_NAMESPACE, key)
         self._frames: dict[int, Frame] = {}
+        # shared points and directions
         self._origin = self.new("IfcCartesianPoint", (0.0, 0.0, 0.0))
         self._up = self.new("IfcDirection", (0.0, 0.0, 1.0))
+        # the coordinate system, and the one of bodies
         self.world = self.new(
             "IfcGeometricRepresentationContext",
             ContextType="Model",
@@ -94,11 +96,11 @@ class IfcModel:
         )
 
     def new(self, kind: str, *values: Any, **named: Any) -> Any:
-        """An entity without an id."""
+        """Add an entity without an id."""
         return self.file.create_entity(kind, *values, **named)
 
     def add(self, kind: str, name: str, **attributes: Any) -> Any:
-        """An entity whose id is derived from ``name``, which no other has."""
+        """Add an entity with an id derived from its unique ``name``."""
         import ifcopenshell.guid
 
         own = ifcopenshell.guid.compress(uuid.uuid5(self._ids, f"{kind} {name}").hex)
@@ -108,7 +110,7 @@ class IfcModel:
         return str(self.file.to_string())
 
     def units(self) -> Any:
-        """Metres, square and cubic ones, and radians."""
+        """Add metres, square metres, cubic metres and radians."""
         named = {
             "LENGTHUNIT": "METRE",
             "AREAUNIT": "SQUARE_METRE",
@@ -119,7 +121,7 @@ class IfcModel:
         return self.new("IfcUnitAssignment", units)
 
     def place(self, frame: Frame, parent: Any = None) -> Any:
-        """Placement of a thing that stands in ``frame``, relative to the placement ``parent``."""
+        """Add the placement of ``frame``, relative to the placement ``parent``."""
         outer = Frame() if parent is None else self._frames[parent.id()]
         seen = frame.within(outer)
         axes = self.new(
@@ -133,7 +135,7 @@ class IfcModel:
         return placement
 
     def body(self, frame: Frame, polygons: Iterable[Polygon], height: float) -> Any:
-        """Solids over polygons of the storey, ``height`` high, of a thing that stands in
+        """Add solids over polygons of the storey, ``height`` high, for an entity placed in
         ``frame``."""
         solids = [
             self.new("IfcExtrudedAreaSolid", self._profile(frame, polygon), None, self._up, height)
@@ -149,6 +151,7 @@ class IfcModel:
         return self.new("IfcProductDefinitionShape", Representations=[shape])
 
     def _profile(self, frame: Frame, polygon: Polygon) -> Any:
+        """Add a polygon as a profile in a frame."""
         from shapely.geometry.polygon import orient
 
         rings = orient(polygon)
@@ -160,11 +163,12 @@ class IfcModel:
         return self.new("IfcArbitraryClosedProfileDef", "AREA", None, outer)
 
     def _curve(self, points: Sequence[Point]) -> Any:
+        """Add a closed polyline."""
         corners = [self.new("IfcCartesianPoint", point) for point in points[:-1]]
         return self.new("IfcPolyline", [*corners, corners[0]])
 
     def properties(self, of: Any, name: str, values: Mapping[str, bool]) -> None:
-        """A set of properties of an entity, such as ``Pset_WallCommon``."""
+        """Add a set of properties of an entity, such as ``Pset_WallCommon``."""
         made = [
             self.new("IfcPropertySingleValue", Name=key, NominalValue=self.new("IfcBoolean", value))
             for key, value in values.items()
@@ -173,7 +177,7 @@ class IfcModel:
         self._define(of, own, self.add("IfcPropertySet", own, Name=name, HasProperties=made))
 
     def quantities(self, of: Any, name: str, values: Mapping[str, tuple[str, float]]) -> None:
-        """A set of quantities of an entity: by name, what they measure ("Area") and how much."""
+        """Add a set of quantities of an entity, by name: the kind ("Area") and the value."""
         made = [
             self.new(f"IfcQuantity{kind}", Name=key, **{f"{kind}Value": value})
             for key, (kind, value) in values.items()
@@ -182,6 +186,7 @@ class IfcModel:
         self._define(of, own, self.add("IfcElementQuantity", own, Name=name, Quantities=made))
 
     def _define(self, of: Any, name: str, definition: Any) -> None:
+        """Attach a definition to an entity."""
         self.add(
             "IfcRelDefinesByProperties",
             name,

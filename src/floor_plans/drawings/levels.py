@@ -18,19 +18,19 @@ _LEVELS = ("level", "storey", "story", "etage", "geschoss", "stockwerk")
 _OTHERS = ("floor", "flat", "apartment", "dwelling", "unit", "wohnung")
 _SUFFIXES = ("id", "name", "number", "no", "nr")
 _KEYS = {f"{word}{suffix}" for word in (*_LEVELS, *_OTHERS) for suffix in ("", *_SUFFIXES)}
-"""Keys of rooms, in small letters alone, that say on which storey or in which dwelling they are."""
+"""Keys of rooms, in lower-case letters only, for their storey or dwelling."""
 
 
 class Part(NamedTuple):
-    """``name``: of the part, ``level EG``, empty for a whole drawing; ``data``: its JSON object;
-    ``values``: what its rooms say."""
+    """Part of a drawing. ``name``: as ``level EG``, empty for a whole drawing; ``data``: its JSON
+    object; ``values``: of its rooms, by key."""
 
     name: str
     data: Any
     values: Mapping[str, object]
 
     def labelled(self, plan: Plan) -> Plan:
-        """The plan, with these values in its metadata and a note on them."""
+        """Return the plan with these values in its metadata and a note on them."""
         if not self.values:
             return plan
         metadata = {**self.values, **plan.diagram.metadata}
@@ -41,21 +41,23 @@ class Part(NamedTuple):
 
 
 def parts_of(data: Any) -> list[Part]:
-    """Parts of a plan's JSON object in GeoJSON or RLVR whose rooms are on several storeys or in
-    several dwellings, as properties of theirs say; anything else is one part.
+    """Split a JSON object in GeoJSON or RLVR by the storeys or dwellings of its rooms; any other
+    object is one part.
 
-    A boundary that names no part is that of all. Raises ``DiagramError`` naming a room or door
-    that is in no part though others are.
+    A boundary that names no part belongs to all. Raises ``DiagramError`` naming a room or door in
+    no part, if others are in one.
     """
-    key, about, is_room = _drawn(data)
+    key, about, is_room = _drawn_items(data)
     items = data[key] if key else []
     facts = [about(item) for item in items]
     rooms = [k for k, each in enumerate(facts) if is_room(each)]
     keys = level_keys([facts[k] for k in rooms])
     if not keys:
         return [Part("", data, {})]
-    if key == "features":  # doors name rooms by their ids, or by their places among all
+    # doors name rooms by their ids, or by their places among all rooms
+    if key == "features":
         items = _numbered(items, rooms)
+    # items of each part, and items of all parts
     parts: dict[tuple[object, ...], list[int]] = {}
     everywhere = []
     for k, each in enumerate(facts):
@@ -69,6 +71,7 @@ def parts_of(data: Any) -> list[Part]:
             )
         else:
             everywhere.append(k)
+    # parts that have rooms
     found = []
     for values, own in parts.items():
         if not set(own) & set(rooms):
@@ -80,8 +83,8 @@ def parts_of(data: Any) -> list[Part]:
 
 
 def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Keys by which rooms are on several storeys or in several dwellings. A key of dwellings or
-    "floor" by which each room is alone is none: it numbers rooms, or measures them."""
+    """Keys whose values put rooms on several storeys or in several dwellings. A key of dwellings,
+    or "floor", with a different value for each room is skipped: it numbers or measures rooms."""
     found = []
     for key in dict.fromkeys(key for room in rooms for key in room if plain(key) in _KEYS):
         values = [room[key] for room in rooms if room.get(key) is not None]
@@ -94,18 +97,18 @@ def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
-    """``DiagramError`` naming the storeys or dwellings of rooms that are on several."""
+    """Raise ``DiagramError`` naming the storeys or dwellings if rooms are on several."""
     for key in level_keys(rooms):
         values = dict.fromkeys(room[key] for room in rooms if room.get(key) is not None)
         shown = ", ".join(map(reprlib.repr, values))
         raise DiagramError(
-            key, f"rooms of {shown}, and these are several plans; write each as one of its own"
+            key, f"rooms of {shown}, and these are several plans; write each as a separate plan"
         )
 
 
 def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
-    """``DiagramError`` for an object that lists a storey or dwelling for each of its rooms, and
-    several of them."""
+    """Raise ``DiagramError`` for an object that lists several storeys or dwellings, one for each
+    room."""
     listed = {
         key: values
         for key, values in data.items()
@@ -115,9 +118,11 @@ def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
         check_one_part([{key: listed[key][k] for key in listed} for k in range(num_rooms)])
 
 
-def _drawn(data: Any) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable[[Any], bool]]:
-    """The key of what an object draws, what is said about each, and whether that is a room; no key
-    of an object that draws nothing."""
+def _drawn_items(
+    data: Any,
+) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable[[Any], bool]]:
+    """Key of the items that an object draws, their properties, and a test for rooms. The key is
+    empty if it draws nothing."""
 
     def properties(feature: Any) -> Mapping[str, Any]:
         about = feature.get("properties") if isinstance(feature, Mapping) else None
@@ -135,10 +140,12 @@ def _drawn(data: Any) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable
 
 
 def _is_room_feature(about: Mapping[str, Any]) -> bool:
+    """Return True for a room of GeoJSON."""
     return about.get("kind", "room" if "room_type" in about else None) == "room"
 
 
 def _is_room_space(about: Mapping[str, Any]) -> bool:
+    """Return True for a room of RLVR."""
     return "door" not in str(about.get("room_type"))
 
 

@@ -1,4 +1,4 @@
-"""One JSON object of a plans file -> ``BubbleDiagram``; the format is recognised by its fields."""
+"""``parse_plan``: reads a plan from a JSON object of any format, recognised by its fields."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from floor_plans.drawings.levels import check_listed
 from floor_plans.drawings.rlvr import read_rlvr
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
-"""Fields of plans of any format: those that a misspelt key may be meant for."""
+"""Fields of plans of any format, to find misspelt keys."""
 
 WALLS = "walls"
-"""Walls that a House-GAN++ plan holds and its diagram does not: those that close no outline."""
+"""Name of left-out walls of a House-GAN++ plan: those that enclose no polygon."""
 
 
 def room_codes(data: object) -> RoomCodes:
-    """Codes with which a JSON object writes its rooms."""
+    """Codes of the rooms of a JSON object."""
     if not isinstance(data, Mapping) or _format(data) in _DRAWINGS:
         return RoomCodes()
     own, _ = _FORMATS[_format(data)]
@@ -62,7 +62,7 @@ def room_codes(data: object) -> RoomCodes:
 def parse_plan(
     data: object, *, n_max: int, threshold: float, unit: str = "pixels", codes: str | None = None
 ) -> Plan:
-    """The diagram of one JSON object.
+    """Read the diagram of a JSON object.
 
     * ``rooms``, ``relations``: the interchange format;
     * ``room_type``, ``boxes``, ``rel``: a rendered plan with coarse room codes, relations as given;
@@ -71,26 +71,27 @@ def parse_plan(
     * ``graph``: a plan of CubiGraph5K, see ``parse_cubigraph``;
     * ``rooms`` or ``room_type``, ``boxes``: relations by ``relations_from_boxes(.., threshold)``.
 
-    ``threshold`` is in ``unit``, as boxes are; formats that are in metres get it in metres.
-    ``codes``: the table of its room codes where neither it nor its format says it; None is that of
-    ``ROOM_TYPES``.
+    ``threshold``: in ``unit``, as boxes; it is converted for formats in metres. ``codes``: the
+    table of room codes, if neither the object nor its format states one; None: ``ROOM_TYPES``.
 
-    Keys of no format become metadata. Raises ``DiagramError`` naming the field that is wrong or
-    misspelt, more than ``n_max`` rooms, or metadata
-    that could not be written again.
+    Other keys become metadata. Raises ``DiagramError`` naming the field that is wrong or misspelt,
+    more than ``n_max`` rooms, or metadata that could not be written again.
     """
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+    # reject foreign objects and misspelt keys
     check_keys(data)
     if foreign := foreign_object(data):
         raise DiagramError(*foreign)
     check_spelling(data, _FIELDS)
     field = _format(data)
+    # drawings in metres
     if field in _DRAWINGS:
         drawing = _DRAWINGS[field](data)
         plan = drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
         check_metadata(plan.diagram.metadata)
         return plan
+    # other formats, with the table of their room codes
     own, parse = _FORMATS[field]
     if own is not None and (named := own_table(data)) not in (None, own):
         reason = f"{named}, but a plan with {field!r} has room codes of {own}"
@@ -103,18 +104,20 @@ def parse_plan(
 
 
 def _format(data: Mapping[str, Any]) -> str:
-    """The field that tells the format of an object."""
+    """Field that identifies the format of an object."""
     fields = _FORMATS if "rooms" in data else (*_FORMATS, *_DRAWINGS)
     return next((field for field in fields if field in data), "relations")
 
 
 def _parse_interchange(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    """Read a plan of rooms and relations."""
     if isinstance(data.get("rooms"), list) and "relations" in data:
         check_size(len(data["rooms"]), n_max, "rooms")
-    return Plan(BubbleDiagram.from_json(data, codes=codes))  # names the field that is missing
+    return Plan(BubbleDiagram.from_json(data, codes=codes))  # its error names a missing field
 
 
 def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    """Read a rendered plan, with relations as given."""
     given = required_list(data, "room_type")
     check_size(len(given), n_max, "room_type")
     duplicate = data.get("duplicate", False)
@@ -137,20 +140,21 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
 
 
 def _pixels(areas: object, num_rooms: int) -> list[float]:
-    """``area_px``, which tells the largest bedroom."""
+    """Areas of ``area_px``, by which the largest bedroom is found."""
     if not isinstance(areas, list) or len(areas) != num_rooms:
         raise DiagramError("area_px", f"expected {num_rooms} areas, got {reprlib.repr(areas)}")
     return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
 
 
 def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
-    """Relations are measured on the boxes, (x0, y0, x1, y1), y downwards.
+    """Read a plan of boxes and measure its relations. Boxes are (x0, y0, x1, y1), y downwards.
 
-    Doors are no rooms: they are kept in the metadata, as ``doors``. So are the ``floors`` of a
-    House-GAN++ plan that its walls (``edges`` and the rooms beside them, ``ed_rm``) enclose.
+    Doors are kept in the metadata, as ``doors``. So are the ``floors`` of a House-GAN++ plan that
+    its walls enclose (``edges`` and the adjacent rooms, ``ed_rm``).
     """
     walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
     key = "rooms" if "rooms" in data and not walls else "room_type"
+    # nodes: rooms and, in some tables, doors
     table = CODE_TABLES[own_table(data) or codes]
     given = required_list(data, key)
     if not table.doors:
@@ -166,15 +170,17 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
     checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
     is_door = [room in table.doors.values() for room in types]
+    # floors enclosed by walls, if there are any
     outlines = read_outlines(data, read_frame(data, checked), is_door) if walls else None
     if outlines is not None:
         checked = [*outlines.boxes]
         types = room_types(given, table, places, outlines.areas, doors=True)
+    # rooms, then doors as metadata
     nodes = [k for k, door in enumerate(is_door) if not door]
     rooms = [room_code(types[k], places[k]) for k in nodes]
     if not rooms:
-        no_door = " that is no door" if table.doors else ""
-        raise DiagramError(key, f"a diagram needs at least one room{no_door}")
+        besides = " besides doors" if table.doors else ""
+        raise DiagramError(key, f"a diagram needs at least one room{besides}")
     check_size(len(rooms), n_max, key)
     if len(nodes) < len(types):
         behind = data["ed_rm"] if walls else []
@@ -183,6 +189,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
             for k, door in enumerate(is_door)
             if door
         ]
+    # floors as metadata, then relations
     notes: tuple[Note, ...] = ()
     if outlines is not None:
         floors, notes = outlines.floors(dict(zip(nodes, rooms, strict=True)))
@@ -196,7 +203,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
 def _measured(
     bare: BubbleDiagram, threshold: float, *, were_metres: bool
 ) -> tuple[tuple[int, int, int], ...]:
-    """The relations of its boxes. ``were_metres``: they are in pixels that were metres."""
+    """Relations of the boxes of a diagram. ``were_metres``: they are metres converted to pixels."""
     boxes = np.array(bare.boxes)
     if were_metres:
         factor = metres_per("pixels")
@@ -207,9 +214,11 @@ def _measured(
 
 
 def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, Any]:
-    """The rooms behind a door of House-GAN++, numbered without the doors, as ``Door`` has them;
-    nothing if its walls do not say one for a front door, two for another. ``rooms``: the nodes
-    that are no doors."""
+    """Rooms of a House-GAN++ door, numbered without doors, as a key for ``Door``.
+
+    Empty unless its walls state one room for a front door, or two. ``rooms``: the nodes that are
+    rooms.
+    """
     numbers = {k: number for number, k in enumerate(rooms)}
     found: list[Any] = []
     for behind in walls if isinstance(walls, list) else []:
@@ -222,7 +231,7 @@ def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, 
 
 
 def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
-    """Rest of the fields, for the metadata."""
+    """Fields that are not used, for the metadata."""
     return {key: value for key, value in data.items() if key not in used}
 
 
@@ -235,11 +244,11 @@ _FORMATS: dict[str, tuple[str | None, _Parser]] = {
     "boxes": (None, _parse_boxes),
     GRAPH: (None, parse_cubigraph),
 }
-"""Field that tells a format, the first of these that a plan has -> the table of its room codes, if
-it is the format that says it, and what parses it."""
+"""Fields that identify a format, the first one that a plan has. Each has the table of its room
+codes, if the format fixes it, and the parser."""
 
 _DRAWINGS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
     "features": read_geojson,
     "spaces": read_rlvr,
 }
-"""Field that marks a format which draws a plan in metres -> what reads it."""
+"""Fields that identify a drawing in metres, each with its reader."""

@@ -1,4 +1,4 @@
-"""The records of a file or folder of plans; which format a file has is decided here alone."""
+"""``plan_records``: records of a file or folder of plans, in the format of each file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from floor_plans.drawings.line_formats import parse_plan, room_codes
 from floor_plans.drawings.wkt import read_wkt
 
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
-"""Files of a folder that are read, gzipped ones too."""
+"""Files of a folder that are read, also if gzipped."""
 
 
 _Parse = Callable[[Any, str | None], Plan]
@@ -42,48 +42,48 @@ _DRAWINGS: dict[str, Callable[..., Drawing]] = {
     ".dxf": read_dxf,
     ".wkt": read_wkt,
 }
-"""Ending of files that draw one plan -> what reads their content."""
+"""Readers of files that draw one plan, by suffix."""
 
 
 def plan_records(
     path: Path, n_max: int, threshold: float, unit: str, names: OwnNames = NO_NAMES
 ) -> list[Record[Plan]]:
-    """The plans of a file or folder; a file without one is a record that says so.
+    """Records of a file or folder of plans. A file without a plan is a record of the error.
 
-    ``n_max``: most rooms of a plan; ``threshold``: the gap up to which boxes are related, in their
-    ``unit``; ``names``: somebody's own of rooms. Raises ``ValueError`` for a folder without a file
-    that is read.
+    ``n_max``: most rooms of a plan; ``threshold``: largest gap between related boxes, in their
+    ``unit``; ``names``: the user's own names of rooms. Raises ``ValueError`` for a folder without a
+    readable file.
     """
     if path.is_dir():
-        files = _files_of(path)
+        files = _readable_files(path)
         if not files:
             kinds = ", ".join(FOLDER_SUFFIXES)
             raise ValueError(f"{path} is a folder without a {kinds} file; give the path of a file")
         of_files = (plan_records(file, n_max, threshold, unit, names) for file in files)
         return [record for records in of_files for record in records]
     try:
-        return list(_records_of(path, n_max, threshold, unit, names))
+        return list(_file_records(path, n_max, threshold, unit, names))
     except DiagramError as error:
         return [wrong_record(path, "", error)]
 
 
 def count_other_files(folder: Path) -> int:
-    """Files, links and folders in it that are not read; hidden ones do not count."""
+    """Count files, links and folders that are not read, without hidden ones."""
     entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
-    return len(set(entries) - set(_files_of(folder)))
+    return len(set(entries) - set(_readable_files(folder)))
 
 
-def _files_of(folder: Path) -> list[Path]:
-    """The files of a folder that are read, by name."""
+def _readable_files(folder: Path) -> list[Path]:
+    """Files of a folder that are read, by name."""
     return sorted(
         file for file in folder.iterdir() if file.is_file() and suffix_of(file) in FOLDER_SUFFIXES
     )
 
 
-def _records_of(
+def _file_records(
     path: Path, n_max: int, threshold: float, unit: str, names: OwnNames
 ) -> Iterator[Record[Plan]]:
-    """The plans of a file; ``DiagramError`` for a file that holds none."""
+    """Records of a file. Raises ``DiagramError`` for a file without plans."""
     suffix = suffix_of(path)
 
     def parse(data: Any, codes: str | None) -> Plan:
@@ -91,19 +91,21 @@ def _records_of(
         return parse_plan(data, n_max=n_max, threshold=threshold, unit=unit, codes=codes)
 
     if is_mat_file(path):
-        yield from _of_mat_file(path, n_max)
+        yield from _mat_records(path, n_max)
     elif foreign := foreign_format(path):
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
-        yield _of_graphml(path, n_max, names)
+        yield _graphml_record(path, n_max, names)
     elif suffix in _DRAWINGS:
-        in_unit = {"unit": unit} if suffix == ".dxf" else {}  # the other is in metres always
+        in_unit = {"unit": unit} if suffix == ".dxf" else {}  # WKT is always in metres
         read = partial(_DRAWINGS[suffix], names=names, **in_unit)
-        yield _of_drawing(path, read, n_max, threshold * metres_per(unit))
+        yield _drawing_record(path, read, n_max, threshold * metres_per(unit))
     elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
-        yield from _of_document(path, parse)
+        yield from _document_records(path, parse)
     else:
-        lines = [record for each in numbered_lines(path) for record in _of_line(path, *each, parse)]
+        lines = [
+            record for each in numbered_lines(path) for record in _line_records(path, *each, parse)
+        ]
         if not lines:
             raise DiagramError("", "the file is empty; expected one JSON object per line")
         if len(lines) > 1 and not holds_object(path):
@@ -117,7 +119,7 @@ def records_of_lines(
     room_codes_of: Callable[[Any], RoomCodes],
     parse: Callable[[Any, str | None], Parsed],
 ) -> Iterator[Record[Parsed]]:
-    """A record for each line that is not blank, see ``record_of_line``."""
+    """Records of the lines that are not blank, see ``record_of_line``."""
     for number, line in numbered_lines(path):
         yield record_of_line(path, f"line {number}", line, room_codes_of, parse)
 
@@ -129,10 +131,10 @@ def record_of_line(
     room_codes_of: Callable[[Any], RoomCodes],
     parse: Callable[[Any, str | None], Parsed],
 ) -> Record[Parsed]:
-    """Codes with which a JSON object writes its rooms, and what parses it by a table of them."""
+    """Record of a JSON object: the codes of its rooms, and a parser that takes a table of codes."""
 
     def parse_line(codes: str | None) -> Parsed:
-        return parse(load_json(line), codes)  # what a line holds is many times as large
+        return parse(load_json(line), codes)  # the line is kept, as its object is much larger
 
     try:
         codes = room_codes_of(load_json(line))
@@ -141,8 +143,8 @@ def record_of_line(
     return Record(path, where, codes, parse_line)
 
 
-def _of_line(path: Path, number: int, line: bytes, parse: _Parse) -> Iterator[Record[Plan]]:
-    """The plan of a line, or those of a drawing that holds several."""
+def _line_records(path: Path, number: int, line: bytes, parse: _Parse) -> Iterator[Record[Plan]]:
+    """Record of a line, or several for a drawing of several plans."""
     where = f"line {number}"
     if any(key in line for key in (b'"features"', b'"spaces"')):
         try:
@@ -152,13 +154,13 @@ def _of_line(path: Path, number: int, line: bytes, parse: _Parse) -> Iterator[Re
             yield wrong_record(path, where, error)
             return
         if not is_one:
-            yield from _of_object(path, where, data, parse)
+            yield from _object_records(path, where, data, parse)
             return
     yield record_of_line(path, where, line, room_codes, parse)
 
 
-def _of_object(path: Path, where: str, data: Any, parse: _Parse) -> Iterator[Record[Plan]]:
-    """The plan of a JSON object, or those of a drawing that holds several."""
+def _object_records(path: Path, where: str, data: Any, parse: _Parse) -> Iterator[Record[Plan]]:
+    """Record of a JSON object, or several for a drawing of several plans."""
 
     def parse_part(part: Part, codes: str | None) -> Plan:
         return part.labelled(parse(part.data, codes))
@@ -173,8 +175,8 @@ def _of_object(path: Path, where: str, data: Any, parse: _Parse) -> Iterator[Rec
         yield Record(path, place, room_codes(part.data), partial(parse_part, part))
 
 
-def _of_document(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
-    """The plans of one object, of a list of them, or of an object that holds them by id."""
+def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
+    """Records of an object, of a list of objects, or of an object that holds them by id."""
     data = read_document(path)
     if (by_id := plans_by_id(data)) is not None:
         for name, item in by_id.items():
@@ -182,15 +184,16 @@ def _of_document(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
             yield Record(path, f"plan {name}", room_codes(item), partial(parse, item))
         return
     if not isinstance(data, list):
-        yield from _of_object(path, "", data, parse)
+        yield from _object_records(path, "", data, parse)
         return
     if not data:
         raise DiagramError("", "the list is empty; expected at least one plan")
     for number, item in enumerate(data, start=1):
-        yield from _of_object(path, f"plan {number}", item, parse)
+        yield from _object_records(path, f"plan {number}", item, parse)
 
 
-def _of_graphml(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
+def _graphml_record(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
+    """Record of a GraphML file."""
     try:
         with opened(path) as file:
             graph = graph_of(file.read().decode("utf-8"))
@@ -210,10 +213,10 @@ def _of_graphml(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
     return Record(path, "", codes_of(rooms), parse)
 
 
-def _of_drawing(
+def _drawing_record(
     path: Path, read: Callable[[bytes], Drawing], n_max: int, gap: float
 ) -> Record[Plan]:
-    """A file that draws one plan."""
+    """Record of a file that draws one plan."""
 
     def parse(codes: str | None) -> Plan:
         with opened(path) as file:
@@ -222,7 +225,8 @@ def _of_drawing(
     return Record(path, "", RoomCodes(), parse)
 
 
-def _of_mat_file(path: Path, n_max: int) -> Iterator[Record[Plan]]:
+def _mat_records(path: Path, n_max: int) -> Iterator[Record[Plan]]:
+    """Records of a MATLAB file."""
     for number, values in enumerate(mat_records(path), start=1):
         where = f"record {number}"
         try:
@@ -231,8 +235,8 @@ def _of_mat_file(path: Path, n_max: int) -> Iterator[Record[Plan]]:
             yield wrong_record(path, where, error)
         else:
             codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
-            yield Record(path, where, codes, partial(_already_read, plan))
+            yield Record(path, where, codes, partial(_return_plan, plan))
 
 
-def _already_read(plan: Plan, codes: str | None) -> Plan:
+def _return_plan(plan: Plan, codes: str | None) -> Plan:
     return plan

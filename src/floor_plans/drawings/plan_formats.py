@@ -1,4 +1,4 @@
-"""Every format that a dimensioned plan can be written in, by name."""
+"""``FORMATS``: the formats that a floor plan can be written in, by name."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ DEFAULT = DrawingStyle()
 
 @dataclass(frozen=True)
 class PlanFormat:
-    """``suffix``: how a file's name ends; ``content_of``: what is in the file of a plan;
-    ``is_read``: that file is read as a plan again."""
+    """Format of a plan. ``suffix``: end of a file's name; ``content_of``: content of a plan's file;
+    ``is_read``: the file can be read as a plan again."""
 
     suffix: str
     content_of: Callable[[FloorPlan, DrawingStyle], str | bytes]
     is_read: bool = True
 
 
-def _without_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, DrawingStyle], str]:
-    """A format in which nothing is left to choose."""
+def _ignore_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, DrawingStyle], str]:
+    """Adapt a format that has no choice of style."""
     return lambda plan, style: text_of(plan)
 
 
-def sheets() -> Any:
-    """The module that draws sheets, for which matplotlib is loaded."""
+def sheet_module() -> Any:
+    """Import the module that plots sheets, and with it matplotlib."""
     from floor_plans.drawings.pictures import plan_sheets
 
     return plan_sheets
 
 
 def _svg_of(plan: FloorPlan, style: DrawingStyle) -> str:
-    return str(sheets().svg_sheet(plan, style))
+    return str(sheet_module().svg_sheet(plan, style))
 
 
 def _pdf_of(plan: FloorPlan, style: DrawingStyle) -> bytes:
-    return bytes(sheets().pdf_sheet(plan, style))
+    return bytes(sheet_module().pdf_sheet(plan, style))
 
 
 FORMATS = {
@@ -58,16 +58,16 @@ FORMATS = {
     "ifc": PlanFormat(".ifc", ifc_of, is_read=False),
     "pdf": PlanFormat(".pdf", _pdf_of, is_read=False),
     "svg": PlanFormat(".svg", _svg_of, is_read=False),
-    "geojson": PlanFormat(".geojson", _without_style(geojson_of)),
-    "wkt": PlanFormat(".wkt", _without_style(wkt_of)),
-    "houseganpp": PlanFormat(".houseganpp.json", _without_style(houseganpp_of)),
-    "rlvr": PlanFormat(".rlvr.json", _without_style(rlvr_of)),
+    "geojson": PlanFormat(".geojson", _ignore_style(geojson_of)),
+    "wkt": PlanFormat(".wkt", _ignore_style(wkt_of)),
+    "houseganpp": PlanFormat(".houseganpp.json", _ignore_style(houseganpp_of)),
+    "rlvr": PlanFormat(".rlvr.json", _ignore_style(rlvr_of)),
 }
-"""A file of any of them holds one plan."""
+"""Formats by name. A file of any of them holds one plan."""
 
 
 def check_format(name: str) -> None:
-    """``ValueError`` if there is no such format."""
+    """Raise ``ValueError`` for an unknown format."""
     if name not in FORMATS:
         raise ValueError(f"format={name}: {unknown_name('format of plans', name, FORMATS)}")
 
@@ -75,9 +75,9 @@ def check_format(name: str) -> None:
 def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = DEFAULT) -> None:
     """Write one plan in one of ``FORMATS``, whole or not at all.
 
-    ``read_diagrams`` reads those that are read back, and ``FloorPlan.of`` makes it a plan. Raises
-    ``ValueError`` for another format, for metadata that JSON cannot hold, for a room or door
-    without extent, and without the extra ``plans`` (of IFC, ``ifc``).
+    ``read_diagrams`` reads the formats with ``is_read``, and ``FloorPlan.of`` returns the plan.
+    Raises ``ValueError`` for an unknown format, for metadata that JSON cannot hold, for a room or
+    door without a size, and without the extra ``plans`` (for IFC, ``ifc``).
     """
     check_format(format)
     check_installed()

@@ -1,4 +1,4 @@
-"""Plans and partial diagrams read from files and folders, every one of them accounted for."""
+"""Readers of plans and partial diagrams in files and folders, which account for every record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 OTHER_FILES = "other files"
 
 _LABELS = ("given", "name", "id")
-"""Keys of a partial diagram that name it, copied to its completions without a word."""
+"""Keys that name a partial diagram, copied to its completions without a warning."""
 
 _MAX_NAMED = 6
 
@@ -59,11 +59,11 @@ def read_diagrams(
     names: str | os.PathLike[str] | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> Diagrams:
-    """The diagrams of a file or folder, in its order; see ``read_report``, and ``ReadOptions`` for
-    the keywords.
+    """Read the diagrams of a file or folder, in its order; see ``read_report``, and ``ReadOptions``
+    for the keywords.
 
-    What is left out (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls)
-    is logged, and so is what is odd.
+    Omissions (invalid plans under ``skip_invalid``, flagged duplicates, self-loops, walls) and
+    oddities are logged.
 
     Raises:
         FileNotFoundError: nothing is at ``path``.
@@ -101,22 +101,25 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     ``line_formats.parse_plan``. Pickles are never loaded.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
-    record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms
-    (unless ``skip_invalid``: then the report lists it), for codes that fit several tables, boxes
-    that can hardly be in ``unit`` (``check_scale``) or all in one (``check_one_unit``), and
-    drawings that can hardly be in theirs (``check_drawings``).
+    record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms;
+    with ``skip_invalid`` the report lists it instead. Also raised for codes that fit several
+    tables, boxes that are hardly in ``unit`` (``check_scale``) or in one unit
+    (``check_one_unit``), and drawings that are hardly in their unit (``check_drawings``).
     """
     path, options = Path(path), options or ReadOptions()
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
+    # the records, and the table of their room codes
     own_names = read_names(options.names)
     with progress.task(f"opening {path.name}"):
         most = options.n_max + options.halls
         records = plan_records(path, most, options.gap, options.unit, own_names)
         found = recognise_codes(path, records, options.codes)
+    # read each record
     reading = Reading(options)
     for record in progress.track(records, f"reading {path.name}", "plans"):
         reading.take(record, found.table_of(record))
+    # checks and remarks on all plans together
     check_measured(path, reading.measured, options.unit, options.threshold)
     remarks = remarks_of(reading.noted)
     for remark in remarks:
@@ -140,7 +143,7 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
 
 
 def _unit_of(records: Sequence[Record[Plan]]) -> str:
-    """Name of the records, in the plural: lines, records, or plans where they differ."""
+    """Plural name of the records: lines or records, or plans if they are mixed."""
     units = {record.where.split(" ")[0] for record in records}
     return f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"
 
@@ -152,12 +155,12 @@ def read_partials(
     codes: str | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> list[PartialDiagram]:
-    """The partial diagrams of a file, in its order; see ``numbered_partials``.
+    """Read the partial diagrams of a file, in its order; see ``numbered_partials``.
 
     Raises:
         FileNotFoundError: nothing is at ``path``.
-        ValueError: ``path`` is a folder or no file of JSON lines, or a line is wrong, contradicts
-            itself or has more than ``n_max`` rooms, naming file, line and field.
+        ValueError: ``path`` is a folder or not a file of JSON lines, or a line is wrong,
+            contradicts itself or has more than ``n_max`` rooms, naming file, line and field.
     """
     partials = numbered_partials(path, n_max=n_max, codes=codes, vocabulary=vocabulary)
     return list(partials.values())
@@ -170,16 +173,17 @@ def numbered_partials(
     codes: str | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> dict[int, PartialDiagram]:
-    """The partial diagrams of a file, or of objects, by the number of their line, from 1 on: one
-    JSON object per line, see ``PartialDiagram.from_json``; blank lines are skipped, and a gzipped
-    file is read as well. ``codes``, ``vocabulary``: as for plans, see ``ReadOptions``. Keys that
-    are not read are logged with how many lines have them, unless they are labels (``name``, ``id``,
+    """Read the partial diagrams of a file, or of objects, by the number of their line, from 1 on.
+
+    A line holds one JSON object, see ``PartialDiagram.from_json``. Blank lines are skipped, and a
+    gzipped file is read as well. ``codes``, ``vocabulary``: as for plans, see ``ReadOptions``.
+    Unknown keys are logged with their number of lines, except for labels (``name``, ``id``,
     ``given``).
 
-    Raises ``FileNotFoundError`` naming the path looked for, and ``ValueError`` naming file, line
-    and field for the first line that is wrong, contradicts itself, has more than ``n_max`` rooms or
-    a key ``given``, which is what completions call the line that they complete; and for room codes
-    that fit several tables.
+    Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file, line and field for
+    the first line that is wrong, contradicts itself, has more than ``n_max`` rooms, or has a key
+    ``given`` that is not a number, as completions use that key for the line they complete. Also
+    raised for room codes that fit several tables.
     """
     check_table(codes)
     path = Path(str(given))
@@ -202,7 +206,7 @@ def numbered_partials(
 def _parse_partial(
     data: Any, table: str | None, *, n_max: int, vocabulary: PlanVocabulary | None
 ) -> PartialDiagram:
-    """A partial diagram that the model knows; ``DiagramError`` for any other."""
+    """Read a partial diagram that the model can complete. Raises ``DiagramError`` for any other."""
     diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
     if type(diagram.metadata.get("given", 0)) is not int:
         raise DiagramError(
@@ -221,8 +225,8 @@ def _partial_records(
     given: str | os.PathLike[str] | GivenObjects,
     parse: Callable[[Any, str | None], PartialDiagram],
 ) -> dict[int, Record[PartialDiagram]]:
-    """A record for each line that is not blank, by its number; ``DiagramError`` for a file that
-    holds something else."""
+    """Records of the lines that are not blank, by number. Raises ``DiagramError`` for a file of
+    another kind."""
     if isinstance(given, GivenObjects):
         return {
             number: record_of_line(Path(place_of_line(given, number)), "", line, _room_codes, parse)
@@ -235,8 +239,8 @@ def _partial_records(
 
 
 def _check_lines(path: Path) -> None:
-    """``DiagramError`` for a file of partial diagrams that does not hold a JSON object per line;
-    ``ValueError`` for a folder, ``FileNotFoundError`` for none."""
+    """Raise an error for a file of partial diagrams that does not hold a JSON object per line:
+    ``DiagramError``, ``ValueError`` for a folder, ``FileNotFoundError`` for no file."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
     if not path.exists():
@@ -254,20 +258,20 @@ def _check_lines(path: Path) -> None:
 
 
 def _report_other_keys(path: Path, partials: Mapping[int, PartialDiagram]) -> None:
-    """Log the keys that say nothing of a diagram and are no label of it, with how many lines have
-    each."""
+    """Log keys that are neither part of a diagram nor labels. Each has its number of lines."""
     counts = Counter(key for partial in partials.values() for key in partial.metadata)
     others = {key: num for key, num in counts.items() if key not in _LABELS}
     if others:
         shown = [f"{reprlib.repr(key)} ({counted(num, 'line')})" for key, num in others.items()]
         more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
         logger.warning(
-            "%s: ignored, and copied to the completions as they are: %s%s",
+            "%s: ignored, and copied to the completions unchanged: %s%s",
             *(path, ", ".join(shown[:_MAX_NAMED]), more),
         )
 
 
 def _room_codes(data: object) -> RoomCodes:
+    """Codes of the rooms of a JSON object."""
     if not isinstance(data, Mapping):
         return RoomCodes()
     return codes_of(data.get("rooms"), data.get(CODES_FIELD))

@@ -1,4 +1,4 @@
-"""How plans are read from a source, and what has come of its records so far."""
+"""``ReadOptions`` of plans, and ``Reading``: the plans read so far."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from floor_plans.rules.finding import added_rooms
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How plans are read.
+    """Options for reading plans.
 
-    ``skip_invalid``: report invalid plans, and read on. ``n_max``: the most rooms of a plan;
-    ``halls``: how many it may have besides, if it says that they were added to its diagram.
-    ``codes``: the table of integer room codes (``CODE_TABLES``) where a plan or its format names
-    none; None recognises it, see ``recognise_codes``. ``names``: a file of somebody's own names of
-    rooms, see ``read_names``. ``unit``: of boxes, and of drawings in DXF that do not say it, one of
-    ``UNITS``; ``threshold``: the gap up to which boxes are related, in their unit, None is the
-    usual one, see ``threshold_of``. ``vocabulary``: of all plans; None is that of the first that
-    has relations.
+    ``skip_invalid``: report invalid plans, and read on. ``n_max``: most rooms of a plan; ``halls``:
+    further rooms allowed if a plan marks them as added. ``codes``: the table of integer room codes
+    (``CODE_TABLES``) if a plan or its format names none; None recognises it, see
+    ``recognise_codes``. ``names``: file of the user's own names of rooms, see ``read_names``.
+    ``unit``: of boxes, and of DXF drawings that state none, one of ``UNITS``. ``threshold``:
+    largest gap between related boxes, in their unit; None: the usual one, see ``threshold_of``.
+    ``vocabulary``: of all plans; None: that of the first with relations.
 
-    Raises ``ValueError`` for values that cannot be.
+    Raises ``ValueError`` for impossible values.
     """
 
     skip_invalid: bool = False
@@ -57,10 +56,10 @@ class ReadOptions:
 
 @dataclass
 class Reading:
-    """Plans that were read so far, and what was not; the fields as in ``ReadReport``.
+    """Plans read so far, and omissions; fields as in ``ReadReport``.
 
-    ``measured``: the plans whose relations come from boxes or a drawing, and ``noted``: what is
-    odd, by their places. ``tables``: the files that were read by each table of room codes.
+    ``measured``: plans whose relations come from boxes or a drawing, by place; ``noted``: oddities,
+    by place. ``tables``: files read by each table of room codes.
     """
 
     options: ReadOptions
@@ -79,18 +78,20 @@ class Reading:
         Raises ``ValueError`` for an invalid plan, unless these are skipped.
         """
         try:
-            plan = self._sized(record, table)
+            plan = self._read_sized(record, table)
         except DiagramError as error:
             self.problems.append(record.problem(error))
             if not self.options.skip_invalid:
                 raise ValueError(self.problems[0].sentence()) from error
             return
+        # count omissions, and skip duplicates
         self.left_out.update(plan.left_out)
         if table is not None:
             self.tables.setdefault(table, {})[record.path] = None
         if plan.duplicate:
             self.num_duplicates += 1
             return
+        # the diagram, its place and notes
         self.diagrams.append(plan.diagram)
         self.places.append(record.place)
         notes = (*plan.notes, *notes_of_boxes(plan.diagram))
@@ -98,21 +99,21 @@ class Reading:
         if plan.measured or plan.drawn is not None:
             self.measured.append((record.place, plan))
 
-    def _sized(self, record: Record[Plan], table: str | None) -> Plan:
-        """A plan of ``n_max`` rooms at most, and ``halls`` that were added to its diagram.
-        ``DiagramError`` for any other."""
+    def _read_sized(self, record: Record[Plan], table: str | None) -> Plan:
+        """Read a plan of at most ``n_max`` rooms, plus added ``halls``. Raises ``DiagramError`` for
+        any other."""
         n_max = self.options.n_max
         try:
             plan = record.read(table)
         except SizeError as error:
-            check_size(error.num_rooms, n_max, error.field)  # ``parse`` names n_max + halls
+            check_size(error.num_rooms, n_max, error.field)  # the parser's error has n_max + halls
             raise
         if plan.diagram.num_rooms > n_max:
             check_size(plan.diagram.num_rooms - len(added_rooms(plan.diagram)), n_max, "rooms")
         return plan
 
     def leave_out_foreign(self) -> None:
-        """Leave out the diagrams of other words than the vocabulary.
+        """Leave out diagrams with words outside the vocabulary.
 
         Raises ``ValueError`` for the first, unless invalid plans are skipped.
         """
@@ -127,7 +128,7 @@ class Reading:
 def _foreign(
     diagrams: Sequence[BubbleDiagram], places: Sequence[str], vocabulary: PlanVocabulary | None
 ) -> dict[int, Problem]:
-    """By its index, each diagram with rooms or relations that ``vocabulary`` does not have."""
+    """Problems, by index, of diagrams with rooms or relations outside ``vocabulary``."""
     if vocabulary is None:
         related = (diagram for diagram in diagrams if diagram.relations)
         first = next(related, None) or next(iter(diagrams), None)

@@ -1,4 +1,4 @@
-"""``plans realise``: dimensioned floor plans of a file of diagrams."""
+"""Command ``plans realise``: floor plans for a file of diagrams."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _PICTURES = (".svg", ".png")
 
 
 def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> None:
-    """Find a dimensioned plan for every diagram of FILE. After Ctrl-C those found are written.
+    """Find a plan for every diagram of FILE. After Ctrl-C the plans found so far are written.
 
-    ``read``: the ``ReadReport`` of a file. Raises ``ValueError`` for options that are wrong, and
-    ``SystemExit`` where a plan breaks a rule and ``strict`` forbids it.
+    ``read``: returns the ``ReadReport`` of a file. Raises ``ValueError`` for wrong options, and
+    ``SystemExit`` if a plan breaks a rule and ``strict`` forbids it.
     """
     if options.near is not None and options.total_area is not None:
         raise ValueError(
@@ -41,16 +41,19 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
             'the areas of the earlier plan; leave total_area out, or give "areas" in the lines'
         )
     inputs = {"FILE": options.file, "areas": options.areas, "near": options.near}
+    # options are checked before the file is read
     files, threads = checked_files(options, inputs)
     request = request_of(options, variants=options.variants)
     request = replace(request, areas=_areas(options, read))
     report = read(options.file)
     print(report.summary())
+    # jobs, near earlier plans if these are given
     if options.near is None:
         jobs = request.jobs(report.diagrams, report.places)
     else:
-        near = _near(options, read, len(report.diagrams))
+        near = _earlier_plans(options, read, len(report.diagrams))
         jobs = changed_jobs(request, report.diagrams, near, report.places)
+    # search, and end with what was found
     with StopSignals() as signals:
         signals.promise, signals.finish_step = "writing the plans that are found", True
         numbers = files.write(
@@ -67,11 +70,10 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
 def checked_files(
     options: argparse.Namespace, read: Mapping[str, str | None]
 ) -> tuple[PlanFiles, int]:
-    """Files to write, and threads to share the work. ``read``: files that the command reads, by
-    the name of their option.
+    """Check the options. Returns the files to write and the number of threads.
 
-    Raises ``ValueError`` for options that are wrong, packages that are missing, and files that
-    would be lost.
+    ``read``: files that the command reads, by option. Raises ``ValueError`` for wrong options,
+    missing packages, and files that would be overwritten.
     """
     formats = _formats(options.formats)
     picture = Path(options.picture)
@@ -93,7 +95,7 @@ def checked_files(
 
 
 def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest:
-    """Request for plans of typical areas; ``ValueError`` for options that are wrong."""
+    """Request for plans with typical areas. Raises ``ValueError`` for wrong options."""
     return PlanRequest(
         total_area=options.total_area,
         outline=_outline(options),
@@ -108,13 +110,14 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
 
 
 def _cores() -> int:
-    """Cores that this process may use, where the system says it."""
+    """Cores that this process may use, if the system tells."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _formats(names: str) -> tuple[str, ...]:
+    """Names of formats in an option."""
     words = names.strip("[]").replace(" ", "").split(",")
     formats = tuple(dict.fromkeys(word for word in words if word))
     for name in formats:
@@ -124,6 +127,7 @@ def _formats(names: str) -> tuple[str, ...]:
 
 
 def _check_folder(files: PlanFiles, read: Mapping[str, str | None], *, overwrite: bool) -> None:
+    """Raise ``ValueError`` if the folder holds an input or earlier plans."""
     for option, file in read.items():
         refuse_overwriting(files.folder, files.names, option, [file])
     there = [name for name in files.names if (files.folder / name).exists()]
@@ -135,6 +139,7 @@ def _check_folder(files: PlanFiles, read: Mapping[str, str | None], *, overwrite
 
 
 def _outline(options: argparse.Namespace) -> Outline:
+    """Outline of the options: a boundary, in a file or as text, or a ratio."""
     if options.boundary is None:
         return Outline(ratio=options.ratio)
     path = Path(options.boundary)
@@ -156,7 +161,7 @@ def _outline(options: argparse.Namespace) -> Outline:
 
 
 def _front_door(text: str | None) -> tuple[float, float] | None:
-    """``[5.5,9]`` as a point; ``ValueError`` for anything else."""
+    """Parse ``[5.5,9]`` as a point. Raises ``ValueError`` for anything else."""
     if text is None:
         return None
     try:
@@ -171,10 +176,10 @@ def _front_door(text: str | None) -> tuple[float, float] | None:
         ) from error
 
 
-def _near(
+def _earlier_plans(
     options: argparse.Namespace, read: Callable[[str], ReadReport], num: int
 ) -> list[FloorPlan | None]:
-    """The earlier plan of each of ``num`` diagrams; None where a line has none."""
+    """Earlier plan of each of ``num`` diagrams; None for a line that lacks one."""
     file = options.near
     diagrams = read(file).diagrams
     try:
@@ -192,6 +197,7 @@ def _near(
 
 
 def _areas(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> RoomAreas:
+    """Source of target areas: the plans of a file, or typical areas."""
     if options.areas is None:
         return RoomAreas()
     diagrams = read(options.areas).diagrams

@@ -1,4 +1,5 @@
-"""A folder of dimensioned plans: ``plans.jsonl``, a picture, other formats, and what was met."""
+"""``PlanFiles``: a folder of realised plans with ``plans.jsonl``, a picture, other formats, and
+numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from discrete_diffusion.runtime import (
     write_text,
 )
 from floor_plans.drawings.drawing_style import DrawingStyle
-from floor_plans.drawings.plan_formats import DEFAULT, FORMATS, sheets, write_plan
+from floor_plans.drawings.plan_formats import DEFAULT, FORMATS, sheet_module, write_plan
 from floor_plans.rules.finding import added_rooms
 from floor_plans.solver.ranking import SCORES, Scores, ranked_variants
 from floor_plans.solver.realising import Job, Realised, realise_all
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
-"""The plans, a line each, and what was met, in numbers."""
+"""Names of the files of plans, a line each, and of numbers on what was met."""
 
-_TOLD = 3
-"""Plans of which the command says why they cannot keep all rules."""
+_MOST_EXPLAINED = 3
+"""Plans for which the command explains why they break rules."""
 
 PROVED, EXCLUDED, NOT_FOUND = "proved impossible", "the rules exclude each other", "not found"
-"""What the solver says of a rule that a plan breaks."""
+"""Verdicts of the solver on a rule that a plan breaks."""
 
 
 @dataclass(frozen=True)
 class PlanFiles:
-    """Files that are written into ``folder``: the picture's name, and formats with a folder
-    each, drawn in a ``style``."""
+    """Files written into ``folder``: the picture's name, and formats with a folder each, in a
+    ``style``."""
 
     folder: Path
     picture: str = "plans.svg"
@@ -60,7 +61,7 @@ class PlanFiles:
 
     @property
     def left(self) -> list[Path]:
-        """Folders of formats that are there and are not written: they are of earlier plans."""
+        """Folders of formats that exist but are not written; they hold earlier plans."""
         others = [self.folder / name for name in FORMATS if name not in self.formats]
         return [folder for folder in others if folder.is_dir()]
 
@@ -71,12 +72,12 @@ class PlanFiles:
         threads: int = 1,
         stop_asked: Callable[[], bool] = lambda: False,
     ) -> dict[str, Any]:
-        """Find the plans of all jobs and write them; the numbers.
+        """Find the plans of all jobs, write them, and return the numbers.
 
         ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
-        (see ``ranked_variants``). A diagram without a plan is written with "no_plan", the
-        reason. Plans are in ``plans.partial.jsonl`` as they are found. When a stop is requested,
-        those that are found are written, variants of the diagram at hand too, and the numbers say
+        (see ``ranked_variants``). A diagram without a plan is written with "no_plan", the reason.
+        During the search, plans are in ``plans.partial.jsonl``. After a request to stop, the plans
+        found so far are written, variants of the current diagram included, and the numbers state
         how many diagrams were not tried.
         """
         plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
@@ -90,13 +91,14 @@ class PlanFiles:
         stop_asked: Callable[[], bool] = lambda: False,
         began: float | None = None,
     ) -> dict[str, Any]:
-        """``write`` what is found of the jobs; ``began``: the clock when that began, in seconds."""
+        """Write the plans found for the jobs, see ``write``. ``began``: clock at the start of the
+        search, in seconds."""
         began = time.perf_counter() if began is None else began
         with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
             numbers, scores, shown = self._write_lines(jobs, plans, stop_asked, began)
             (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
             if shown:
-                sheets().plot_found(shown, scores, self.folder / self.picture)
+                sheet_module().plot_realised(shown, scores, self.folder / self.picture)
             for name in self.formats:
                 self._write_each(name, shown)
         return numbers
@@ -108,15 +110,15 @@ class PlanFiles:
         stop_asked: Callable[[], bool],
         began: float,
     ) -> tuple[dict[str, Any], list[tuple[Scores, ...]], list[tuple[int, tuple[FloorPlan, ...]]]]:
-        """Write plans and numbers; the numbers, and scores and plans of the diagrams, by their
-        number, that have one."""
+        """Write plans and numbers. Returns the numbers, and for the diagrams with a plan their
+        scores and plans by number."""
         text = ""
         realised: list[Realised] = []
         scores: list[tuple[Scores, ...]] = []
         with growing_file(self.folder / PLANS) as append:
             for job, any_order in zip(jobs, plans, strict=True):
                 if stop_asked() and not any_order.plans:
-                    break  # it was given up
+                    break  # the search was stopped
                 found, scored = ranked_variants(any_order)
                 append(lines := _lines(len(realised) + 1, job, found, scored))
                 realised.append(found)
@@ -125,9 +127,12 @@ class PlanFiles:
                 if stop_asked():
                     break
             write_text(self.folder / PLANS, text)
+        # numbers on all plans
         numbers = _numbers(realised) | {"seconds": time.perf_counter() - began}
         pairs = zip(jobs, realised, strict=False)
-        if raised := sum(len(_at_least(job, found)) for job, found in pairs if found.plans):
+        if raised := sum(
+            len(_rooms_at_least_area(job, found)) for job, found in pairs if found.plans
+        ):
             numbers["num_areas_at_least"] = raised
         if len(realised) < len(jobs):
             numbers["num_not_tried"] = len(jobs) - len(realised)
@@ -136,7 +141,8 @@ class PlanFiles:
         return numbers, [scored for scored in scores if scored], shown
 
     def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
-        """A file for each plan, by the number of its diagram: ``dxf/7.dxf``, ``dxf/7-2.dxf``."""
+        """Write a file for each plan, by the number of its diagram: ``dxf/7.dxf``,
+        ``dxf/7-2.dxf``."""
         say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
         with atomic_folder(self.folder / name, replaced=say) as folder:
             for number, of_job in plans:
@@ -146,14 +152,14 @@ class PlanFiles:
 
 
 def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
-    """JSON lines of a job's plans, or of its diagram and why it has none; "diagram" is its number,
-    which files of other formats have as their name."""
+    """JSON lines of a job's plans, or of its diagram with the reason that it has none. "diagram" is
+    its number, which names files of other formats."""
     if not found.plans:
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
         objects[0].pop(SCORES, None)  # of an earlier plan
     else:
         targets: dict[str, Any] = {"target_areas": [round(area, 2) for area in found.areas]}
-        if smallest := _at_least(job, found):
+        if smallest := _rooms_at_least_area(job, found):
             targets["at_least"] = smallest
         objects = [
             plan.to_json() | targets | {SCORES: each.to_json()}
@@ -168,14 +174,15 @@ def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> 
     return "".join(json.dumps(each | {"diagram": number}) + "\n" for each in objects)
 
 
-def _at_least(job: Job, found: Realised) -> list[int]:
-    """Rooms of which the target area is the least that the rules need."""
+def _rooms_at_least_area(job: Job, found: Realised) -> list[int]:
+    """Rooms whose target area is the least one of the rules."""
     least = least_areas(job.diagram.rooms, job.spec.rules)
     pairs = enumerate(zip(found.areas, least, strict=True))
     return [room for room, (area, need) in pairs if area == need]
 
 
 def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
+    """Numbers on the plans found: how many, what they miss, and their errors."""
     plans = [found for found in realised if found.plans]
     off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
@@ -187,7 +194,7 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
         "given_up": dict(
             Counter(kind for found in plans for kind in {each.kind for each in found.given_up})
         ),
-        "broken": _broken(realised),
+        "broken": _broken_rules(realised),
         "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
         "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
@@ -196,9 +203,9 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
     }
 
 
-def _broken(realised: Sequence[Realised]) -> list[dict[str, Any]]:
-    """Of each plan, by the name that its files have, that breaks a rule: the rules, and whether
-    each was proved impossible, alone or beside the others; of a diagram without a plan none."""
+def _broken_rules(realised: Sequence[Realised]) -> list[dict[str, Any]]:
+    """Broken rules of each plan, by the name of its files, with the verdict on each rule. A diagram
+    without a plan has no rules."""
     found: list[dict[str, Any]] = []
     for number, of_diagram in enumerate(realised, start=1):
         if not of_diagram.plans:
@@ -214,8 +221,8 @@ def _broken(realised: Sequence[Realised]) -> list[dict[str, Any]]:
 
 
 def broken_rules(numbers: dict[str, Any]) -> str:
-    """A line for every plan that breaks a rule, with the rules and why, and for every diagram that
-    has no plan; empty without any."""
+    """Describe every plan that breaks a rule, and every diagram without a plan, in a line each.
+    Empty if there are none."""
     named = []
     for each in numbers["broken"]:
         rules = [f"{rule} ({why})" for rule, why in each["rules"].items()]
@@ -225,7 +232,7 @@ def broken_rules(numbers: dict[str, Any]) -> str:
 
 
 def _stem(number: int, variant: int) -> str:
-    """Name of a plan's files: the number of its diagram, and that of a second variant and more."""
+    """Stem of a plan's files: the number of its diagram, and of its variant from the second on."""
     return f"{number}" if variant == 1 else f"{number}-{variant}"
 
 
@@ -234,11 +241,12 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
-    """Summary of what was found, in a sentence or two, and where it is."""
+    """Summarise in a sentence or two what was found, and where it is."""
     num, found = numbers["num_diagrams"], numbers["num_with_plan"]
     text = f"{found:,} of {counted(num, 'diagram')} {'has' if 1 in (num, found) else 'have'} a plan"
     if found < num:
         text += " (" + ", ".join(f"{n:,}: {why}" for why, n in numbers["reasons"].items()) + ")"
+    # what the plans meet and miss
     if found:
         met, dead = numbers["num_all_met"], numbers["dead_area"]
         text += f"; {met:,} {'meets' if met == 1 else 'meet'} all that was requested"
@@ -247,16 +255,19 @@ def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
         if halls := numbers["num_with_hall"]:
             text += f"; {counted(halls, 'plan')} {'has' if halls == 1 else 'have'} an added hall"
         text += f"; dead area {dead:.0%} of the outline (median)"
+    # remarks on areas and on what was not tried
     if raised := numbers.get("num_areas_at_least"):
         text += f"; target areas of {counted(raised, 'room')} are the least that the rules need"
     if left := numbers.get("num_not_tried"):
         text += f"; stopped: {counted(left, 'more diagram')} not tried"
     text += f"; {numbers['seconds']:.1f} s; {files.folder / PLANS}"
-    told = [each for each in numbers["broken"] if each.get("why")]
-    for each in told[:_TOLD]:
+    # why rules are broken, for the first plans
+    explained = [each for each in numbers["broken"] if each.get("why")]
+    for each in explained[:_MOST_EXPLAINED]:
         text += f"\nplan {each['plan']}: {'; '.join(each['why'])}"
-    if len(told) > _TOLD:
-        text += f"\nwhy {counted(len(told) - _TOLD, 'more plan')} cannot keep all rules: {NUMBERS}"
+    if len(explained) > _MOST_EXPLAINED:
+        more = counted(len(explained) - _MOST_EXPLAINED, "more plan")
+        text += f"\nwhy {more} cannot keep all rules: {NUMBERS}"
     if files.left:
         text += f"\nleft as they were, of earlier plans: {', '.join(map(str, files.left))}"
     return text

@@ -1,7 +1,8 @@
 """RLVR JSON: "spaces" with polygons in metres, y downwards, and a graph of labels.
 
-The format of a language model trained with verifiable rewards (ludolara/floor-plan-rlvr). Types are
-those of House-GAN++; doors are spaces; a space is one ring of corners, without holes.
+This is the format of a language model trained with verifiable rewards (ludolara/floor-plan-rlvr).
+It has the types of House-GAN++. Doors are spaces, and a space is one ring of corners, without
+holes.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from floor_plans.diagrams.files.everyday_names import (
 )
 from floor_plans.diagrams.files.fields import DiagramError, finite_number, required_list, room_code
 from floor_plans.diagrams.rooms import ROOM_TYPES
-from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
-from floor_plans.drawings.drawn_plan import Drawing, check_installed, drawn_floor, in_stated_unit
-from floor_plans.drawings.embedded_json import WRITTEN, written_text
+from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
+from floor_plans.drawings.drawn_plan import Drawing, check_installed, drawn_floor, scale_to_metres
 from floor_plans.drawings.houseganpp import nearest_type
 from floor_plans.plans.floor_plan import Door, FloorPlan
 
@@ -45,27 +45,29 @@ _ALIKE = {
     room: tuple(k for k, name in enumerate(ROOM_TYPES) if nearest_type(name) == room)
     for room in _NAMES
 }
-"""Room type of the format -> the codes of ours that it stands for."""
+"""Codes that a room type of the format stands for."""
 
 FRONT, INTERIOR = "front_door", "interior_door"
 
 _THIN = 0.001
-"""Metres of a door where nobody says how thick its wall is."""
+"""Thickness in metres of a door in a wall of unknown thickness."""
 
 
 def rlvr_of(plan: FloorPlan) -> str:
-    """``spaces``: rooms, then doors; see ``_opening`` where nobody says how thick walls are.
-    ``input_graph``: the labels of the rooms that have a relation with each, and of the front door.
+    """Write a plan as RLVR JSON: ``spaces`` of rooms, then of doors (see ``_opening``), and
+    ``input_graph``, the labels related to each room and to the front door.
 
-    ``room_count`` and ``total_area`` are of rooms; ``width`` and ``height`` of their floors. The
+    ``room_count`` and ``total_area`` count rooms; ``width`` and ``height`` are those of floors. The
     plan's own JSON is under ``discrete_diffusion``.
     """
+    # rooms, then doors
     names = [_NAMES[nearest_type(room)] for room in plan.diagram.room_names]
     names += [FRONT if door.is_front else INTERIOR for door in plan.doors]
     shapes = [_one_ring(drawn_floor(plan, k)) for k in range(plan.diagram.num_rooms)]
     shapes += [_opening(door, shapes[door.rooms[0]]) for door in plan.doors]
     areas = [*plan.areas, *(shape.area for shape in shapes[plan.diagram.num_rooms :])]
     labels = _labels(names)
+    # the graph: relations, and the room of the front door
     pairs = [(i, j) for i, j, _ in plan.diagram.relations]
     first_door = plan.diagram.num_rooms
     pairs += [(door.rooms[0], first_door + k) for k, door in enumerate(plan.doors) if door.is_front]
@@ -75,6 +77,7 @@ def rlvr_of(plan: FloorPlan) -> str:
     for i, j in pairs:
         graph[labels[i]].append(labels[j])
         graph[labels[j]].append(labels[i])
+    # the spaces
     spaces = []
     for label, name, shape, area in zip(labels, names, shapes, areas, strict=True):
         x0, y0, x1, y1 = shape.bounds
@@ -93,14 +96,14 @@ def rlvr_of(plan: FloorPlan) -> str:
         "total_area": round(sum(plan.areas), 2),
         "spaces": spaces,
         "input_graph": graph,
-        WRITTEN: written_text(plan),
+        EMBEDDED: embedded_json(plan),
     }
     return json.dumps(data) + "\n"
 
 
 def _opening(door: Door, floor: BaseGeometry) -> BaseGeometry:
-    """The box of a door; in a wall of no thickness a millimetre of it, on the side of its first
-    room: the format's own reader takes what lies over both rooms for no door."""
+    """Box of a door. In a wall of no thickness it is a millimetre thick, on the side of its first
+    room, as the format's own reader ignores a door over both rooms."""
     import shapely
     from shapely.affinity import translate
 
@@ -113,14 +116,14 @@ def _opening(door: Door, floor: BaseGeometry) -> BaseGeometry:
 
 
 def _one_ring(floor: BaseGeometry) -> BaseGeometry:
-    """A polygon without its holes; of several, the box around them."""
+    """Polygon without its holes; for several, the box around them."""
     from shapely import Polygon
 
     return Polygon(floor.exterior) if floor.geom_type == "Polygon" else floor.envelope
 
 
 def _labels(names: list[str]) -> list[str]:
-    """``kitchen``, or ``bedroom|0`` and ``bedroom|1`` where there are several."""
+    """Labels ``kitchen``, or ``bedroom|0`` and ``bedroom|1`` if there are several."""
     counts, seen = Counter(names), Counter[str]()
     labels = []
     for name in names:
@@ -130,16 +133,17 @@ def _labels(names: list[str]) -> list[str]:
 
 
 def read_rlvr(data: Mapping[str, Any]) -> Drawing:
-    """Read what ``rlvr_of`` writes, and plans of others in this format: the largest bedroom is the
-    MasterRoom, relations are measured (``input_graph`` says nothing of directions), and a door
-    leads to the rooms nearest to it. "unit" states another unit than metres.
+    """Read what ``rlvr_of`` writes, or another plan in this format.
 
+    The largest bedroom is the MasterRoom. Relations are measured, as ``input_graph`` has no
+    directions, and a door leads to the nearest rooms. "unit" states another unit than metres.
     Raises ``DiagramError``.
     """
     check_installed()
     names: list[str | None] = []
     floors: list[BaseGeometry] = []
     doors: list[DrawnDoor] = []
+    # sort the spaces into rooms and doors
     for k, space in enumerate(required_list(data, "spaces")):
         where = f"spaces[{k}]"
         if not isinstance(space, Mapping):
@@ -151,7 +155,7 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
             doors.append(DrawnDoor(floor, name == FRONT))
             continue
         if name is not None and name not in _TYPES:
-            name = _called(name)
+            name = _format_name(name)
         if name is None or name not in _TYPES:
             known = ", ".join([*_TYPES, FRONT, INTERIOR])
             raise DiagramError(
@@ -161,18 +165,19 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
         floors.append(floor)
     if not floors:
         raise DiagramError("spaces", "a diagram needs at least one room")
+    # room types, with the others that a name may stand for
     types = with_master_bedroom(names, [floor.area for floor in floors])
     rooms = [
         DrawnRoom(room_code(room), floor, k, _ALIKE[str(name)])
         for k, (room, floor, name) in enumerate(zip(types, floors, names, strict=True))
     ]
-    written = data.get(WRITTEN)
-    found = Drawing(tuple(rooms), tuple(doors), written=written, draws_boundary=False)
-    return in_stated_unit(found, data)
+    embedded = data.get(EMBEDDED)
+    found = Drawing(tuple(rooms), tuple(doors), embedded=embedded, draws_boundary=False)
+    return scale_to_metres(found, data)
 
 
-def _called(word: str) -> str | None:
-    """Name in the format of a room that goes by another word: "Living", "Bedroom 2"."""
+def _format_name(word: str) -> str | None:
+    """Name in the format for a room called by another word: "Living", "Bedroom 2"."""
     found = None if is_numbered_bedroom(word) else room_type_of(word, ROOM_TYPES)
     found = found or room_type_of(strip_number(word), ROOM_TYPES)
     room = nearest_type(found) if found else ""
@@ -180,6 +185,7 @@ def _called(word: str) -> str | None:
 
 
 def _polygon(corners: object, where: str) -> BaseGeometry:
+    """Polygon of a list of corners. Raises ``DiagramError`` unless it is valid."""
     from shapely import Polygon
 
     given = corners if isinstance(corners, list) else []

@@ -1,4 +1,5 @@
-"""What ``plans check --rules`` prints: a table, shares, and what to change; or JSON."""
+"""``RuleReport``: the output of ``plans check --rules``, as a table with shares and remedies, or as
+JSON."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 
 @dataclass(frozen=True)
 class RuleReport:
-    """Judgements of the plans of the file or folder ``path``, with the place of each;
-    ``num_without_boxes``: diagrams of it that are no plans; ``problems``: sentences on what cannot
-    be read."""
+    """Judgements of the plans of the file or folder ``path``, with the place of each.
+
+    ``num_without_boxes``: its diagrams that are not plans; ``problems``: sentences on what cannot
+    be read.
+    """
 
     path: Path
     rules: RuleSet
@@ -56,7 +59,7 @@ class RuleReport:
         }
 
     def text(self) -> str:
-        """The report for people."""
+        """Report as text."""
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
@@ -75,11 +78,11 @@ class RuleReport:
 
     @property
     def _names(self) -> list[str]:
-        """``line 3``: places without the name of the file, where there is one."""
+        """Places without the name of the file: ``line 3``."""
         return [place.removeprefix(f"{self.path}, ") for place in self.places]
 
     def _table(self) -> list[str]:
-        """A row for each plan and a column for each rule."""
+        """Table with a row for each plan and a column for each rule."""
         names = [name for name in self.shares if name != ALL]
         rows = [["plan", *names]]
         for place, judgement in zip(self._names, self.judgements, strict=True):
@@ -87,6 +90,7 @@ class RuleReport:
         return _aligned(rows)
 
     def _share_table(self) -> list[str]:
+        """Table with the share of plans that keep each rule."""
         rows = [["rule", "kept", "of", "share", "95 % interval", "demands"]]
         for name, share in self.shares.items():
             shown = ["-", "-"]
@@ -100,12 +104,14 @@ class RuleReport:
         return [f"{line}  {row[-1].strip()}" for line, row in zip(head, rows, strict=True)]
 
 
-def without_wrong_plans(
+def drop_invalid_plans(
     report: ReadReport, unit: str, *, check: Callable[[FloorPlan], None] | None = None
 ) -> ReadReport:
-    """What was read, without the diagrams whose doors, outline, floors or added rooms cannot be:
-    those are among its problems. ``unit``: of the boxes that say none. ``check``: raises
-    ``DiagramError`` for other plans that are to be left out. Without shapely nothing is looked at.
+    """Return the report without diagrams whose doors, outline, floors or added rooms are invalid.
+    These are added to its problems.
+
+    ``unit``: of boxes that state none. ``check``: raises ``DiagramError`` for further plans to
+    drop. Without shapely nothing is checked.
     """
     if find_spec("shapely") is None:
         return report
@@ -129,8 +135,7 @@ def without_wrong_plans(
 
 
 def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
-    """Judge the plans of what was read, see ``without_wrong_plans``; ``unit``: of the boxes that
-    say none.
+    """Judge the plans of a report, see ``drop_invalid_plans``. ``unit``: of boxes that state none.
 
     Raises ``ValueError`` without shapely, and for boxes that are hardly in their unit.
     """
@@ -148,7 +153,7 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The first column to the left, others to the right."""
+    """Lines of a table: the first column to the left, others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

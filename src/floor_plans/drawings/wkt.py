@@ -1,7 +1,7 @@
-"""WKT: a plan as a table of comma-separated values with a column of well-known text, in metres.
+"""WKT: a plan as comma-separated values with a column of well-known text, in metres, y upwards.
 
-y is upwards. There is a row for each room and door, and for the outline. Relations are not written:
-they are measured again, on the boxes of the rooms.
+There is a row for each room and door, and for the outline. Relations are not written. They are
+measured again on the boxes of the rooms.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from floor_plans.drawings.drawn_plan import (
     check_boundary,
     check_installed,
     drawn_floor,
-    flipped,
+    flip_y,
     largest_boundary,
     rooms_of_labels,
 )
@@ -37,9 +37,12 @@ COLUMNS = ("kind", "id", "type", "area", "wkt", "box")
 
 
 def wkt_of(plan: FloorPlan) -> str:
-    """Rows of kind "room" (``type``: its room type; ``box``: the "x0 y0 x1 y1" of which the floor
-    is what smaller rooms leave), "door" (``type``: the numbers of its rooms, as
-    in "0 3" or "2 outside") and "boundary", or "outline" where the plan has no boundary."""
+    """Write a plan as a table.
+
+    Rows are of kind "room" (``type``: its room type; ``box``: "x0 y0 x1 y1", of which smaller rooms
+    leave the floor), "door" (``type``: the numbers of its rooms, as "0 3" or "2 outside") and
+    "boundary", or "outline" for a plan without a boundary.
+    """
     from shapely import LineString
 
     file = io.StringIO()
@@ -48,7 +51,7 @@ def wkt_of(plan: FloorPlan) -> str:
     outline = "outline" if plan.boundary is None else "boundary"
     table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text(plan.outline)])
     for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
-        box = " ".join(repr(float(side)) for side in flipped(plan.boxes[k]).bounds)
+        box = " ".join(repr(float(side)) for side in flip_y(plan.boxes[k]).bounds)
         table.writerow(["room", k, name, f"{area:.2f}", _text(drawn_floor(plan, k)), box])
     for k, door in enumerate(plan.doors):
         rooms = " ".join(map(str, rooms_to_json(door.rooms)))
@@ -57,14 +60,15 @@ def wkt_of(plan: FloorPlan) -> str:
 
 
 def _text(shape: BaseGeometry) -> str:
+    """Well-known text of a shape, with y upwards."""
     import shapely
 
-    return shapely.to_wkt(flipped(shape), rounding_precision=-1)  # as many digits as it has
+    return shapely.to_wkt(flip_y(shape), rounding_precision=-1)  # all digits
 
 
 def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
-    """Read what ``wkt_of`` writes; ``names``: somebody's own of rooms. Raises ``DiagramError``
-    naming row and column."""
+    """Read what ``wkt_of`` writes. ``names``: the user's own names of rooms. Raises
+    ``DiagramError`` naming row and column."""
     check_installed()
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
@@ -75,9 +79,10 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
     labels, floors, boxes, places = [], [], [], []
     doors: list[DrawnDoor] = []
     boundaries: list[BaseGeometry] = []
+    # sort the rows by kind
     for number, row in enumerate(rows, start=2):
         where = f"line {number}"
-        if None in row:  # where csv keeps what is beyond the last column
+        if None in row:  # the csv module puts cells beyond the last column there
             raise DiagramError(where, f"has more cells than the {len(row) - 1} columns of line 1")
         if row["kind"] == "room":
             labels.append(names.room_type(row["type"]))
@@ -97,6 +102,7 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
     if not labels:
         raise DiagramError("kind", "no row is a room")
     check_one_part([row for row in rows if row["kind"] == "room"])
+    # the drawing of these parts
     types = rooms_of_labels(labels, floors, places)
     rooms = tuple(
         DrawnRoom(room, floor, k, box=box)
@@ -107,11 +113,12 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
 
 
 def _rooms(text: str) -> tuple[int, int]:
+    """Numbers of the rooms of a door."""
     return rooms_from_json([int(w) if w.isdecimal() else w for w in text.split()], math.inf)
 
 
 def _box(text: str, where: str) -> Box | None:
-    """Box of four numbers, y downwards; None of no text."""
+    """Box of four numbers, y downwards; None for an empty text."""
     if not text:
         return None
     try:
@@ -123,11 +130,12 @@ def _box(text: str, where: str) -> Box | None:
 
 
 def _shape(text: str | None, where: str, *types: str) -> BaseGeometry:
-    """The geometry, y downwards; ``DiagramError`` unless it is sound and one of the ``types``."""
+    """Geometry of a text, y downwards. Raises ``DiagramError`` unless it is valid and of one of the
+    ``types``."""
     import shapely
 
     try:
-        with np.errstate(all="ignore"):  # numbers beyond float64 are found below
+        with np.errstate(all="ignore"):  # numbers beyond float64 are refused below
             found = shapely.from_wkt(text)
     except shapely.GEOSException:
         found = None
@@ -136,4 +144,4 @@ def _shape(text: str | None, where: str, *types: str) -> BaseGeometry:
             where,
             f"expected a {types[0]} in metres that does not cross itself, got {reprlib.repr(text)}",
         )
-    return flipped(found)
+    return flip_y(found)

@@ -45,8 +45,8 @@ def test_json_reads_codes_flipped_pairs_and_no_edge():
     data = {"rooms": [0, "Bathroom", 3], "relations": [[2, 0, "left-above"], [0, 1, 10]]}
     assert BubbleDiagram.from_json(data).relations == ((0, 2, 9),)
     for r, name in enumerate(RELATIONS[:-1]):
-        flipped = BubbleDiagram.from_json({"rooms": [0, 0], "relations": [[1, 0, name]]})
-        assert flipped.relations == ((0, 1, 9 - r),)
+        flip_y = BubbleDiagram.from_json({"rooms": [0, 0], "relations": [[1, 0, name]]})
+        assert flip_y.relations == ((0, 1, 9 - r),)
 
 
 def test_a_repr_names_rooms_and_relations():

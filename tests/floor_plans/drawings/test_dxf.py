@@ -14,14 +14,13 @@ from matplotlib.figure import Figure
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.drawings.drawing_style import DrawingStyle
-from floor_plans.drawings.drawn_plan import flipped
+from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
+from floor_plans.drawings.drawn_plan import flip_y
 from floor_plans.drawings.dxf import LAYERS, dxf_of
 from floor_plans.drawings.dxf_reading import plot_of_dxf
 from floor_plans.drawings.plan_formats import write_plan
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
-from floor_plans.drawings.room_names import names_of_rooms
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from floor_plans.solver.shapes import PlanShapes
 from floor_plans.solver.windows import find_windows
@@ -57,7 +56,7 @@ def test_ezdxf_reads_rooms_labels_and_doors_in_metres_with_y_upwards(tmp_path):
             for _ in floor.interiors:
                 part = part.difference(rings.pop(0))
             floors.append(part)
-            assert part.symmetric_difference(flipped(floor)).area < 1e-9
+            assert part.symmetric_difference(flip_y(floor)).area < 1e-9
             assert written == f"{area:.2f} m²"
         assert not rings
         for label, floor in zip(on_layer(document, "LABELS"), floors, strict=True):
@@ -71,7 +70,7 @@ def test_ezdxf_reads_rooms_labels_and_doors_in_metres_with_y_upwards(tmp_path):
         used = "BOUNDARY" if plan.boundary else "OUTLINE"
         (outline,) = on_layer(document, used)
         assert outline.closed
-        assert shapely.Polygon(outline.get_points("xy")).equals(flipped(plan.outline))
+        assert shapely.Polygon(outline.get_points("xy")).equals(flip_y(plan.outline))
 
 
 def polygons(document, layer):
@@ -91,10 +90,10 @@ def test_walls_are_closed_and_break_at_doors_and_windows(tmp_path, plan):
     document, shapes = drawn(tmp_path, plan), PlanShapes(plan)
     assert all(each.closed for each in on_layer(document, "WALLS"))
     walls = polygons(document, "WALLS")
-    assert walls.symmetric_difference(flipped(shapes.walls)).area < 1e-6
+    assert walls.symmetric_difference(flip_y(shapes.walls)).area < 1e-6
     for door in plan.doors:
         assert not walls.buffer(-1e-6).intersects(
-            flipped(shapely.LineString([door.start, door.end]))
+            flip_y(shapely.LineString([door.start, door.end]))
         )
     panes = [each for each in on_layer(document, "WINDOWS") if each.dxftype() == "LWPOLYLINE"]
     assert len(panes) == len(find_windows(plan)) > 0
@@ -111,7 +110,7 @@ def test_doors_are_blocks_that_swing_as_in_the_picture(tmp_path):
         for block, swing in zip(blocks, PlanShapes(plan).swings, strict=True):
             leaf, arc = block.virtual_entities()
             corners = shapely.Polygon([(at.x, at.y) for at in leaf.vertices_in_wcs()])
-            assert corners.distance(flipped(shapely.Point(swing.leaf[1]))) < 1e-6
+            assert corners.distance(flip_y(shapely.Point(swing.leaf[1]))) < 1e-6
             reached = {(round(at.x, 4), round(at.y, 4)) for at in (arc.start_point, arc.end_point)}
             ends = (swing.leaf[1], swing.arc[-1])
             assert reached == {(round(x, 4), round(0.0 - y, 4)) for x, y in ends}
@@ -267,7 +266,7 @@ def test_a_drawing_opens_on_the_plan(plan):
     document = ezdxf.read(io.StringIO(dxf_of(plan, DrawingStyle())))
     (left, low), (right, high) = (document.header[f"$EXT{end}"][:2] for end in ("MIN", "MAX"))
     assert tuple(document.modelspace().dxf.extmin)[:2] == pytest.approx((left, low))
-    x0, y0, x1, y1 = flipped(plan.outline.union(PlanShapes(plan).solid)).bounds
+    x0, y0, x1, y1 = flip_y(plan.outline.union(PlanShapes(plan).solid)).bounds
     assert left <= x0 < x1 <= right
     assert low <= y0 < y1 <= high
     beside = (right - left) - (x1 - x0), (high - low) - (y1 - y0)

@@ -8,7 +8,7 @@ import pytest
 from drawn_plans import GAP, by_hand, embedded, measured
 
 from floor_plans import BubbleDiagram
-from floor_plans.drawings.drawn_plan import flipped
+from floor_plans.drawings.drawn_plan import flip_y
 from floor_plans.drawings.geojson import geojson_of
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
@@ -41,11 +41,11 @@ def test_shapely_reads_the_floors_and_doors():
             assert room["properties"]["room_type"] == name
             assert room["properties"]["area"] == pytest.approx(floor.area, abs=0.005)
             drawn = shape(room["geometry"])
-            assert drawn.equals(flipped(floor))
+            assert drawn.equals(flip_y(floor))
             assert drawn.exterior.is_ccw  # RFC 7946, 3.1.6
             assert not any(hole.is_ccw for hole in drawn.interiors)
         assert [
-            (tuple(line["properties"]["rooms"]), flipped(shape(line["geometry"])))
+            (tuple(line["properties"]["rooms"]), flip_y(shape(line["geometry"])))
             for line in features(data, "door")
         ] == [
             (
@@ -55,7 +55,7 @@ def test_shapely_reads_the_floors_and_doors():
             for door in plan.doors
         ]
         (outline,) = features(data, "boundary" if plan.boundary else "outline")
-        assert shape(outline["geometry"]).equals(flipped(plan.outline))
+        assert shape(outline["geometry"]).equals(flip_y(plan.outline))
 
 
 def test_two_kinds_of_floors_that_are_no_plain_polygon(tmp_path):

@@ -10,7 +10,7 @@ from drawn_plans import by_hand, embedded
 
 from floor_plans.drawings import ifc
 from floor_plans.drawings.drawing_style import DrawingStyle
-from floor_plans.drawings.drawn_plan import flipped
+from floor_plans.drawings.drawn_plan import flip_y
 from floor_plans.drawings.plan_formats import write_plan
 from floor_plans.solver.windows import HEIGHT, SILL, find_windows
 
@@ -82,7 +82,7 @@ def test_spaces_have_the_areas_of_the_plan_and_stand_between_the_walls(tmp_path,
     model, shapes = written(tmp_path, plan, storey=2.7), PlanShapes(plan)
     walls = [footprint(wall) for wall in model.by_type("IfcWall")]
     together = shapely.union_all(walls)
-    assert together.symmetric_difference(flipped(shapes.solid)).area < 1e-5
+    assert together.symmetric_difference(flip_y(shapes.solid)).area < 1e-5
     assert sum(wall.area for wall in walls) == pytest.approx(together.area, abs=1e-6)
     for space, floor in zip(model.by_type("IfcSpace"), plan.rooms, strict=True):
         stands = footprint(space)
@@ -96,7 +96,7 @@ def test_spaces_have_the_areas_of_the_plan_and_stand_between_the_walls(tmp_path,
         assert own["NetVolume"] == pytest.approx(2.7 * stands.area, abs=1e-6)
         solids = space.Representation.Representations[0].Items
         assert {solid.Depth for solid in solids} == {2.7}
-        free = flipped(floor).difference(together.union(flipped(shapes.railings)))
+        free = flip_y(floor).difference(together.union(flip_y(shapes.railings)))
         assert stands.symmetric_difference(free).area < 1e-6
 
 
@@ -106,7 +106,7 @@ def test_doors_and_windows_stand_in_openings_of_their_walls(tmp_path, plan):
     swings = {each.door: each for each in shapes.swings}
     doors = [each.door for each in shapes.swings] + shapes.sliding
     for made, door in zip(model.by_type("IfcDoor"), doors, strict=True):
-        line = flipped(shapely.LineString([door.start, door.end]))
+        line = flip_y(shapely.LineString([door.start, door.end]))
         assert (
             footprint(made).symmetric_difference(line.buffer(0.025, cap_style="flat")).area < 1e-6
         )

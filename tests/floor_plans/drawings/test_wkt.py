@@ -7,7 +7,7 @@ import csv
 import pytest
 from drawn_plans import by_hand, embedded
 
-from floor_plans.drawings.drawn_plan import flipped
+from floor_plans.drawings.drawn_plan import flip_y
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.wkt import wkt_of
 from floor_plans.plans.floor_plan import FloorPlan
@@ -23,16 +23,16 @@ def test_shapely_reads_the_column():
         rooms = [row for row in rows if row["kind"] == "room"]
         assert [row["type"] for row in rooms] == list(plan.diagram.room_names)
         for row, floor in zip(rooms, plan.rooms, strict=True):
-            assert shapely.from_wkt(row["wkt"]).equals(flipped(floor))
+            assert shapely.from_wkt(row["wkt"]).equals(flip_y(floor))
             x0, y0, x1, y1 = map(float, row["box"].split())
             assert shapely.box(x0, -y1, x1, -y0).envelope.covers(floor)
             assert float(row["area"]) == pytest.approx(floor.area, abs=0.005)
         doors = [row for row in rows if row["kind"] == "door"]
         lines = [shapely.LineString([door.start, door.end]) for door in plan.doors]
-        assert [flipped(shapely.from_wkt(row["wkt"])) for row in doors] == lines
+        assert [flip_y(shapely.from_wkt(row["wkt"])) for row in doors] == lines
         (outline,) = [row for row in rows if row["kind"] in ("boundary", "outline")]
         assert (outline["kind"] == "boundary") == (plan.boundary is not None)
-        assert shapely.from_wkt(outline["wkt"]).equals(flipped(plan.outline))
+        assert shapely.from_wkt(outline["wkt"]).equals(flip_y(plan.outline))
     types = [row["type"] for row in csv.DictReader(wkt_of(by_hand()).splitlines())]
     assert types[-4:] == ["2 3", "1 2", "0 2", "2 outside"]
 

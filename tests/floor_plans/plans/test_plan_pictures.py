@@ -120,7 +120,7 @@ def test_every_room_has_its_name_and_area_on_its_floor():
 @pytest.mark.parametrize("options", [{"cell": 4.6}, {"cell": 2.5}, {"scale": 60}])
 def test_no_text_leaves_its_room_or_lies_on_another(options):
     plans = [HOME, *DRAWN]
-    figure = plot_plans(plans, beside=False, **options)
+    figure = plot_plans(plans, with_diagrams=False, **options)
     boxes = text_boxes(figure)
     for index, plan in enumerate(plans):
         walls = shape(figure, f"plan-{index}-wall")
@@ -169,7 +169,7 @@ def test_bubbles_stand_beside_their_plan_unless_nobody_wants_them():
     def circles(figure: Figure) -> int:
         return sum(isinstance(patch, Circle) for patch in figure.axes[0].patches)
 
-    beside, alone = plot_plans([HOME, PLOT]), plot_plans([HOME, PLOT], beside=False)
+    beside, alone = plot_plans([HOME, PLOT]), plot_plans([HOME, PLOT], with_diagrams=False)
     assert circles(beside) == 2 * HOME.diagram.num_rooms
     assert circles(alone) == 0
     (wide, high), (width, height) = beside.get_size_inches(), alone.get_size_inches()
@@ -180,7 +180,7 @@ def test_bubbles_stand_beside_their_plan_unless_nobody_wants_them():
 @pytest.mark.slow
 def test_titles_and_columns():
     titles = [f"flat {letter}" for letter in "abcd"]
-    figure = plot_plans(DRAWN[:4], columns=4, beside=False, titles=titles)
+    figure = plot_plans(DRAWN[:4], columns=4, with_diagrams=False, titles=titles)
     assert [word for word in words(figure) if word.startswith("flat")] == titles
     assert figure.get_size_inches()[0] > 3 * figure.get_size_inches()[1]
 
@@ -189,7 +189,7 @@ def test_titles_and_columns():
 def test_a_card_may_be_empty_and_a_long_title_fits_its_card():
     title = "of 1 plan: " + "0 rules broken, " * 8
     figure = plot_plans(
-        [HOME, None, PLOT, DRAWN[0]], columns=2, beside=False, titles=[title] * 4, cell=3.4
+        [HOME, None, PLOT, DRAWN[0]], columns=2, with_diagrams=False, titles=[title] * 4, cell=3.4
     )
     boxes = [box for text, box in text_boxes(figure) if text == title]
     assert len(boxes) == 3
@@ -199,7 +199,7 @@ def test_a_card_may_be_empty_and_a_long_title_fits_its_card():
 
 @pytest.mark.slow
 def test_all_plans_of_a_sheet_have_the_scale_that_it_says():
-    figure = plot_plans(DRAWN, beside=False)
+    figure = plot_plans(DRAWN, with_diagrams=False)
     (scale,) = [int(word[4:]) for word in words(figure) if word.startswith("1 : ")]
     for index, plan in enumerate(DRAWN):
         for room, floor in enumerate(plan.rooms):

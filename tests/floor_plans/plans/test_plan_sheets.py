@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from floor_plans.drawings.drawing_style import DrawingStyle
+from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
 from floor_plans.drawings.plan_formats import write_plan
-from floor_plans.drawings.room_names import names_of_rooms
 from floor_plans.plans.door_placement import find_doors
 from plan_examples import FLAT, floor_plan
 

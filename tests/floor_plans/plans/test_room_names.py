@@ -8,7 +8,12 @@ import pytest
 
 from floor_plans.diagrams.pictures.palette import ROOM_STYLES
 from floor_plans.diagrams.rooms import ROOM_TYPES
-from floor_plans.drawings.room_names import LANGUAGES, labels_of_rooms, names_of_rooms, type_of_name
+from floor_plans.drawings.drawing_style import (
+    LANGUAGES,
+    labels_of_rooms,
+    names_of_rooms,
+    type_of_name,
+)
 from plan_examples import FLAT
 
 

@@ -267,11 +267,11 @@ class DiagramSet(Sequence[BubbleDiagram]):
         diagram, i, j = (self.relations != no_edge).nonzero()
         source, target = self.rooms[diagram, i], self.rooms[diagram, j]
         relation = self.relations[diagram, i, j]
-        flipped = np.array(self._vocab.edge_inverse)[relation]
+        flip_y = np.array(self._vocab.edge_inverse)[relation]
         low, high = np.minimum(source, target), np.maximum(source, target)
         histogram = np.zeros((num_types, num_types, no_edge + 1))
         for is_forward in (source <= target, source < target):
-            read = np.where(is_forward, relation, flipped)
+            read = np.where(is_forward, relation, flip_y)
             np.add.at(histogram, (low, high, read), 0.5)
         # all pairs by type, of which the rest is unrelated
         together = self.room_counts.T @ self.room_counts

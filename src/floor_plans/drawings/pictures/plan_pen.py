@@ -1,4 +1,4 @@
-"""``PlanPen``: plots a floor plan on a card, to scale."""
+"""``PlanPen``: plots a floor plan to scale on a card, and lines of dimensions around it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from discrete_diffusion.viz import MUTED_TEXT, TEXT
 from floor_plans.diagrams.pictures import palette
 from floor_plans.diagrams.pictures.palette import room_style, tint
 from floor_plans.diagrams.pictures.pen import CAPTION, LABEL, POINTS_PER_INCH, text_width
+from floor_plans.drawings.drawing_style import names_of_rooms, word
 from floor_plans.drawings.pictures.labels import LINE_HEIGHT, Label, label_of
-from floor_plans.drawings.room_names import names_of_rooms, word
-from floor_plans.solver.shapes import PlanShapes, extent, hatching
+from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent, hatching
 
 if TYPE_CHECKING:
     from floor_plans.plans.floor_plan import FloorPlan
@@ -31,21 +32,21 @@ if TYPE_CHECKING:
 WALL = TEXT
 FRONT_DOOR = palette.BROKEN_LINE
 SMALL = 6.5
-"""Points, of figures and captions."""
+"""Size of figures and captions, points."""
 _LIGHT = 0.6
-"""Share of a bubble's colour in that of a floor."""
+"""Share of a bubble's colour in the colour of a floor."""
 _CORNER, _ARROW = 0.3, 0.12
-"""Inches from the corner of a card to the middle of an arrow to the north, and half its length."""
+"""Inches from the corner of a card to the middle of the north arrow, and half its length."""
 _HATCH = 0.07
-"""Inches between two lines that mean dead area."""
+"""Inches between two lines of the hatching of dead area."""
 
 
 @dataclass(frozen=True)
 class PlanPen:
-    """Plots a plan in the middle of a card of side ``side`` inches, ``per_metre`` inches a metre.
+    """Plots a plan in the middle of a card ``side`` inches wide, at ``per_metre`` inches a metre.
 
-    ``name``: what shapes are called in an SVG. ``language``: of the names of rooms. ``height``: of
-    a card that is no square.
+    ``name``: prefix of shapes in an SVG. ``language``: of the names of rooms. ``height``: of a card
+    that is not square.
     """
 
     axes: Axes
@@ -67,7 +68,9 @@ class PlanPen:
         return PlanShapes(self.plan)
 
     def draw(self) -> None:
+        """Plot the plan."""
         shapes, rooms = self.shapes, self.plan.diagram.rooms
+        # ground, dead area and boundary
         self._fill(shapes.house, "paper", facecolor="white", zorder=2)
         self._fill(shapes.dead, "dead", facecolor="white", zorder=2)
         lines = get_parts(hatching(shapes.dead, _HATCH / self.per_metre))
@@ -80,6 +83,7 @@ class PlanPen:
             zorder=3.5,
             gid=f"{self.name}-boundary",
         )
+        # floors, then walls, openings and labels
         for room, (floor, code) in enumerate(zip(shapes.floors, rooms, strict=True)):
             colour = tint(room_style(code).colour, _LIGHT)
             self._fill(floor, f"room-{room}", facecolor=colour, zorder=2.5)
@@ -94,14 +98,14 @@ class PlanPen:
             self._north(math.radians(self.plan.north))
 
     def page(self, points: Sequence[Corner]) -> np.ndarray:
-        """Inches on the page."""
+        """Points of the plan in inches on the page."""
         left, top, right, bottom = extent(self.plan)
         middle = np.array([(left + right) / 2, (top + bottom) / 2])
         centre = np.array([self.left + self.side / 2, (self.top + self.bottom) / 2])
         return centre + (np.asarray(points, dtype=float) - middle) * self.per_metre
 
     def _fill(self, area: Geometry, name: str, **style: Any) -> None:
-        """``name``: of the shape, in an SVG after that of the plan."""
+        """Fill an area. ``name``: of the shape in an SVG, after that of the plan."""
         parts = [part for part in get_parts(area) if part.geom_type == "Polygon" and part.area > 0]
         rings = [
             ring.coords for part in map(orient, parts) for ring in (part.exterior, *part.interiors)
@@ -112,6 +116,7 @@ class PlanPen:
             self.axes.add_artist(PathPatch(path, gid=f"{self.name}-{name}", **style))
 
     def _lines(self, lines: Sequence[Sequence[Corner]], width: float, **style: Any) -> None:
+        """Plot lines of the plan."""
         look: dict[str, Any] = {"colors": WALL, "zorder": 5, "capstyle": "butt"}
         pages = [self.page(line) for line in lines if len(line)]
         if pages:
@@ -119,7 +124,8 @@ class PlanPen:
             self.axes.add_collection(drawn, autolim=False)
 
     def _windows(self) -> None:
-        """A break in the wall, with a line along either face and the glass in the middle."""
+        """Plot windows: a break in the wall, with a line along either face and the glass in the
+        middle."""
         pairs = zip(self.shapes.glazed, self.shapes.windows, strict=True)
         for k, (opening, window) in enumerate(pairs):
             look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
@@ -127,6 +133,7 @@ class PlanPen:
             self._lines([(window.start, window.end)], 0.5)
 
     def _doors(self) -> None:
+        """Plot leaves, arcs and panes of doors, and the arrows of front doors."""
         for swing in self.shapes.swings:
             self._lines([swing.leaf], 1.1, capstyle="projecting")
             self._lines([swing.arc], 0.4, colors=MUTED_TEXT)
@@ -137,6 +144,7 @@ class PlanPen:
             self._fill(Polygon(arrow), "front-door", facecolor=FRONT_DOOR, zorder=6)
 
     def _labels(self) -> None:
+        """Plot the labels of rooms. The caption states areas that have no space on the floor."""
         per_metre = self.per_metre * POINTS_PER_INCH
         names = names_of_rooms(self.plan, self.language)
         captions, number = [], 1
@@ -159,7 +167,7 @@ class PlanPen:
         self._caption("   ".join([total, *captions]))
 
     def _label(self, label: Label) -> None:
-        """Line by line, so that each is where it was measured."""
+        """Plot a label line by line, so that each line is where it was measured."""
         x, y = self.page([(label.x, label.y)])[0]
         sizes = label.sizes
         at = -LINE_HEIGHT * sum(sizes) / 2
@@ -180,7 +188,7 @@ class PlanPen:
             )
 
     def _north(self, turned: float) -> None:
-        """An arrow to the north in the upper right corner of the card."""
+        """Plot a north arrow in the upper right corner of the card."""
         centre = np.array([self.left + self.side - _CORNER, self.top + _CORNER])
         along = np.array([math.sin(turned), -math.cos(turned)])  # y is downwards on the page
         across = np.array([-along[1], along[0]]) / 3
@@ -191,6 +199,48 @@ class PlanPen:
         self.axes.text(x, y, "N", fontsize=SMALL, zorder=7, **LABEL)
 
     def _caption(self, text: str) -> None:
+        """Plot the caption below the plan."""
         points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
         y = self.bottom - 0.07
         self.axes.text(self.left + 0.03 * self.side, y, text, fontsize=points, **CAPTION)
+
+
+_TICK = 0.035
+"""Half the length of a tick, inches."""
+_FROM_PLAN, _FROM_LINE = 0.22, 0.26
+"""Inches from a plan to its first line of dimensions, and between lines."""
+
+
+def plot_dimensions(pen: PlanPen, *, chained: bool) -> None:
+    """Plot the lines of dimensions of a plan, see ``dimension_lines``."""
+    left, top, right, bottom = extent(pen.plan)
+    for line in dimension_lines(pen.shapes, chained=chained):
+        axis = line.axis
+        # place of the line, and of its stops, on the page
+        away = (_FROM_PLAN + line.number * _FROM_LINE) * (1 if line.far else -1)
+        at = pen.page([(right, bottom) if line.far else (left, top)])[0][1 - axis] + away
+        origin = pen.page([(left, top)])[0][axis] - (left, top)[axis] * pen.per_metre
+        marks = [origin + stop * pen.per_metre for stop in line.stops]
+        _draw_line(pen, axis, at, marks, line.stops)
+
+
+def _draw_line(
+    pen: PlanPen, axis: int, at: float, marks: Sequence[float], metres: Sequence[float]
+) -> None:
+    """Plot a line with a tick at each mark and the metres between marks."""
+    # along x, then exchanged for the other axis
+    lines = [[(marks[0], at), (marks[-1], at)]]
+    for mark in marks:
+        lines.append([(mark - _TICK, at + _TICK), (mark + _TICK, at - _TICK)])
+        lines.append([(mark, at - 2 * _TICK), (mark, at + 2 * _TICK)])
+    if axis == 1:
+        lines = [[(y, x) for x, y in line] for line in lines]
+    pen.axes.add_collection(
+        LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3), autolim=False
+    )
+    style = LABEL | {"color": MUTED_TEXT, "rotation": 90 * axis, "rotation_mode": "anchor"}
+    for (first, low), (last, high) in pairwise(zip(marks, metres, strict=True)):
+        text, middle = f"{high - low:.2f}", (first + last) / 2
+        points = min(SMALL, 0.92 * (last - first) * POINTS_PER_INCH / text_width(text))
+        x, y = (middle, at - 0.08) if axis == 0 else (at - 0.08, middle)
+        pen.axes.text(x, y, text, fontsize=points, zorder=3, **style)
