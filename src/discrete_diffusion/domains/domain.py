@@ -105,7 +105,7 @@ class Domain(ABC):
         """
 
     def vocabulary(self, data: Mapping[str, Any]) -> Vocabulary:
-        """What samples are: the legal ids by position, and what they mean.
+        """Vocabulary of the samples: the legal ids by position, and what they mean.
 
         Args:
             data: a completed ``config.data``.
