@@ -27,7 +27,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from discrete_diffusion import load
-from discrete_diffusion.api.sampling import trained_model_here
+from discrete_diffusion.api.opening import trained_model_here
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge

@@ -306,7 +306,6 @@ MAY_SAY = {
     "layout/room_tables.py": "the default vocabularies of VocabConfig",
     "layout/vocab_config.py": "the same",
     "building/backbones.py": "it builds the networks of every kind of data",
-    "building/networks.py": "the same",
     "evaluation/pictures.py": "a reliability diagram is a chart",
 }
 

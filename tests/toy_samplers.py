@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import AR, BD3LM, TokenAlgorithm
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.ancestral import GridSampler
-from discrete_diffusion.sampling.registry import fitting_samplers
+from discrete_diffusion.sampling.registry import SAMPLERS, check_sampler
 from toy_algorithms import TOYS
 from toy_world import (
     FULL,
@@ -31,6 +32,20 @@ from toy_world import (
 BLOCKS = {"groups": [1, 2], "pairs": [2, 1], "ones": [1, 1, 1]}
 CODE = torch.tensor([VOCAB_SIZE**2, VOCAB_SIZE, 1])
 EVERY_STATE = torch.tensor(list(itertools.product(range(VOCAB_SIZE), repeat=LENGTH)))
+
+
+def fitting_samplers(algorithm: Algorithm) -> list[str]:
+    """Names of the samplers that sample the model that an algorithm trains, in the order of the
+    registry."""
+
+    def fits(name: str) -> bool:
+        try:
+            check_sampler(SAMPLERS.find(name)(), algorithm)
+        except ValueError:
+            return False
+        return True
+
+    return [name for name in SAMPLERS.all() if fits(name)]
 
 
 def absorbing(schedule: str = "log_linear") -> Absorbing:

@@ -19,7 +19,7 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.model import Model
-from discrete_diffusion.sampling.registry import fitting_samplers
+from toy_samplers import fitting_samplers
 
 TEMPERATURES = (0.1, 1.0, 10.0)
 WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "few-call", "speculative")

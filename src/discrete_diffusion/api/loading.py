@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion.api.evaluating import evaluate_files, evaluate_model
 from discrete_diffusion.api.likelihood import log_prob
-from discrete_diffusion.api.sampling import sample, trained_model_here
+from discrete_diffusion.api.opening import trained_model_here
+from discrete_diffusion.api.requests import evaluate_files, evaluate_model, sample
 from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
 from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
 from discrete_diffusion.config.files import as_list

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import torch
@@ -16,6 +16,7 @@ from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.requests import Request
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone
+from discrete_diffusion.runtime.precision import check_units, computed_in
 from discrete_diffusion.runtime.shards import Shard
 from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_sampler
 
@@ -87,3 +88,17 @@ def with_sampler(
         sharing=sharing,
         another=partial(read_checkpoint, device=device),
     )
+
+
+def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel:
+    """A checkpoint with the requested sampler, where its weights are, for this process alone."""
+    device = next(checkpoint.algorithm.parameters()).device
+    check_units("precision", request.precision, on_gpu=device.type == "cuda")
+    sharing = partial(_alone, request.precision, str(device))
+    return with_sampler(request, checkpoint, device=str(device), sharing=sharing)
+
+
+@contextmanager
+def _alone(precision: str, device: str) -> Iterator[Shard]:
+    with computed_in(precision, device):
+        yield Shard()

@@ -82,19 +82,20 @@ def check_sizes(config: DictConfig) -> None:
 
 
 def build_bd_denoiser(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.building.networks import BDDenoiser
+    from discrete_diffusion.models.bd_denoiser import BDDenoiser
 
     return _graph_denoiser(config, BDDenoiser, vocab_size)
 
 
 def build_bd_denoiser_pair(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.building.networks import BDDenoiserPair
+    from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 
     return _graph_denoiser(config, BDDenoiserPair, vocab_size)
 
 
 def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: int) -> nn.Module:
-    from discrete_diffusion.building.networks import BDDenoiserBackbone, GraphMixture
+    from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
+    from discrete_diffusion.models.mixtures import GraphMixture
 
     options = model_options(config, build, "vocab_config", "condition")
     vocab_config = _graph_vocabulary(config, vocab_size)
@@ -126,7 +127,8 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.building.networks import DiT, DiTMixture
+    from discrete_diffusion.models.dit import DiT
+    from discrete_diffusion.models.mixtures import DiTMixture
 
     options = model_options(config, DiT, "vocab_size", "causal", "pad_id")
     options["vocab_size"] = vocab_size
@@ -149,7 +151,7 @@ def _components(config: DictConfig) -> int:
 
 
 def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
-    from discrete_diffusion.building.networks import MyTransformer
+    from discrete_diffusion.models.my_transformer import MyTransformer
 
     layout = build_layout(section(config, "data"))
     given = ("vocab_size", "length", "pad_id", "time_conditioning")

@@ -124,7 +124,7 @@ def _evaluate(
     request: EvaluateRequest, config: DictConfig, written: list[str]
 ) -> tuple[Evaluation, dict[str, int]]:
     """Files of samples, or a checkpoint with the samples of its model; and what ``quick`` chose."""
-    from discrete_diffusion.api.evaluating import evaluate_files, evaluate_model
+    from discrete_diffusion.api.requests import evaluate_files, evaluate_model
 
     if config.checkpoint is None:
         _alone(config)

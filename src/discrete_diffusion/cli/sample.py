@@ -61,7 +61,7 @@ def check_values(config: DictConfig) -> SampleRequest:
 
 
 def _sample(request: SampleRequest, config: DictConfig) -> None:
-    from discrete_diffusion.api.sampling import sample
+    from discrete_diffusion.api.requests import sample
     from discrete_diffusion.evaluation.json_values import write_metrics
     from discrete_diffusion.sampling.exactness import exactness
 

@@ -115,23 +115,3 @@ def sampler_state(name: str) -> str:
     """
     known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
     return getattr(SAMPLERS.entry(name), "state", "tokens") if known else "tokens"
-
-
-def fitting_samplers(algorithm: Algorithm) -> list[str]:
-    """Names of the samplers that sample the model that an algorithm trains.
-
-    Args:
-        algorithm: the algorithm.
-
-    Returns:
-        The names, in the order of the registry.
-    """
-
-    def fits(name: str) -> bool:
-        try:
-            check_sampler(SAMPLERS.find(name)(), algorithm)
-        except ValueError:
-            return False
-        return True
-
-    return [name for name in SAMPLERS.all() if fits(name)]

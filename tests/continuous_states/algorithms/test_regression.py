@@ -12,8 +12,8 @@ from continuous_states.sampling.fields import Direct, Ode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.sampling import build_sampler, check_sampler
-from discrete_diffusion.sampling.registry import fitting_samplers
 from gaussian_images import GaussianImages
+from toy_samplers import fitting_samplers
 from toy_world import DROPOUT
 
 IMAGES = GaussianImages()

@@ -17,8 +17,8 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.sampling import Model, build_sampler
-from discrete_diffusion.sampling.registry import fitting_samplers
 from discrete_diffusion.training import DiffusionModule
+from toy_samplers import fitting_samplers
 
 S = 52
 

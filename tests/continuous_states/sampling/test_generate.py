@@ -16,8 +16,8 @@ from continuous_states.sampling.generate import Generate
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling import approximations, build_sampler, check_sampler
-from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_latents import EOS, PAD, E, V, latent_algorithm, latent_model, text_pairs
+from toy_samplers import fitting_samplers
 from toy_world import noise_floor, total_variation
 
 PLAIN = {"temperature": 1.0, "top_k": None, "top_p": 1.0}

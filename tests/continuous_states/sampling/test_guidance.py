@@ -16,11 +16,10 @@ from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Model, build_sampler, sample_in_batches
-from discrete_diffusion.sampling.registry import fitting_samplers
 from floor_plans.briefs.particles import Move, Particles, systematic
 from toy_algorithms import ZeroBackbone
 from toy_constraints import CONSTRAINTS, Toy
-from toy_samplers import CODE, EVERY_STATE, takes_steps
+from toy_samplers import CODE, EVERY_STATE, fitting_samplers, takes_steps
 from toy_world import (
     FULL,
     LENGTH,

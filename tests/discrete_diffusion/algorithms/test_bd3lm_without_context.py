@@ -17,8 +17,8 @@ from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_algorithms import ToyBackbone
+from toy_samplers import fitting_samplers
 from toy_world import (
     FULL,
     MASK,

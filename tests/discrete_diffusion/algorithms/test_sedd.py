@@ -10,8 +10,8 @@ from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Marginal, Uniform
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
-from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_algorithms import ZeroBackbone
+from toy_samplers import fitting_samplers
 from toy_world import MASK, VOCAB_SIZE, ToyWorld, toy_layout
 
 

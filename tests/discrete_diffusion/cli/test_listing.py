@@ -15,8 +15,9 @@ from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.models import registry
 from discrete_diffusion.models.registry import available_backbones, register_backbone
-from discrete_diffusion.sampling.registry import SAMPLERS, fitting_samplers
+from discrete_diffusion.sampling.registry import SAMPLERS
 from listed_parts import listed
+from toy_samplers import fitting_samplers
 
 SMALL = {
     "tokens": ["algo.backbone=dit", "model=dit_tiny"],

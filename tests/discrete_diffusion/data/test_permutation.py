@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.data.permutation import Permutation
+from discrete_diffusion.data.batches import Permutation
 
 
 @pytest.mark.parametrize("num", [1, 2, 3, 4, 5, 63, 64, 65, 1000, 4097])

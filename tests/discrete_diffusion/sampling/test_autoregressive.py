@@ -16,8 +16,7 @@ from discrete_diffusion.sampling import (
     Sampler,
     build_sampler,
 )
-from discrete_diffusion.sampling.registry import fitting_samplers
-from toy_samplers import absorbing, ar, bd3lm, exact
+from toy_samplers import absorbing, ar, bd3lm, exact, fitting_samplers
 from toy_world import FULL, ExactBlockBackbone
 
 CHOOSING = ("confidence", "entropy", "entropy-bounded", "margin")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from laws import grid, grid_law
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import Autoregressive, FirstHitting
-from discrete_diffusion.sampling.registry import fitting_samplers
-from toy_samplers import BLOCKS, ar, bd3lm, draw_from, takes_steps
+from laws import grid, grid_law
+from toy_samplers import BLOCKS, ar, bd3lm, draw_from, fitting_samplers, takes_steps
 from toy_world import FULL, LENGTH, MASK, PADDED, ToyWorld, noise_floor, total_variation
 
 NUM, FEW = 20_000, 10_000

@@ -15,9 +15,18 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting, build_sampler, tokens
 from discrete_diffusion.sampling.calls import time_of_masked_share
-from discrete_diffusion.sampling.registry import fitting_samplers
 from toy_algorithms import TOYS, ZeroBackbone
-from toy_samplers import CASES, absorbing, ar, bd3lm, draw_from, exact, record_calls, runs_a_grid
+from toy_samplers import (
+    CASES,
+    absorbing,
+    ar,
+    bd3lm,
+    draw_from,
+    exact,
+    fitting_samplers,
+    record_calls,
+    runs_a_grid,
+)
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, ExactBackbone, all_schedules, toy_layout
 
 CHOOSING = ("confidence", "margin", "entropy", "entropy-bounded")

@@ -10,15 +10,14 @@ from itertools import pairwise
 
 import pytest
 import torch
-from laws import GridLaw, grid
 from test_what_is_exact import CLAMPS, NUM, SAMPLERS, OrderDependent, made
 
 from discrete_diffusion.algorithms import Distill
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.exactness import approximations
-from discrete_diffusion.sampling.registry import fitting_samplers
-from toy_samplers import absorbing, bd3lm, draw_from
+from laws import GridLaw, grid
+from toy_samplers import absorbing, bd3lm, draw_from, fitting_samplers
 from toy_world import FULL, MASK, VOCAB_SIZE, ExactBackbone, ToyWorld, noise_floor, total_variation
 
 PLAN = torch.tensor([0, 1, 1])

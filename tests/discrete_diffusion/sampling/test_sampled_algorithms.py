@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from laws import grid, grid_law
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.noise_schedules import LogLinear, Schedule
 from discrete_diffusion.sampling import Ancestral, FirstHitting
-from discrete_diffusion.sampling.registry import fitting_samplers
+from laws import grid, grid_law
 from toy_algorithms import TOYS
-from toy_samplers import exact
+from toy_samplers import exact, fitting_samplers
 from toy_world import (
     FULL,
     LENGTH,

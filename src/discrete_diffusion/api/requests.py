@@ -1,4 +1,4 @@
-"""Measurements of a model and its samples, or of files of samples."""
+"""Samples and measurements as they are requested, of a model or of files of samples."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ from discrete_diffusion.domains.request_checks import (
     evaluate_request_of,
     files_request_of,
     options_of,
+    sample_request_of,
 )
 from discrete_diffusion.evaluation.likelihood import check_paths
-from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.requests import EvaluateRequest
+from discrete_diffusion.evaluation.report import Evaluation, Samples
+from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+
+def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
+    """Samples as requested; nothing is written until ``Samples.write`` is called.
+
+    Raises ``ValueError`` for a request that does not fit the model, or for one that has diverged.
+    """
+    domain = domain_of(trained.data_config)
+    request = sample_request_of(domain, request, trained.path)
+    trained.check_weights()
+    return domain.sample(request, trained)
 
 
 def evaluate_model(
