@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 
 
 def diagram_rewards(vocab: VocabConfig, file: str | None = None) -> dict[str, SampleScore]:
-    """Every property of ``property_flags``, 1 or 0, and ``buildable`` where relations have
-    directions. ``file``: of a brief, if its name ends so; 1 for a diagram that meets it.
+    """Rewards by name, 1 or 0 for each diagram: the properties of ``property_flags``, and
+    ``buildable`` if relations have directions.
 
-    Raises ``ValueError`` for a brief that no diagram meets."""
+    ``file``: a brief in YAML or JSON, as a reward for diagrams that meet it. Raises ``ValueError``
+    for a brief that no diagram meets.
+    """
     words = vocabulary_of_graph(vocab)
 
-    def of_property(name: str) -> SampleScore:
+    def property_score(name: str) -> SampleScore:
         return lambda diagrams: property_flags(DiagramSet(diagrams, words))[name].tolist()
 
     example = DiagramSet([BubbleDiagram((0,), ())], words)
-    found = {name: of_property(name) for name in property_flags(example)}
+    found = {name: property_score(name) for name in property_flags(example)}
     if words.has_directions:
         found["buildable"] = Buildable(EFFORT, Shard())
     if file is not None and file.endswith((".yaml", ".yml", ".json")):

@@ -1,3 +1,3 @@
-"""The model that comes with this package."""
+"""Trained model shipped with this package."""
 
 MODEL = "plans-small"

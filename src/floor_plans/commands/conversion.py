@@ -1,4 +1,4 @@
-"""Files that ``data convert`` writes, and where; the ending of OUT says the format."""
+"""Files of ``data convert``; the suffix of OUT determines the format."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ SUFFIXES = (
 )
 PICTURES = (".svg", ".png")
 MAX_DRAWN = 100
-"""More diagrams than this in one picture cannot be read."""
+"""Most diagrams in one picture."""
 
 
 def check_target(options: argparse.Namespace) -> None:
-    """``ValueError`` if options contradict each other or the input would be overwritten."""
+    """Check the options of the output, by ``ValueError``; the input must not be overwritten."""
     target = Path(options.target)
     suffix, name = target.suffix.lower(), target.name
     if suffix not in SUFFIXES:
         raise ValueError(f"'{name}': expected a name that ends in {', '.join(SUFFIXES)}")
+    # options have to fit the format
     if options.format is not None and (suffix != ".json" or options.node_link or options.codes):
         raise ValueError(
             f"--format {options.format} writes .json, without --codes and --node-link; got '{name}'"
@@ -59,6 +60,7 @@ def check_target(options: argparse.Namespace) -> None:
         raise ValueError(f"--each is for pictures, .svg and .png; got '{name}'")
     if options.first is not None and options.first < 1:
         raise ValueError(f"--first {options.first}: expected at least 1")
+    # the output is neither the input nor an existing folder or file
     source = Path(options.source)
     inputs = [source, *source.iterdir()] if source.is_dir() else [source]
     if target.exists() and any(given.exists() and given.samefile(target) for given in inputs):
@@ -71,17 +73,17 @@ def check_target(options: argparse.Namespace) -> None:
 
 
 def plan_format(options: argparse.Namespace) -> str | None:
-    """The name in ``FORMATS`` of what is written; None if diagrams are, without dimensions."""
+    """Name in ``FORMATS`` of the format for dimensioned plans; None for a format of diagrams."""
     ending = Path(options.target).suffix.lower().removeprefix(".")
     is_plan = ending in FORMATS and f".{ending}" not in PICTURES
     return options.format or (ending if is_plan else None)
 
 
 def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram]) -> str:
-    """Write the diagrams; returns what was written, in a sentence.
+    """Write the diagrams and return a sentence on what was written.
 
-    Raises ``ValueError`` if there are none, too many for one picture, metadata that cannot be
-    written as JSON, or no boxes in a diagram that is to be written as a plan.
+    Raises ``ValueError`` for no diagrams, too many for one picture, metadata that cannot be written
+    as JSON, and diagrams without boxes for a format of plans.
     """
     target = Path(options.target)
     suffix, folder = target.suffix.lower(), target.with_suffix("")
@@ -91,6 +93,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
         with_boxes = [diagram for diagram in diagrams if diagram.boxes is not None]
         num_bare = len(diagrams) - len(with_boxes)
         diagrams = with_boxes
+    # one file, or a folder with a file each
     taken = diagrams[: options.first]
     if not taken:
         raise ValueError("no diagram was read, so nothing is written")
@@ -111,7 +114,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
 
 
 def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], object]]:
-    """Whether a file has one diagram or plan, not all of them, and what writes it."""
+    """Function that writes a file, and True if each diagram gets a file of its own."""
     suffix = Path(options.target).suffix.lower()
     if (format := plan_format(options)) is not None:
         return True, lambda path, plan: write_plan(path, plan, format)
@@ -126,8 +129,11 @@ def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], ob
 
 
 def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
-    """The dimensioned plans of diagrams with boxes; ``ValueError`` if one has none, or doors, a
-    boundary or a room that cannot be, or if boxes are hardly in their unit."""
+    """Build the dimensioned plans of diagrams with boxes.
+
+    Raises ``ValueError`` for a diagram without boxes, wrong doors, boundaries or rooms, and boxes
+    in another unit.
+    """
     bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
     if bare:
         raise ValueError(

@@ -15,10 +15,10 @@ from floor_plans.diagrams.files.code_tables import CODE_TABLES
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 
 _N_MAX = 8
-"""As of ``RPLAN_VOCAB_CONFIG``, whose module imports torch."""
+"""``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch."""
 
 DIALECTS = ("houseganpp", "rlvr")
-"""Formats of dimensioned plans in .json, which its ending does not tell."""
+"""Formats of dimensioned plans in .json, which share this suffix."""
 
 
 def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
@@ -32,13 +32,13 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
     parser.add_argument(
         "--code-table",
         metavar="TABLE",
-        help="what integer room codes mean, where neither a plan nor its format says it: "
+        help="table of integer room codes, where neither a plan nor its format names one: "
         f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
     )
     parser.add_argument(
         "--names",
         metavar="FILE",
-        help="what your own names of rooms mean, a YAML or JSON object such as "
+        help="room types of your own names of rooms, a YAML or JSON object such as "
         "{Schlafzimmer: MasterRoom}",
     )
     parser.add_argument(
@@ -76,9 +76,8 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         "--plans",
         type=int,
         metavar="N",
-        help="look for floor plans of the first N diagrams, 0.05 s each, and say which relations "
-        "contradict each other where there is none; this takes OR-Tools (default: 100 with it, 0 "
-        "without)",
+        help="search for floor plans of the first N diagrams, 0.05 s each, and name contradictory "
+        "relations where there is none; this needs OR-Tools (default: 100 with it, 0 without)",
     )
     parser.add_argument(
         "--rules",
@@ -97,7 +96,7 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="OUT",
-        help="its ending says the format: .jsonl (one plan a line), .json (one list), .graphml "
+        help="its suffix sets the format: .jsonl (one plan a line), .json (one list), .graphml "
         "(several plans: a folder of that name, a file each), .svg or .png (one picture); of plans "
         "with boxes, .dxf, .ifc, .pdf, .geojson or .wkt (several: a folder)",
     )
@@ -127,21 +126,21 @@ def _realise_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _runs() -> ModuleType:
-    """What does the work; it imports torch."""
+    """Import the module of the runs, which imports torch."""
     from floor_plans.commands import runs
 
     return runs
 
 
 def _describe(options: argparse.Namespace) -> None:
-    """Count what is in a plans file: rooms, relations, types, repeats, sound plans."""
+    """Describe a file of plans: counts of rooms, relations and types, repeats, sound plans."""
     _runs().describe_file(options)
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Read every plan and print each one that is invalid: file, line, field, reason; then warn of
-    those that can be read, but whose relations no arrangement of rooms has. With --rules, judge
-    floor plans by named rules, and say what to change."""
+    """Read every plan and print the invalid ones with file, line, field and reason. Then warn of
+    valid plans with relations that no arrangement of rooms has. With --rules, judge floor plans by
+    named rules, and print remedies."""
     _runs().check_file(options)
 
 
@@ -158,18 +157,20 @@ def _realise(options: argparse.Namespace) -> None:
 
 
 def _make(options: argparse.Namespace) -> None:
-    """Make floor plans from a wish: sample diagrams, of a brief if there is one, find a dimensioned
-    plan of each under the rules of living, and keep the best, ranked by their scores. Writes
-    plans.jsonl, best first, a picture, numbers, and files of other programs."""
+    """Make floor plans: sample diagrams, of a brief if given, find a dimensioned plan of each under
+    the rules of living, and keep the best, ranked by their scores. Writes plans.jsonl, best first,
+    a picture, numbers, and files of other programs."""
     _runs().make_files(options)
 
 
 COMMANDS = {
     "describe": SubCommand(
-        "[FILE]   what is in it; without FILE, the embedded plans", _describe_options, _describe
+        "[FILE]   counts of its plans; without FILE, of the embedded plans",
+        _describe_options,
+        _describe,
     ),
     "check": SubCommand(
-        "FILE        what cannot be read, and why; with --rules, what breaks one",
+        "FILE        plans that cannot be read, and why; with --rules, broken rules",
         _check_options,
         _check,
     ),

@@ -1,4 +1,4 @@
-"""Contents of a set of diagrams: counts, and the tables of them that ``data describe`` prints."""
+"""Counts of a set of diagrams, and their tables for ``data describe``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES
 class Description:
     """Counts over a set of diagrams.
 
-    ``num_distinct``: diagrams that differ by more than the order of their rooms.
-    ``rooms``, ``relations``: number of rooms (relations) of a diagram -> diagrams that have it.
-    ``room_types``: type -> rooms of it; ``diagrams_with``: type -> diagrams with one or more.
-    ``relation_types``: relation -> pairs that have it, read from the room with the smaller number.
+    ``num_distinct``: number of diagrams up to the order of rooms.
+    ``rooms``, ``relations``: number of diagrams by their number of rooms (relations).
+    ``room_types``: number of rooms by type. ``diagrams_with``: number of diagrams with the type.
+    ``relation_types``: number of pairs by relation, read from the room with the smaller number.
     """
 
     num_diagrams: int
@@ -36,9 +36,9 @@ class Description:
 
 
 def describe(diagrams: Sequence[BubbleDiagram]) -> Description:
-    """Count; ``ValueError`` for an empty set."""
+    """Count rooms, relations and types; ``ValueError`` for an empty set."""
     if not diagrams:
-        raise ValueError("there is no diagram to describe")
+        raise ValueError("no diagrams to describe; give a file with at least one")
     measured = DiagramSet.of(diagrams)
     words = measured.vocabulary
     types = Counter(room for diagram in diagrams for room in diagram.rooms)
@@ -56,7 +56,7 @@ def describe(diagrams: Sequence[BubbleDiagram]) -> Description:
 
 
 def print_description(title: str, counts: Description, structure: Mapping[str, float]) -> None:
-    """Print counts and shares; ``structure``: what ``structure_metrics`` returns."""
+    """Print counts and shares; ``structure``: result of ``structure_metrics``."""
     console = Console()
     console.print(title, highlight=False, markup=False, soft_wrap=True)
     num, distinct = counts.num_diagrams, counts.num_distinct
@@ -66,10 +66,11 @@ def print_description(title: str, counts: Description, structure: Mapping[str, f
         highlight=False,
     )
     console.print()
+    # rows of the tables, as shares
     structures = [
         (name.replace("_", " "), value)
         for name, value in structure.items()
-        if not name.startswith("edge")  # no share of plans
+        if not name.startswith("edge")  # these are not shares of plans
     ]
     num_rooms = sum(counts.room_types.values())
     rooms = [
@@ -102,7 +103,7 @@ def _histogram(what: str, histogram: Mapping[int, int]) -> Table:
 
 
 def _table(columns: Sequence[str], rows: Iterable[tuple[str, *tuple[float, ...]]]) -> Table:
-    """A name and shares in each row."""
+    """Table with a name and shares in each row."""
     table = Table(box=None, pad_edge=False)
     for k, column in enumerate(columns):
         table.add_column(column, justify="right" if k else "left")

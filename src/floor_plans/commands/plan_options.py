@@ -1,4 +1,4 @@
-"""The options of ``discrete-diffusion plans realise`` and ``plans make``."""
+"""Options of ``discrete-diffusion plans realise`` and ``plans make``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from floor_plans.drawings import FORMAT_NAMES
 
 
 def realise_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``plans realise``, beside those of reading plans."""
+    """Add the options of ``plans realise``, without those of reading plans."""
     parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
     parser.add_argument(
         "--areas",
@@ -60,7 +60,7 @@ def make_options(parser: argparse.ArgumentParser) -> None:
         "--candidates",
         type=int,
         metavar="N",
-        help="diagrams that a plan is looked for of, 1 to 30 s each (default: twice --num)",
+        help="diagrams to find plans of, 1 to 30 s each (default: twice --num)",
     )
     parser.add_argument(
         "--habitable",

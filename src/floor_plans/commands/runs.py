@@ -1,4 +1,4 @@
-"""Runs of ``discrete-diffusion data`` and ``plans realise`` with their options."""
+"""Runs of ``discrete-diffusion data`` and ``plans`` with their options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from floor_plans.rules.rule_set import read_rules
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
-    """A plan may have a hall beside ``n_max`` rooms, if it says that it was added."""
+    """Read a file; plans may have an added hall in excess of ``n_max`` rooms."""
     refuse_features(file)
     return read_report(
         file,
@@ -45,18 +45,18 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
 
 
 def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
-    """``ValueError`` for diagrams whose relations do not say how rooms lie to each other."""
+    """Read a file of diagrams with directions; ``ValueError`` for others."""
     report = _read(file, options, skip_invalid=options.skip_invalid)
     if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
         raise ValueError(
-            f"{file}: its plans say which rooms meet, not how they lie to each other (left-of, "
-            "above, ...), which is what floor plans are found from"
+            f"{file}: its plans say which rooms meet, not their directions (left-of, above, ...), "
+            "which a floor plan needs"
         )
     return report
 
 
 def describe_file(options: argparse.Namespace) -> None:
-    """Print what is in ``file``, or in the embedded plans: as tables, or as JSON."""
+    """Print counts of ``file``, or of the embedded plans, as tables or JSON."""
     facts: dict[str, Any]
     if options.file is None:
         title, diagrams = embedded_plans()
@@ -82,10 +82,10 @@ def describe_file(options: argparse.Namespace) -> None:
 
 
 def check_file(options: argparse.Namespace) -> None:
-    """Print every plan of ``file`` that cannot be read, and of the others what cannot be built;
-    with ``rules``, which rules floor plans break.
+    """Print the invalid plans of ``file``, and warnings on plans that cannot be built.
 
-    Raises ``SystemExit`` if some are invalid, or break a rule.
+    With ``rules``, it prints judgements of floor plans. Raises ``SystemExit`` for invalid plans and
+    broken rules.
     """
     rules = read_rules(options.rules)
     if options.json and not rules.rules:
@@ -97,6 +97,7 @@ def check_file(options: argparse.Namespace) -> None:
         raise ValueError(f"--plans {num}: expected at least 0")
     elif num:
         cp_sat()  # before anything is read
+    # read and judge, then print
     report = _read(options.file, options, skip_invalid=True)
     check = check_rooms if rules.rules else None
     report = drop_invalid_plans(report, options.unit, check=check)
@@ -112,24 +113,23 @@ def check_file(options: argparse.Namespace) -> None:
 
 
 def _print_problems(report: ReadReport, num: int) -> None:
-    """``num``: diagrams that a solver looks for plans of."""
+    """Print problems and warnings; ``num``: number of diagrams that the solver tries to build."""
     for problem in report.problems:
         print(problem.sentence())
-    if report.num_records > 1 or not report.problems:  # else the one sentence has stated it
+    if report.num_records > 1 or not report.problems:  # else the one sentence suffices
         print(report.counts() + ("" if report.problems else "; all can be read"))
     for warning in impossible_plans(report):
         print(f"warning: {warning}")
     for warning in infeasible_plans(report, num) if num else ():
         print(f"warning: {warning}")
-    looked_for = all(each.vocabulary.has_directions for each in report.diagrams[:num])
-    if 0 < num < len(report.diagrams) and looked_for:
-        print(
-            f"floor plans were looked for of the first {counted(num, 'diagram')}; --plans N: of N"
-        )
+    were_tried = all(each.vocabulary.has_directions for each in report.diagrams[:num])
+    if 0 < num < len(report.diagrams) and were_tried:
+        first = counted(num, "diagram")
+        print(f"floor plans were searched of the first {first}; --plans N: of the first N")
 
 
 def _warn_of_units(report: ReadReport, unit: str) -> None:
-    """Warn of boxes that are hardly in their unit. Who judges plans has it as an error."""
+    """Warn of boxes in another unit than given; with rules this is an error."""
     try:
         plans_with_boxes(report.diagrams, unit)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""The configs of this package, on Hydra's search path."""
+"""Configs of this package, on Hydra's search path."""

@@ -1,1 +1,1 @@
-"""What models do with diagrams: data sets, conditions, sampling, completion, measurements."""
+"""Learning from diagrams: data sets, conditions, sampling, completion, evaluation."""

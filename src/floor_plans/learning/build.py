@@ -1,4 +1,4 @@
-"""From a ``data`` config to a ``DiagramDataset``: the embedded generator, or plans files."""
+"""Building of a ``DiagramDataset`` from a ``data`` config: the embedded generator, or files."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NUM_WITH_AREAS = 1000
-"""Generated plans that the areas of rooms are of."""
+"""Generated plans from which areas of rooms are sampled."""
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
-    """``data=bubble_diagrams``: plans of the procedural generator, cached. ``data=plans`` and
-    ``data=cubigraph``: one file split here (``path``), or a file per split.
+    """Build the data set of a config.
 
-    With a file per split, diagrams held out for validation or test are removed from training and
-    counted. Raises ``ValueError`` if neither or both ways are given.
+    ``data=bubble_diagrams`` is the procedural generator, cached. ``data=plans`` and
+    ``data=cubigraph`` read one file to split (``path``), or a file per split; held-out diagrams are
+    then removed from training and counted. Raises ``ValueError`` if neither or both are given.
     """
     facts, symmetry = Facts.of(config, vocab), config.get("symmetry", "none")
-    if facts is not None and facts.of_plans and symmetry != "none":
+    if facts is not None and facts.plan_names and symmetry != "none":
         raise ValueError(
-            f"data.symmetry={symmetry}: images of a diagram have no {', '.join(facts.of_plans)}; "
+            f"data.symmetry={symmetry}: images of a diagram have no {', '.join(facts.plan_names)}; "
             "leave it at none, or these out of data.condition"
         )
     splits = (_from_files if "path" in config else _generated)(config, vocab, facts)
@@ -66,9 +66,9 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
 
 
 def build_test_plans(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
-    """The plans of ``path`` as the test split of what a model with this config was trained on.
+    """Build a data set with the plans of ``path`` as its test split, for a model with this config.
 
-    Raises the readers' errors, such as for a plan of other rooms or of too many.
+    Raises the readers' errors, such as for a plan of another vocabulary or with too many rooms.
     """
     facts = Facts.of(config, vocab)
     try:
@@ -84,7 +84,7 @@ def build_test_plans(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
 
 
 def too_large(error: ValueError, remedy: str) -> ValueError:
-    """A reader's ``error`` about a plan of too many rooms, with another remedy."""
+    """Replace the remedy in a reader's ``error`` about too many rooms."""
     return ValueError(f"{str(error).rpartition('; ')[0]}{remedy}")
 
 
@@ -99,24 +99,24 @@ def _generated(
             f"data.n_max={vocab.n_max}: the embedded plans have up to {most} rooms; take "
             f"data.n_max={most} or more"
         )
-    of_plans = (config.num_plans, config.plan_seed, sizes)
+    generated = (config.num_plans, config.plan_seed, sizes)
     livable = config.get("livable", False)
-    plans = cached_plans(*of_plans, livable=livable)
+    plans = cached_plans(*generated, livable=livable)
     graphs = plans.encode(vocab)
-    if facts is not None and facts.of_plans:
-        path = cache_file(*of_plans, livable=livable)
+    if facts is not None and facts.plan_names:
+        path = cache_file(*generated, livable=livable)
         graphs = replace(graphs, facts=_cached_facts(facts, plans, path))
     return _split(graphs, config, vocab)
 
 
 def _cached_facts(facts: Facts, plans: PlanArrays, plans_file: Path) -> Tensor:
-    """Values of ``facts`` in generated plans, kept beside ``plans_file``."""
-    name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.of_plans)}-of-{plans_file.name}"
+    """Values of ``facts`` in generated plans, cached in the folder of ``plans_file``."""
+    name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.plan_names)}-of-{plans_file.name}"
     arrays = cached_arrays(
         plans_file.with_name(name),
         "facts of plans",
         {"facts": (np.float32, (len(plans), None))},
-        lambda: {"facts": facts.of_diagrams(plans.to_diagrams(), "pixels").numpy()},
+        lambda: {"facts": facts.plan_facts(plans.to_diagrams(), "pixels").numpy()},
     )
     return torch.from_numpy(arrays["facts"])
 
@@ -135,7 +135,7 @@ def _from_files(
             raise ValueError("give data.path or data.train_path and data.val_path, not both")
         return _split(_read(config.path, config, vocab, facts), config, vocab)
     if paths["val"] is None:
-        raise ValueError("data.train_path needs data.val_path=FILE beside it")
+        raise ValueError("data.train_path needs data.val_path=FILE too")
     splits = {
         name: encode([], vocab) if path is None else _read(path, config, vocab, facts)
         for name, path in paths.items()
@@ -156,9 +156,9 @@ def _read(path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None
     words = vocabulary_named(config.get("relations", DIRECTIONS.name))
     diagrams = read_plans(path, config, vocab.n_max, words).diagrams
     graphs = encode(diagrams, vocab)
-    if facts is None or not facts.of_plans:
+    if facts is None or not facts.plan_names:
         return graphs
-    return replace(graphs, facts=facts.of_diagrams(diagrams, config.get("unit", "pixels")))
+    return replace(graphs, facts=facts.plan_facts(diagrams, config.get("unit", "pixels")))
 
 
 def read_plans(
@@ -167,11 +167,11 @@ def read_plans(
     n_max: int,
     vocabulary: PlanVocabulary | None = None,
 ) -> ReadReport:
-    """The plans of a file, of at most ``n_max`` rooms, in any format the readers take; counted in
-    the log. ``config``: says how to read them, as of ``data=plans`` or ``evaluate``.
-    ``vocabulary``: as for ``ReadOptions``.
+    """Read the plans of a file with at most ``n_max`` rooms, in any format of the readers.
 
-    Raises the readers' errors, and ``ValueError`` if there is no plan.
+    ``config``: reading options, of ``data=plans`` or ``evaluate``. ``vocabulary``: as for
+    ``ReadOptions``. Counts are logged. Raises the readers' errors, and ``ValueError`` for a file
+    without plans.
     """
     options = ReadOptions(
         skip_invalid=config.skip_invalid,
@@ -192,8 +192,10 @@ def read_plans(
 
 
 def training_areas(config: DictConfig) -> RoomAreas:
-    """Areas to sample target areas from: of the plans that ``config``, a ``config.data``, trained
-    on; or, where these have no boxes or are gone, typical ones, as the log then says."""
+    """Areas of rooms in the training plans of ``config``, a ``config.data``, as target areas.
+
+    If these have no boxes or cannot be read, typical areas are used, with a line in the log.
+    """
     if config.name != "plans":
         livable = config.get("livable", False)
         drawn = generate_plans(_NUM_WITH_AREAS, config.plan_seed, livable=livable)

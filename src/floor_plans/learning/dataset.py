@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 
 
 class DiagramDataset(GraphDataset):
-    """Diagrams in three splits that share no diagram, not even relabelled.
+    """Diagrams in three splits that are disjoint up to relabelling.
 
     ``symmetry``: ``mirror`` or ``square`` adds the images of every training diagram, see
-    ``SYMMETRIES``, except those that are held out themselves.
-
-    ``facts``: what a network is given for every diagram, as its condition ``condition``.
-    ``node_order``, ``splits``: as for ``GraphDataset``.
+    ``SYMMETRIES``, except held-out ones. ``facts``: facts that the condition ``condition`` states
+    of every diagram. ``node_order``, ``splits``: as for ``GraphDataset``.
     """
 
     size_unit = "rooms"
@@ -50,13 +48,13 @@ class DiagramDataset(GraphDataset):
         return made
 
     def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
-        return {} if self.facts is None else {"condition": self.facts.of_graphs(graphs)}
+        return {} if self.facts is None else {"condition": self.facts.graph_facts(graphs)}
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
         return "nats per unordered diagram", 1.0
 
     def originals(self, split: str) -> Examples:
-        """A split without the images that ``symmetry`` has added."""
+        """Examples of a split without the images added by ``symmetry``."""
         examples = self.splits[split]
         return examples[torch.arange(self._num_given if split == "train" else len(examples))]
 

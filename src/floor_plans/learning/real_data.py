@@ -1,4 +1,4 @@
-"""Data that an evaluation compares with: held-out plans of a checkpoint, a file, or fresh ones."""
+"""Reference data of an evaluation: held-out plans of a checkpoint, a file, or generated plans."""
 
 from __future__ import annotations
 
@@ -34,20 +34,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REFERENCE_SEED = 271_828_182
-"""``plan_seed`` of the reference plans of samples that come without one; no recipe trains on it."""
+"""``plan_seed`` of generated reference plans; no recipe trains on it."""
 
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
-"""How many of them are the reference, and how many the floors are sampled from."""
+"""Numbers of generated plans in the reference, and in the pool for floors."""
 
 RealDiagrams = RealData[BubbleDiagram]
-"""Plans to compare diagrams with."""
+"""Real plans that diagrams are compared with."""
 
 
 def read_measured(
     path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
 ) -> ReadReport:
-    """``read_plans`` of what is measured or compared with. A plan may have as many rooms as the
-    model was ``trained_for``, of the same types; without a model ``n_max``."""
+    """Read plans to measure or to compare with.
+
+    They have at most the rooms and only the types that a model was ``trained_for``; without a model
+    at most ``n_max`` rooms.
+    """
     refuse_features(path)
     n_max, words = request.n_max, None
     if trained_for is not None:
@@ -68,9 +71,10 @@ def read_measured(
 def real_data_for_samples(
     request: EvaluateRequest, samples: Sequence[BubbleDiagram]
 ) -> RealDiagrams:
-    """``reference=FILE``, or plans that the embedded generator samples for nothing else.
+    """Reference data for samples: ``reference=FILE``, or plans of the embedded generator.
 
-    Raises ``ValueError`` without a reference for ``samples`` that say no directions: nor do its."""
+    Raises ``ValueError`` without a reference for ``samples`` without directions.
+    """
     check_reference(request, of_files=True)
     training = None if request.training is None else _plans(request.training, request)
     if request.reference is not None:
@@ -79,8 +83,8 @@ def real_data_for_samples(
         return RealDiagrams(str(request.reference), measured, training, reference, len(reference))
     if not all(diagram.vocabulary.has_directions for diagram in samples):
         raise ValueError(
-            "the samples say which rooms meet, not how they lie to each other, as the embedded "
-            "plans do; give reference=FILE, plans to compare with"
+            "the samples have relations without directions, unlike the embedded plans; give "
+            "reference=FILE, plans to compare with"
         )
     if (largest := max(diagram.num_rooms for diagram in samples)) > RPLAN_VOCAB_CONFIG.n_max:
         logger.warning(
@@ -88,6 +92,7 @@ def real_data_for_samples(
             "give reference=FILE",
             *(largest, RPLAN_VOCAB_CONFIG.n_max),
         )
+    # no file: generated plans of a seed that no recipe trains on
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = (
         f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}, "
@@ -101,8 +106,11 @@ def real_data_for_samples(
 def real_data_for_model(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> RealDiagrams:
-    """The split that a checkpoint held out, or ``reference=FILE`` as its test split. Training data
-    is ``training=FILE`` or the checkpoint's own, if it can still be read."""
+    """Reference data for a model: the held-out split of its checkpoint, or ``reference=FILE`` as
+    its test split.
+
+    Training data are ``training=FILE``, or the checkpoint's own if still readable.
+    """
     decoded: dict[str, list[BubbleDiagram]] = {}
     if request.reference is not None:
         check_reference(request, of_files=False)
@@ -124,6 +132,7 @@ def real_data_for_model(
         decoded = {each: _decoded(own.originals(each), vocab) for each in known_splits}
         reference = _with_images(own, on.split, decoded, vocab)
         known = list(chain.from_iterable(decoded.values()))
+    # training data, for novelty
     training = None
     if request.training is not None:
         training = _plans(request.training, request, trained_for=vocab)
@@ -152,7 +161,7 @@ def _with_images(
     originals: Mapping[str, list[BubbleDiagram]],
     vocab: VocabConfig,
 ) -> list[BubbleDiagram]:
-    """A split with the images that ``symmetry`` has added; without any it is its originals."""
+    """Diagrams of a split, including the images added by ``symmetry``."""
     examples = data.splits[split]
     found = originals.get(split)
     if found is not None and len(found) == len(examples):

@@ -1,5 +1,5 @@
 """``sample realise=true``: floor plans of samples, for the rules ``default``, with areas as in the
-training data; of ``habitable`` samples, those by which they were accepted."""
+training data; ``habitable`` samples keep the plans that made them acceptable."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ PICTURE = "floor_plans.svg"
 
 
 def check_realise(request: SampleRequest) -> None:
-    """``ValueError`` if plans are requested and the packages that find them are not installed."""
+    """Check that the packages for requested plans are installed, by ``ValueError``."""
     if request.realise:
         cp_sat()
         check_installed()
 
 
 def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
-    """``ValueError`` naming the line whose "areas" or "boundary" no plan can have: completions
-    carry them, and a plan is requested with them."""
+    """Check the "areas" and "boundary" of lines, which completions carry into requests of plans.
+
+    Raises ``ValueError`` naming a line with values that no plan can have.
+    """
     request = PlanRequest(areas=RoomAreas())
     for line, partial in partials.items():
         rooms = tuple(0 if room is None else room for room in partial.rooms)
@@ -53,7 +55,7 @@ def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
 
 
 def warn_of_earlier_plans(folder: Path) -> None:
-    """A line in the log if there are plans of other samples than those that are there now."""
+    """Warn if the folder holds plans of earlier samples."""
     if left := [
         name for name in PlanFiles(folder, picture=PICTURE).names if (folder / name).exists()
     ]:
@@ -70,13 +72,15 @@ def realise_samples(
     areas: Callable[[], RoomAreas],
     habitable: Habitable | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Write a dimensioned plan of every sample into ``request.out``; numbers, and what to say. A
-    stop leaves those that are found. ``areas``: what target areas are sampled from, unless samples
-    are ``habitable`` and have their plans."""
+    """Write a dimensioned plan of every sample into ``request.out``.
+
+    ``areas``: source of target areas, unless samples are ``habitable`` and have plans. Returns
+    numbers and a sentence on them. A stop keeps the plans found so far.
+    """
     folder = request.out
     if trained.stop_asked():  # while samples were taken
         warn_of_earlier_plans(folder)
-        found = f"stopped: no plan was looked for; plans realise {folder / 'samples.jsonl'} does so"
+        found = f"stopped before plans; plans realise {folder / 'samples.jsonl'} finds them"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
     files, threads = PlanFiles(folder, picture=PICTURE), torch.get_num_threads()
     if habitable is None:

@@ -60,7 +60,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         model = trained.on(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
         drawn = sample_fresh(
             trained,
-            way.on(model),
+            way.apply_to(model),
             num,
             entropy=(request.seed,),
             size=size,
@@ -95,7 +95,7 @@ def _sample_rejecting(
     first round samples what is sampled without, unless ``buildable`` narrows it."""
     start, vocab = time.perf_counter(), way.vocab
     with trained.sharing() as shard:
-        model, habitable = way.on(trained.on(shard)), way.judge(shard)
+        model, habitable = way.apply_to(trained.on(shard)), way.judge(shard)
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
             stream = (turn,) if turn else ()

@@ -1,4 +1,5 @@
-"""``Way``: how samples come to have a floor plan, as ``buildable`` and ``habitable`` request."""
+"""``Way``: the way of sampling diagrams that have a floor plan, by ``buildable`` and
+``habitable``."""
 
 from __future__ import annotations
 
@@ -30,17 +31,20 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling import Model, Narrowing
 
 REJECTING = ("rejection", "narrowing")
-"""Ways that take samples without a plan, and sample others in their place."""
+"""Ways that reject samples without a plan and sample again."""
 
 _ROWS_AHEAD = 32
-"""Samples that look ahead at once, about half a minute's work: those that are finished are written,
-and progress is shown."""
+"""Batch size of the look-ahead, about half a minute's work; finished batches are written and shown
+as progress."""
 
 
 @dataclass
 class Way:
-    """``name``: "" (samples may have no plan), "rejection", "narrowing" or "lookahead". ``rules``:
-    that a plan of every sample is to keep; None if any plan does."""
+    """Way of sampling diagrams that have a floor plan.
+
+    ``name``: "" (plans are not required), "rejection", "narrowing" or "lookahead". ``rules``: rules
+    that the plan of every sample has to keep; None for any plan.
+    """
 
     name: str
     vocab: VocabConfig
@@ -49,10 +53,11 @@ class Way:
 
     @classmethod
     def requested(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
-        """Way that ``buildable`` and ``habitable`` request.
+        """Build the way requested by ``buildable`` and ``habitable``.
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.
         """
+        # the name of the way, and the option that messages show
         value = request.buildable
         name = "" if not value else "rejection" if value is True else str(value)
         shown = f"buildable={str(value).lower()}"
@@ -63,6 +68,7 @@ class Way:
                     "samples; take buildable=narrowing, or leave buildable out"
                 )
             name, shown = name or "rejection", f"habitable={rules.name}"
+        # options that do not go together
         if name not in REJECTING and request.tries is not None:
             raise ValueError(
                 f"tries={request.tries} is for buildable=true or narrowing, and habitable, which "
@@ -79,7 +85,7 @@ class Way:
         return cls(name, vocab, rules)
 
     def judge(self, shard: Shard) -> Habitable | None:
-        """Rules that plans of samples break; None if no rules are requested."""
+        """Judge of samples by the requested rules; None without rules."""
         return None if self.rules is None else Habitable(self.rules, shard)
 
     @property
@@ -97,22 +103,22 @@ class Way:
         return LookAhead(self.vocab, threads=torch.get_num_threads(), work=self._work[-1])
 
     def rows_at_once(self, batch_size: int | None) -> int | None:
-        """``batch_size``, or the default of this way."""
+        """Batch size, or the default of this way."""
         return _ROWS_AHEAD if batch_size is None and self.name == "lookahead" else batch_size
 
-    def on(self, model: Model) -> Model:
-        """The model, sampling in this way."""
+    def apply_to(self, model: Model) -> Model:
+        """Return the model with the sampling options of this way."""
         rows = self.rows_at_once(model.batch_size)
         return replace(model, narrowing=self.narrowing, batch_size=rows)
 
     def work(self, shard: Shard) -> SolverWork:
-        """Work of looking ahead, in all processes."""
+        """Work of the look-ahead, summed over processes."""
         return SolverWork.sum_of(shard.exchange(SolverWork.sum_of(self._work)))
 
     def weighted(
         self, diagrams: Sequence[BubbleDiagram], log_weights: Tensor
     ) -> list[BubbleDiagram]:
-        """The diagrams, with their ``log_weight`` if samples have one."""
+        """Add their ``log_weight`` to the diagrams, if samples have weights."""
         if not self.weighs:
             return [*diagrams]
         return [
@@ -121,7 +127,7 @@ class Way:
         ]
 
     def facts(self, log_weights: Tensor, work: SolverWork) -> dict[str, Any]:
-        """Facts for ``metrics.json``: of the weights, and of looking ahead."""
+        """Facts for ``metrics.json`` on the weights and on the look-ahead."""
         if not self.weighs:
             return {}
         effective = effective_number(log_weights)
@@ -129,7 +135,7 @@ class Way:
         return found | (vars(work) if self.name == "lookahead" else {})
 
     def summary(self, facts: dict[str, Any]) -> str:
-        """Sentence on looking ahead, for the log."""
+        """Sentence on the look-ahead, for the log."""
         return (
             f"looking ahead refused {facts['num_refused']:,} of {facts['num_asked']:,} relations "
             f"({facts['num_undecided']:,} undecided) in {facts['solver_seconds']:.1f} CPU-seconds "
@@ -139,10 +145,10 @@ class Way:
 
 
 def requested_rules(habitable: object) -> RuleSet | None:
-    """Rules that ``habitable`` names, those called default if it is true; None if it is false.
+    """Rules named by ``habitable``, ``default`` if it is true; None if it is false.
 
-    Raises ``ValueError`` for another value, for no rules and without the packages that find plans,
-    ``FileNotFoundError``.
+    Raises ``ValueError`` for another value, for an empty set of rules and without the packages that
+    find plans, and ``FileNotFoundError``.
     """
     if habitable is None or habitable is False:
         return None
@@ -155,14 +161,14 @@ def requested_rules(habitable: object) -> RuleSet | None:
         )
     rules = read_rules(habitable, "habitable")
     if not rules.rules:
-        raise ValueError(f"habitable={habitable} demands nothing of a plan; take buildable=true")
+        raise ValueError(f"habitable={habitable} requires nothing of a plan; take buildable=true")
     cp_sat()
     check_installed()
     return rules
 
 
 def check_partial(partial: PartialDiagram, where: str) -> None:
-    """``ValueError`` if no floor plan is found that has what is given."""
+    """Check that a floor plan with the known relations exists, by ``ValueError``."""
     known = {(i, j): code for i, j, code in partial.relations}
     answer, _ = boxes_of(
         (partial.num_rooms, [(*pair, code) for pair, code in known.items() if code != NO_EDGE]),

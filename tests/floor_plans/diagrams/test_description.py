@@ -49,5 +49,5 @@ def test_the_table_counts_in_words_and_names_the_reading_of_relations(capsys):
 
 
 def test_an_empty_set_is_refused():
-    with pytest.raises(ValueError, match="no diagram to describe"):
+    with pytest.raises(ValueError, match="no diagrams to describe"):
         describe([])

@@ -19,10 +19,10 @@ _MAX_TICKS = 16
 
 @dataclass(frozen=True)
 class BarPanel:
-    """One histogram twice: counts of ``real`` and of ``sampled``, each shown as its own shares.
+    """Two histograms of one quantity, of ``real`` and of ``sampled`` data, each shown as shares.
 
-    ``names``: of the bars, one per count; None numbers them 0, 1, ... and leaves out the empty ones
-    before the first. ``of``: what the shares are shares of.
+    ``names``: names of the bars, one per count; None numbers them 0, 1, ... and skips leading empty
+    ones. ``of``: the things that are counted, for the label of the axis.
     """
 
     title: str
@@ -34,7 +34,7 @@ class BarPanel:
 
 
 def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Figure:
-    """Panels in a row, real against sampled; written to ``path`` if given.
+    """Plot panels in a row, real against sampled; write the figure to ``path`` if given.
 
     Raises ``ValueError`` if there is no panel.
     """
@@ -71,6 +71,6 @@ def _plot_panel(axes: Axes, panel: BarPanel, length: int) -> None:
 
 
 def _percent(counts: NDArray[np.float64], length: int) -> NDArray[np.float64]:
-    """Shares of the sum, padded with zeros to ``length``; zeros if all are 0."""
+    """Percentages of the sum, padded with zeros to ``length``; all 0 for an empty histogram."""
     padded = np.pad(np.asarray(counts, dtype=np.float64), (0, length - len(counts)))
     return 100 * padded / padded.sum() if padded.any() else padded

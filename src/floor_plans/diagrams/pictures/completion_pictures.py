@@ -1,4 +1,4 @@
-"""Pictures of partial diagrams beside what completes them: ``plot_completions``."""
+"""Pictures of partial diagrams with their completions: ``plot_completions``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from floor_plans.diagrams.pictures.sheet import Sheet, checked_path
 
 @dataclass(frozen=True)
 class CompletedRow:
-    """A partial diagram and some diagrams that complete it, with the same numbers of its rooms."""
+    """A partial diagram and completions of it, with the same room numbers."""
 
     title: str
     given: PartialDiagram
@@ -29,10 +29,10 @@ class CompletedRow:
 
 
 def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
-    """A row for each partial diagram: what is given, then its completions; see ``plot_grid``.
+    """Plot a row for each partial diagram, followed by its completions; see ``plot_grid``.
 
-    What is given is placed by what is known of it alone: a grey bubble is a room of unknown type, a
-    dotted line a pair of which nothing is stated.
+    The partial diagram is placed by its known relations only: a grey bubble is a room of unknown
+    type, a dotted line an unknown pair.
 
     Raises ``ValueError`` if there is no row, a row has no completions, or ``path`` ends in anything
     but ``.png`` or ``.svg``.

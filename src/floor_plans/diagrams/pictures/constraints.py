@@ -1,6 +1,6 @@
-"""Constraints that a picture of a diagram must keep and should keep, as arrays over pairs of rooms.
+"""Hard and soft constraints of a picture of diagrams, as arrays over pairs of rooms.
 
-Axes: ``B`` problems, ``n`` rooms; an entry [b, i, j] speaks about room i relative to room j.
+Axes: ``B`` problems, ``n`` rooms; an entry [b, i, j] concerns room i relative to room j.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 ORDER_MARGIN = 0.3
-"""Centres that a relation orders end up at least this far apart on that axis."""
+"""Least distance of centres along an axis on which a relation orders them."""
 GAP, STRANGER_GAP = 0.34, 0.5
 """Free space between the bubbles of related rooms, and of rooms without a relation."""
 INNER_GAP = 0.1
@@ -33,10 +33,10 @@ _PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
 
 
 class Plan(Protocol):
-    """A diagram, whole or partial; see ``PartialDiagram``.
+    """A complete or partial diagram; see ``PartialDiagram``.
 
-    ``rooms``: a room type code per room, None where it is unknown. ``relations``: (i, j, r); a pair
-    that is "no-edge" is placed like one that is not listed.
+    ``rooms``: a room type code per room, None if unknown. ``relations``: (i, j, r); a "no-edge"
+    pair is placed like an unlisted one.
     """
 
     @property
@@ -80,12 +80,12 @@ class Constraints:
     pull: Array
 
     def repeat(self, times: int) -> Constraints:
-        """Every problem ``times`` times in a row."""
+        """Repeat every problem ``times`` times in a row."""
         return Constraints(**{f.name: getattr(self, f.name).repeat(times, 0) for f in fields(self)})
 
 
 def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
-    """The constraints of diagrams that all have the same number of rooms."""
+    """Build the constraints of diagrams with the same number of rooms."""
     num, n = len(diagrams), len(diagrams[0].rooms)
     order = np.zeros((num, n, n, 2))
     related = np.zeros((num, n, n), dtype=bool)
@@ -95,15 +95,16 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
             order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
             related[b, i, j] = related[b, j, i] = r != NO_EDGE
             contained[b, i, j], contained[b, j, i] = r == INSIDE, r == SURROUNDING
-    order = _without_cycles(order - order.swapaxes(1, 2))
+    # contradictory orders and cycles of containment are dropped
+    order = _break_cycles(order - order.swapaxes(1, 2))
     on_cycle = closure(contained).swapaxes(1, 2)
     inside = closure(contained & ~on_cycle)
     base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
     return _constraints(order, related, inside, _grown_radii(base, inside))
 
 
-def _without_cycles(order: Array) -> Array:
-    """Order Float[B, n, n, 2] without the entries, per axis, that contradict the others."""
+def _break_cycles(order: Array) -> Array:
+    """Remove entries from an order Float[B, n, n, 2] that contradict the others on their axis."""
     before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
     has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
     kept = order.copy()
@@ -135,11 +136,12 @@ def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
 
 
 def _grown_radii(base: Array, inside: Mask) -> Array:
-    """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for those and a label."""
+    """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for inner ones and a
+    label."""
     around = np.where(inside, base[:, None, :], FAR).min(axis=2)
     radii = np.minimum(base, np.maximum(0.74 * around, 0.5))
     holds = inside.swapaxes(1, 2)  # [b, outer, inner]
-    count = (holds & ~(holds @ holds)).sum(axis=2)  # of those that no third one lies between
+    count = (holds & ~(holds @ holds)).sum(axis=2)  # of directly inner bubbles
     factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
     for _ in range(base.shape[1]):  # inner bubbles may hold others, which grow first
         widest = np.where(holds, radii[:, None, :], 0.0).max(axis=2) + INNER_GAP / 2
@@ -149,10 +151,12 @@ def _grown_radii(base: Array, inside: Mask) -> Array:
 
 
 def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
+    # bubbles may overlap if they are nested, or a third one lies in both
     same = np.eye(radii.shape[1], dtype=bool)
     nested = inside | inside.swapaxes(1, 2)
     share_a_third = inside.swapaxes(1, 2) @ inside  # [b, i, j]: a room lies in both i and j
     apart = ~nested & ~share_a_third & ~same
+    # distances of centres at which bubbles touch from outside (total) and from inside (slack)
     total = radii[:, :, None] + radii[:, None, :]
     larger = np.maximum(radii[:, :, None], radii[:, None, :])
     slack = np.abs(radii[:, :, None] - radii[:, None, :]) - INNER_GAP

@@ -28,11 +28,11 @@ from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.diagrams.vocabulary import ADJACENT
 
 MAX_DRAWN = 36
-"""Samples, or diagrams of a list, that are plotted: the first ones."""
+"""Most diagrams of a list that are plotted."""
 
 
 def plot_diagram(diagram: Plan, path: str | Path | None = None) -> Figure:
-    """One diagram as a picture without a legend; see ``plot_grid``."""
+    """Plot one diagram without a legend; see ``plot_grid``."""
     return plot_grid([diagram], path, legend=False, cell=5.0)
 
 
@@ -45,16 +45,15 @@ def plot_grid(
     cell: float = 2.1,
     dpi: float = 200.0,
 ) -> Figure:
-    """Many diagrams side by side, row by row; written to ``path`` if given.
+    """Plot diagrams in a grid, row by row; write the figure to ``path`` if given.
 
     Bubbles are rooms, coloured and sized by type; lines are listed relations; a bubble in a bubble
-    is a room inside another. Left and right, above and below on the page are those of the
-    relations. A dashed red line is a relation that this picture gives up because it contradicts the
-    others.
+    is a room inside another. Directions on the page are those of the relations. A dashed red line
+    is a relation that the picture violates because it contradicts others.
 
-    ``columns``: per row, by default as square as possible. ``legend``: colours with the full room
-    names, once, at the bottom. ``cell``: side of a cell in inches; ``dpi``: pixels per inch of a
-    ``.png``.
+    ``columns``: number of columns, by default as square as possible. ``legend``: add a legend of
+    colours and room names at the bottom. ``cell``: side of a cell in inches. ``dpi``: pixels per
+    inch of a ``.png``.
 
     Raises ``ValueError`` if there is no diagram, if ``columns``, ``cell`` or ``dpi`` is not
     positive, or if ``path`` ends in anything but ``.png`` or ``.svg``.
@@ -78,8 +77,10 @@ def svg_of_grid(diagrams: Sequence[Plan], *, legend: bool = True, cell: float = 
 
 
 def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -> tuple[int, int]:
-    """Rows and columns for ``count`` cards, ``aspect`` times as wide as high: the page as square as
-    possible if nobody says ``columns``."""
+    """Rows and columns for ``count`` cards that are ``aspect`` times as wide as high.
+
+    Without ``columns`` the page is as square as possible.
+    """
     columns = min(columns or math.ceil(math.sqrt(count / aspect)), count)
     return math.ceil(count / columns), columns
 
@@ -87,13 +88,13 @@ def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -
 def key_of(
     plans: Sequence[Plan], placements: Sequence[Placement], *, unknown: bool = False
 ) -> tuple[Entry, ...]:
-    """Entries of the legend; ``unknown``: also of rooms and relations that are not known."""
+    """Entries of the legend; ``unknown``: include unknown rooms and relations."""
     broken = "Contradicts the others" if any(p.broken for p in placements) else ""
     return key_entries(plans, unknown=unknown, broken=broken)
 
 
 def draw_on(pen: Pen, plan: Plan) -> None:
-    """The lines of a diagram, then its bubbles; both lie on the page by depth, outermost first."""
+    """Draw the lines of a diagram, then its bubbles, both from the outermost inwards."""
     placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
     lines = route_lines(placement, [(i, j) for i, j, _ in listed])
     for i, j, r in listed:

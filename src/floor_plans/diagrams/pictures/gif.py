@@ -1,4 +1,4 @@
-"""Animated GIFs of pictures that share a few flat colours."""
+"""Animated GIFs of pictures with few flat colours."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from discrete_diffusion.runtime import atomic_write
 Pixels = NDArray[np.uint8]
 
 NUM_COLOURS = 255
-"""One less than a GIF can hold: the last one marks the pixels that stay as they are."""
+"""Most colours of a palette: a GIF has 256, of which one marks unchanged pixels."""
 
 
 class Palette:
-    """The commonest colours of ``pictures`` UInt8[H, W, 3], at most 255 of them.
+    """Most frequent colours of ``pictures`` UInt8[H, W, 3], at most 255.
 
-    The flat colours of a plot are among them as they are; the blends along its edges, which are
-    many and rare, become the nearest colour by Euclidean distance in RGB.
+    The flat colours of a plot are kept; rare blends along edges become the nearest colour by
+    Euclidean distance in RGB.
     """
 
     def __init__(self, pictures: Sequence[Pixels]) -> None:
         packed = np.concatenate([_packed(picture).ravel() for picture in pictures])
         colours, counts = np.unique(packed, return_counts=True)
         self._colours = _channels(colours[np.argsort(-counts, kind="stable")[:NUM_COLOURS]])
-        self._index = np.full(2**24, -1, dtype=np.int16)  # of every colour, -1 until it is needed
+        self._index = np.full(2**24, -1, dtype=np.int16)  # index by colour, -1: not yet
 
     def apply(self, picture: Pixels) -> Image.Image:
-        """``picture`` in these colours, mode P."""
+        """Convert a picture to these colours, mode P."""
         packed = _packed(picture)
         new = np.unique(packed[self._index[packed] < 0])
         if len(new):
@@ -47,10 +47,10 @@ class Palette:
 def write_gif(
     path: Path, pictures: Iterable[Pixels], palette: Palette, seconds: Sequence[float]
 ) -> None:
-    """Write pictures UInt8[H, W, 3] of one size as a GIF that loops, whole or not at all.
+    """Write pictures UInt8[H, W, 3] of one size as a looping GIF, complete or not at all.
 
-    ``seconds``: how long each is shown. Pictures that look the same one after the other become one,
-    shown for the sum of their times. Pictures are taken one at a time.
+    ``seconds``: duration of each picture. Equal consecutive pictures are merged. Pictures are
+    consumed one at a time.
     """
     images = map(palette.apply, pictures)
     with atomic_write(path) as unfinished:
@@ -65,11 +65,11 @@ def write_gif(
 
 
 def _packed(picture: Pixels) -> NDArray[np.int32]:
-    """Int32[H, W]: each colour as one number."""
+    """Int32[H, W]: each colour packed into one integer."""
     red, green, blue = np.moveaxis(picture.astype(np.int32), -1, 0)
     return (red << 16) | (green << 8) | blue
 
 
 def _channels(packed: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Float[..., 3]: the inverse of ``_packed``."""
+    """Float[..., 3]: channels of packed colours, the inverse of ``_packed``."""
     return np.stack([packed >> 16, (packed >> 8) & 255, packed & 255], axis=-1).astype(np.float64)

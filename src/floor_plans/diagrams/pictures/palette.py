@@ -1,4 +1,4 @@
-"""Looks of rooms, relations and cards: one place, so that all pictures agree."""
+"""Styles of rooms, relations and cards, shared by all pictures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CARD, CARD_EDGE = "#fbfcfd", FAINT_LINE
 
 Dashes = tuple[int, tuple[float, float]]
 DOTS: Dashes = (0, (0.1, 2.6))
-"""With round caps."""
+"""Dots, for lines with round caps."""
 DASHES: Dashes = (0, (2.5, 2.0))
 
 Knowledge = Literal["known", "wall", "unknown", "broken"]
-"""State of a relation: that a plan says it, that it says there is a wall and no door, that it says
-nothing, that the picture contradicts it."""
+"""State of a relation in a picture: stated, stated as a wall without a door, unknown, or violated
+by the picture."""
 
 LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {
     "known": (LINE, "solid"),
@@ -27,14 +27,15 @@ LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {
     "unknown": (HINT_LINE, DOTS),
     "broken": (BROKEN_LINE, DASHES),
 }
-"""Colour and dashes."""
+"""Colour and dashes of each state."""
 
 
 @dataclass(frozen=True)
 class RoomStyle:
-    """``label``: short name that fits a bubble; ``name``: full name for the legend.
+    """Style of the rooms of a type.
 
-    ``colour``: fill, ``#rrggbb``; ``radius``: of the bubble, living room = 1.
+    ``label``: short name that fits a bubble. ``name``: full name for the legend. ``colour``: fill,
+    ``#rrggbb``. ``radius``: radius of the bubble, living room = 1.
     """
 
     label: str
@@ -62,23 +63,23 @@ ROOM_STYLES: tuple[RoomStyle, ...] = (
     RoomStyle("Garage", "Garage", "#b9b2c9", 0.70),
     RoomStyle("Other", "Other", "#e6dccb", 0.56),
 )
-"""One style per room code, in the order of ``vocabulary.ROOM_TYPES``; no vocabulary has two of one
-colour."""
+"""Style of each room code, in the order of ``vocabulary.ROOM_TYPES``; colours within a vocabulary
+are distinct."""
 
 UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
 
 
 def room_style(code: int | None) -> RoomStyle:
-    """Look of a room of this type; None: of a type that is not known."""
+    """Style of a room type; None: of an unknown type."""
     return UNKNOWN_ROOM if code is None else ROOM_STYLES[code]
 
 
 def shade(colour: str, factor: float) -> str:
-    """``#rrggbb`` with every channel multiplied by ``factor`` in 0..1: darker, same hue."""
+    """Darken ``#rrggbb``: multiply every channel by ``factor`` in 0..1."""
     return "#" + "".join(f"{round(channel * factor):02x}" for channel in bytes.fromhex(colour[1:]))
 
 
 def tint(colour: str, share: float) -> str:
-    """``#rrggbb`` mixed with white: ``share`` in 0..1 of the colour, same hue."""
+    """Lighten ``#rrggbb``: mix it with white, ``share`` in 0..1 of the colour."""
     channels = bytes.fromhex(colour[1:])
     return "#" + "".join(f"{round(255 - share * (255 - channel)):02x}" for channel in channels)

@@ -1,4 +1,4 @@
-"""``Pen``: what is plotted on a card.
+"""``Pen``: drawing of a placement on a card.
 
 One data unit is one inch of paper, y downwards, so that sizes and fonts follow from the geometry.
 """
@@ -27,16 +27,16 @@ Array = NDArray[np.float64]
 
 POINTS_PER_INCH = 72.0
 FONT = "DejaVu Sans"
-"""Ships with matplotlib: the same picture on every machine."""
+"""Font that ships with matplotlib, so that pictures are equal on every machine."""
 _PLAIN: dict[str, Any] = {"family": FONT, "parse_math": False}
 LABEL = {**_PLAIN, "color": TEXT, "ha": "center", "va": "center_baseline"}
 CAPTION = {**_PLAIN, "color": MUTED_TEXT, "ha": "left", "va": "baseline", "zorder": 4}
-"""Text in the middle of a bubble, and beside a point."""
+"""Properties of text in the middle of a bubble, and to the right of a point."""
 
 
 @dataclass(frozen=True)
 class Pen:
-    """Plots a placement in the middle of a card, ``scale`` inches per placement unit."""
+    """Draws a placement in the middle of a card, at ``scale`` inches per placement unit."""
 
     axes: Axes
     left: float
@@ -47,11 +47,11 @@ class Pen:
 
     @property
     def width(self) -> float:
-        """Width in points."""
+        """Width of lines in points."""
         return min(0.55 + 0.13 * self.side, 1.4)
 
     def line(self, line: Line, known: Knowledge) -> None:
-        """Just under the bubbles of its deeper end; what is unknown under what is not."""
+        """Draw a line just below the bubbles of its deeper end, unknown ones lowest."""
         colour, dashes = LINE_STYLES[known]
         self.axes.add_collection(
             LineCollection(
@@ -66,7 +66,7 @@ class Pen:
         )
 
     def progress(self, share: float) -> None:
-        """A bar along the bottom of the card, filled from the left up to ``share`` in 0..1."""
+        """Draw a bar along the bottom of the card, filled from the left up to ``share`` in 0..1."""
         left, right = self.left + 0.06 * self.side, self.left + 0.94 * self.side
         y = self.top + 0.965 * self.side
         ends = [(right, palette.CARD_EDGE)]
@@ -91,10 +91,10 @@ class Pen:
         chord: float,
         known: Knowledge = "known",
     ) -> None:
-        """The bubble of a room of type ``code`` and its label, at most ``chord`` wide with its
-        centre on ``spot`` Float[2], both as from ``label_spot``.
+        """Draw the bubble of a room of type ``code``, and its label.
 
-        ``known``: whether the room lies in the bubbles around it; its rim shows that.
+        ``spot``: centre of the label, Float[2]; ``chord``: its largest width; see ``label_spot``.
+        ``known``: state of its containment in the bubbles around it, shown by its rim.
         """
         style, depth = room_style(code), int(self.placement.depth[room])
         edge = {

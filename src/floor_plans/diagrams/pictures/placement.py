@@ -1,9 +1,9 @@
-"""Places of the bubbles of a diagram on the page.
+"""Placement of the bubbles of a diagram on the page.
 
 A force-directed layout with constraints. Every constraint is a hinge on a pair of rooms: a relation
 orders two centres, bubbles keep a distance, an inner bubble stays in its outer one. Adam minimises
-the sum of squared hinges from a few fixed starts, averaged projections then enforce the hard ones,
-and the best start wins. Nothing depends on chance: same diagram, same picture, alone or in a grid.
+the sum of squared hinges from a few fixed starts, then averaged projections enforce the hard ones,
+and the best result is chosen. It is deterministic: a diagram always has the same picture.
 
 Axes: ``B`` problems (diagrams times starts), ``n`` rooms, 2 coordinates (x right, y *down*).
 Unit: the radius of a living room.
@@ -35,8 +35,8 @@ NUM_STARTS = 6
 DESCENT_STEPS = 260
 PROJECTION_STEPS = 240
 CHUNK = 64
-"""Diagrams of eight rooms placed together: large enough for numpy, small enough for the cache; of
-larger ones as many as take no more memory."""
+"""Diagrams of eight rooms in one batch, a compromise of speed and cache; batches of larger diagrams
+are smaller, to take no more memory."""
 UNFOLDING_STEPS = 60
 
 
@@ -47,10 +47,10 @@ class Placement:
     ``centres``: Float[n, 2], x to the right and y *downwards*; the bounding box of the circles is
         centred on the origin.
     ``radii``: Float[n]; a living room without inner rooms has radius 1.
-    ``depth``: Int[n], how many bubbles lie around each one.
-    ``inside``: Bool[n, n], True where bubble i lies in bubble j, directly or through others.
-    ``broken``: the relations (i, j, r) that this placement contradicts; empty unless the diagram
-        contradicts itself (or, rarely, the optimiser fell short).
+    ``depth``: Int[n], number of bubbles around each one.
+    ``inside``: Bool[n, n], True where bubble i lies in bubble j, directly or by way of others.
+    ``broken``: relations (i, j, r) that the placement violates; empty unless the diagram is
+        contradictory (or, rarely, the optimiser fails).
     """
 
     centres: Array
@@ -68,18 +68,17 @@ class Placement:
 
 
 def place(diagram: Plan) -> Placement:
-    """The placement of one diagram; see ``place_all``."""
+    """Place one diagram; see ``place_all``."""
     return place_all([diagram])[0]
 
 
 def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
-    """A placement per diagram, each independent of the others.
+    """Place each diagram independently of the others.
 
-    A partial diagram is placed by what is known of it; see ``Plan``.
-    "i left-of j" puts the centre of i left of that of j, "i above j" puts it higher on the page
-    (smaller y), and the diagonal relations do both. Bubbles do not overlap unless one is inside the
-    other, or a third lies inside both. A diagram that contradicts itself gets the best compromise,
-    with the relations it gives up listed in ``broken``.
+    A partial diagram is placed by its known relations; see ``Plan``. "i left-of j" puts the centre
+    of i left of that of j, "i above j" puts it higher on the page (smaller y), diagonal relations
+    do both. Bubbles do not overlap unless one is inside the other, or a third lies inside both. For
+    a contradictory diagram, ``broken`` lists the violated relations.
     """
     by_count: dict[int, list[int]] = {}
     for index, diagram in enumerate(diagrams):
@@ -95,8 +94,9 @@ def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
 
 
 def _place_group(diagrams: Sequence[Plan]) -> list[Placement]:
-    """Placements of diagrams that have the same number of rooms."""
+    """Place diagrams with the same number of rooms, together as one batch."""
     problem = build_constraints(diagrams)
+    # optimise several starts of each diagram, enforce hard constraints, choose the best start
     repeated = problem.repeat(NUM_STARTS)
     points = _descend(_starts(problem), repeated)
     points = _project(points, repeated, PROJECTION_STEPS, orders=True)
@@ -123,7 +123,7 @@ def _finish(diagram: Plan, centres: Array, radii: Array, inside: NDArray[np.bool
 
 
 def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
-    """True if the bubbles i and j lie as the relation says."""
+    """True if the bubbles i and j obey the relation."""
     dx, dy = centres[i] - centres[j]
     if relation in (INSIDE, SURROUNDING):
         slack = radii[j] - radii[i] if relation == INSIDE else radii[i] - radii[j]
@@ -133,14 +133,14 @@ def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> 
 
 
 def _starts(problem: Constraints) -> Array:
-    """Float[B * NUM_STARTS, n, 2]: where the descents begin.
+    """Float[B * NUM_STARTS, n, 2]: starting points of the descent.
 
-    The first start solves the relations as springs in the least-squares sense; the last one spreads
-    the rooms by their rank in each order, which honours every order that has no cycle; those
-    between are the first one, jittered. Diagrams without an order begin unfolded, from as many
-    jittered places.
+    The first start solves the relations as springs by least squares. The last one spreads the rooms
+    by their rank in each order, which obeys every acyclic order. The others are jittered copies of
+    the first. Diagrams without an order start from unfolded jittered points.
     """
     num, n = problem.radii.shape
+    # springs: the solution of a linear system with the Laplacian of related pairs
     length = np.sqrt((problem.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
     rest = problem.radii[:, :, None] + problem.radii[:, None, :] + GAP
     target = problem.order / length * rest[..., None]  # of p_i - p_j
@@ -151,6 +151,7 @@ def _starts(problem: Constraints) -> Array:
     for start in range(NUM_STARTS - 1):
         jitter = np.random.default_rng(start).uniform(-1.0, 1.0, (n, 2))
         starts[:, start] = springs + (0.01 + 0.45 * start) * jitter
+    # ranks: number of rooms before each one along each axis
     behind = closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(axis=3)  # (B, axis, n)
     ranks = behind.argsort(axis=2, kind="stable").argsort(axis=2).swapaxes(1, 2)
     starts[:, -1] = 1.6 * ranks + 0.3 * springs
@@ -160,11 +161,12 @@ def _starts(problem: Constraints) -> Array:
 
 
 def _unfolded(related: Mask, radii: Array) -> Array:
-    """Float[NUM_STARTS, n, 2]: rooms as far apart as the ways between them are long.
+    """Float[NUM_STARTS, n, 2]: points with the distances of shortest paths.
 
     Stress majorisation (Gansner, Koren and North 2004) of the squared relative errors of distances.
-    Rooms without a way between them are a little farther apart than any others.
+    Disconnected rooms are a little farther apart than any others.
     """
+    # shortest paths between rooms, by Floyd and Warshall
     n = len(radii)
     way = np.where(related, radii[:, None] + radii + GAP, np.inf)
     np.fill_diagonal(way, 0.0)
@@ -172,6 +174,7 @@ def _unfolded(related: Mask, radii: Array) -> Array:
         way = np.minimum(way, way[:, k, None] + way[k])
     longest = way[np.isfinite(way)].max(initial=1.0)
     way = np.where(np.isfinite(way), way, longest + 1.0)
+    # each iteration solves a linear system for the majorised stress
     weight = 1 / np.maximum(way, 1e-9) ** 2
     np.fill_diagonal(weight, 0.0)
     inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
@@ -192,7 +195,7 @@ def _gaps(points: Array) -> tuple[Array, Array]:
 
 
 def _descend(points: Array, problem: Constraints) -> Array:
-    """Adam on the sum of squared hinges, soft ones included."""
+    """Minimise the sum of squared hinges, hard and soft, by Adam."""
     first, second = np.zeros_like(points), np.zeros_like(points)
     for step in range(DESCENT_STEPS):
         progress = step / DESCENT_STEPS
@@ -206,11 +209,13 @@ def _descend(points: Array, problem: Constraints) -> Array:
 
 
 def _gradient(points: Array, problem: Constraints, hardness: float) -> Array:
-    """Float[B, n, 2], of the sum; ``hardness`` weighs hard constraints against soft ones."""
+    """Gradient Float[B, n, 2] of the sum; ``hardness``: weight of hard constraints."""
     delta, distance = _gaps(points)
+    # hinges along the axes: ordered centres, and straight corridors
     order = problem.order
     force = -hardness * order * np.maximum(problem.soft_margin - order * delta, 0) * np.abs(order)
     force += 0.25 * np.sign(delta) * np.maximum(np.abs(delta) - problem.corridor, 0)
+    # hinges on distances: too close, too far
     too_close = np.maximum(problem.soft_least - distance, 0)
     too_far = np.maximum(distance - problem.soft_most, 0)
     radial = (problem.pull * too_far - hardness * problem.push * too_close) / distance
@@ -234,9 +239,9 @@ def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -
 
 
 def _spread(points: Array, problem: Constraints) -> Array:
-    """Scale each placement up until no two bubbles that must be apart overlap (at most doubled).
+    """Scale each placement up, at most twofold, until bubbles that must be apart do not overlap.
 
-    Only where nothing is contained: a scaled containment would break.
+    Placements with nested bubbles are left alone, since scaling would break containment.
     """
     _, distance = _gaps(points)
     clear = np.where(problem.apart, problem.touching / distance, 1.0).max(axis=(1, 2))
@@ -245,7 +250,7 @@ def _spread(points: Array, problem: Constraints) -> Array:
 
 
 def _badness(points: Array, problem: Constraints) -> Array:
-    """Float[B]: violated hard constraints count most, then size, crooked lines, covered lines."""
+    """Float[B]: score of violated hard constraints, then size, crooked lines, covered lines."""
     delta, distance = _gaps(points)
     disorder = (np.abs(problem.order) * (problem.order * delta < 1e-6)).sum(axis=(1, 2, 3)) / 2
     overlap = np.maximum(problem.touching - distance, 0)
@@ -259,7 +264,7 @@ def _badness(points: Array, problem: Constraints) -> Array:
 
 
 def _covered_lines(points: Array, delta: Array, problem: Constraints) -> Array:
-    """Float[B]: how deeply lines of listed relations run under bubbles of third rooms, summed."""
+    """Float[B]: depth of lines of listed relations under bubbles of third rooms, summed."""
     squared = (delta**2).sum(axis=-1) + 1e-12
     # k projected on the segment j -> i: foot = p_j + along (p_i - p_j)
     towards = points[:, None, None, :, :] - points[:, None, :, None, :]

@@ -1,4 +1,4 @@
-"""Routes of the lines, and places of the labels, of a placement."""
+"""Routes of lines and positions of labels in a placement."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ Pair = tuple[int, int]
 BENDS = np.array([0.0, 0.2, -0.2, 0.4, -0.4, 0.65, -0.65, 0.9, -0.9])
 """Candidate bends: offset of the control point, in lengths of the line."""
 CLEARANCE = 0.07
-"""How close a line may pass by a bubble before that counts against it."""
+"""Distance to a bubble below which a line is penalised."""
 NUM_POINTS = 41
 
 LINE_HALO = 0.12
 """Free space kept between a label and a line, in placement units."""
 FLATNESS = 2.2
-"""A label is wider than high: distances up and down count this much more than sideways."""
+"""Weight of vertical distances against horizontal ones, since labels are wider than high."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """``points``: Float[P, 2], from the rim of one bubble to the rim of another; ``depth``: how
-    many bubbles lie around the deeper of the two."""
+    """A line between two bubbles.
+
+    ``points``: Float[P, 2], from rim to rim. ``depth``: number of bubbles around the deeper end.
+    """
 
     points: Array
     depth: int
 
 
 def route_lines(placement: Placement, pairs: Iterable[Pair]) -> dict[Pair, Line]:
-    """A line per pair of bubbles; none where one is inside the other or they touch.
+    """Route a line for each pair of bubbles, except for nested or touching ones.
 
-    Lines are quadratic Bezier curves between the centres, cut at the rims. Each takes the bend
-    that stays on the page and passes under the least of other bubbles; straight wins ties.
+    Lines are quadratic Bezier curves between the centres, cut at the rims. Each takes the bend that
+    stays on the page and is covered least by other bubbles, straight if equal.
     """
     lines = {}
     for i, j in pairs:
@@ -51,12 +53,14 @@ def route_lines(placement: Placement, pairs: Iterable[Pair]) -> dict[Pair, Line]
 
 
 def _route(placement: Placement, i: int, j: int) -> Array:
+    # candidate curves, one for each bend
     centres, radii = placement.centres, placement.radii
     start, end = centres[i], centres[j]
     normal = np.array([start[1] - end[1], end[0] - start[0]])
     t = np.linspace(0, 1, NUM_POINTS)[:, None]
     control = (start + end) / 2 + BENDS[:, None, None] * normal
     curves = (1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end
+    # cost of a curve: its length under other bubbles, its part off the page, its bend
     surrounding = placement.inside[i] | placement.inside[j]
     others = ~surrounding & ~placement.inside[:, i] & ~placement.inside[:, j]
     others[[i, j]] = False
@@ -64,11 +68,11 @@ def _route(placement: Placement, i: int, j: int) -> Array:
     hidden = np.maximum(radii[others] + CLEARANCE - away, 0).sum(axis=(1, 2)) / NUM_POINTS
     off_page = np.maximum(np.abs(curves) - max(placement.extent) / 2, 0).sum(axis=(1, 2))
     cost = hidden * np.linalg.norm(normal) + off_page + 0.05 * np.abs(BENDS)
-    return _between_rims(curves[cost.argmin()], radii[i], radii[j])
+    return _cut_at_rims(curves[cost.argmin()], radii[i], radii[j])
 
 
-def _between_rims(curve: Array, start_radius: float, end_radius: float) -> Array:
-    """The stretch of a curve outside the discs around its two ends; empty if they meet."""
+def _cut_at_rims(curve: Array, start_radius: float, end_radius: float) -> Array:
+    """Cut a curve to its part outside the discs around its ends; empty if these meet."""
     from_start = np.linalg.norm(curve - curve[0], axis=1) - start_radius
     from_end = np.linalg.norm(curve - curve[-1], axis=1) - end_radius
     outside = np.flatnonzero((from_start > 0) & (from_end > 0))
@@ -76,7 +80,7 @@ def _between_rims(curve: Array, start_radius: float, end_radius: float) -> Array
         return curve[:0]
 
     def crossing(level: Array, inner: int, outer: int) -> Array:
-        """Place at which ``level`` is 0 between two neighbouring points of the curve."""
+        """Point between two neighbouring points of the curve at which ``level`` is 0."""
         share = level[outer] / (level[outer] - level[inner])
         return curve[outer] + share * (curve[inner] - curve[outer])
 
@@ -88,8 +92,8 @@ def _between_rims(curve: Array, start_radius: float, end_radius: float) -> Array
 def label_spot(placement: Placement, lines: Collection[Line], room: int) -> tuple[Array, float]:
     """Centre Float[2] and largest width of the label of a bubble, in placement units.
 
-    The middle of the bubble, unless other bubbles lie on it: then the place, on a fixed polar
-    grid, with the most free space between the rim, those bubbles and the lines that lead to them.
+    The centre is that of the bubble if no other bubbles cover it; else the point of a polar grid
+    with the most space to the rim, these bubbles and their lines.
     """
     centre, radius = placement.centres[room], float(placement.radii[room])
     distance = np.linalg.norm(placement.centres - centre, axis=1)
@@ -102,6 +106,7 @@ def label_spot(placement: Placement, lines: Collection[Line], room: int) -> tupl
     sizes = np.full(len(obstacles), LINE_HALO)
     sizes[: covers.sum()] = placement.radii[covers]
 
+    # free space of each grid point: to the obstacles, and to the rim
     angles = np.linspace(0, 2 * np.pi, 48, endpoint=False) - np.pi / 2
     reach = np.linspace(0.0, 0.9, 16)[:, None, None] * radius
     spots = (reach * np.stack([np.cos(angles), np.sin(angles)], axis=-1)).reshape(-1, 2)

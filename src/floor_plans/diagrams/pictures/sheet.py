@@ -32,15 +32,17 @@ from floor_plans.diagrams.pictures.placement import Placement
 from floor_plans.diagrams.vocabulary import ADJACENT, DOOR
 
 MARGIN = 0.16
-"""White border of a page, inches."""
+"""White border of a page, in inches."""
 KEY_LINE, KEY_POINTS = 0.26, 8.0
-"""Height of a line of the key, inches, and of its letters."""
+"""Height of a line of the key in inches, and size of its letters in points."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A name of the key: beside a disc; what is unknown, beside a disc and a dotted line; a
-    relation (``is_line``), beside a line as ``shown``."""
+    """Entry of the key: a name after a disc, or after a line if ``is_line``.
+
+    ``shown``: style of the line; ``"unknown"`` adds a dotted line to a disc.
+    """
 
     name: str
     colour: str
@@ -49,7 +51,7 @@ class Entry:
 
     @property
     def indent(self) -> float:
-        """Inches that the disc and the lines take."""
+        """Width of the disc and lines in inches."""
         return 0.18 + (0.2 if self.shown == "unknown" else 0.0)
 
     @property
@@ -61,9 +63,11 @@ class Entry:
 def key_entries(
     plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
 ) -> tuple[Entry, ...]:
-    """The room types of the plans, by code, and relations without direction; then what is
-    ``unknown``, if anything is; then relations that are not kept, called ``broken``, unless that is
-    empty."""
+    """Entries of the key: room types by code, relations without direction, then others.
+
+    ``unknown``: add an entry for unknown rooms and relations. ``broken``: name of the entry for
+    violated relations, empty for none.
+    """
     plans = list(plans)
     codes = {code for plan in plans for code in plan.rooms if code is not None}
     entries = [Entry(style.name, style.colour) for style in map(room_style, sorted(codes))]
@@ -80,10 +84,10 @@ def key_entries(
 
 
 class Sheet:
-    """A white page of ``rows`` x ``columns`` cards of side ``cell`` inches, ``key`` below.
+    """A white page of ``rows`` x ``columns`` cards of side ``cell`` inches, with ``key`` below.
 
-    ``placements``: of all diagrams, which are plotted as large as fits, but alike. ``titled``:
-    leave space for a line above each card; ``footer``: inches to leave below the cards.
+    ``placements``: of all diagrams, to choose a common scale. ``titled``: leave space for a title
+    above each card. ``footer``: inches to leave below the cards.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Sheet:
         key: Sequence[Entry] = (),
         footer: float = 0.0,
     ) -> None:
+        # sizes of the page, in inches
         self.columns, self.cell = columns, cell
         self.gutter = 0.05 * min(cell, 3.0)
         self.header = 0.16 + 0.035 * cell if titled else 0.0
@@ -110,23 +115,24 @@ class Sheet:
         self.axes = self.figure.add_axes((0, 0, 1, 1))
         self.axes.set(xlim=(0, width), ylim=(height, 0))
         self.axes.set_axis_off()
+        # common scale: most cards use it, smaller ones shrink
         self.middle = width / 2
         fits = [self._largest_scale(placement) for placement in placements]
         typical = float(np.quantile(fits, 0.25)) if fits else math.inf
         self.scale = min(1.35 * typical, 0.2 * cell)
 
     def _largest_scale(self, placement: Placement) -> float:
-        """Inches per placement unit that a card has space for."""
+        """Largest scale of a placement that fits a card, in inches per placement unit."""
         return self.cell * 0.88 / max(placement.extent)
 
     def card(self, index: int, placement: Placement, title: str = "") -> Pen:
-        """Plot an empty card; the pen that plots the ``placement`` on it."""
+        """Draw an empty card and return the pen for its ``placement``."""
         left, top = self.empty_card(index, title)
         scale = min(self._largest_scale(placement), self.scale)
         return Pen(self.axes, left, top, self.cell, placement, scale)
 
     def empty_card(self, index: int, title: str = "") -> tuple[float, float]:
-        """Plot an empty card; its left and top on the page, in inches."""
+        """Draw an empty card and return its left and top on the page, in inches."""
         row, column = divmod(index, self.columns)
         left = MARGIN + column * (self.cell + self.gutter)
         top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header
@@ -150,7 +156,7 @@ class Sheet:
         return left, top
 
     def finish(self, path: Path | None = None) -> Figure:
-        """The figure with its key, written to ``path`` if given."""
+        """Add the key, write the figure to ``path`` if given, and return it."""
         for number, row in enumerate(self.key):
             y = self.bottom - MARGIN / 2 + (number + 0.5) * KEY_LINE
             x = self.middle - sum(entry.width for entry in row) / 2 + 0.08
@@ -165,7 +171,7 @@ class Sheet:
 
 
 def svg_of(figure: Figure) -> str:
-    """A figure as SVG text."""
+    """Convert a figure to SVG text."""
     text = io.StringIO()
     with _same_ids():
         figure.savefig(text, format="svg", metadata={"Date": None})
@@ -173,14 +179,14 @@ def svg_of(figure: Figure) -> str:
 
 
 def _same_ids() -> AbstractContextManager[None]:
-    """The same picture is the same SVG."""
+    """Context in which equal pictures have equal SVG ids."""
     return rc_context({"svg.hashsalt": "discrete-diffusion"})
 
 
 def checked_path(
     path: str | Path | None, suffixes: Sequence[str] = (".png", ".svg")
 ) -> Path | None:
-    """``path``, or None; raises ``ValueError`` for another suffix."""
+    """Return the path, or None; ``ValueError`` for another suffix."""
     if path is not None and Path(path).suffix.lower() not in suffixes:
         expected = " or ".join(suffixes)
         raise ValueError(f"cannot write {Path(path).name!r}: choose a name that ends in {expected}")
@@ -188,14 +194,14 @@ def checked_path(
 
 
 def check_positive(**numbers: float | None) -> None:
-    """Raises ``ValueError`` naming the first that is neither None nor positive."""
+    """Refuse the first number that is neither None nor positive, by ``ValueError``."""
     for name, value in numbers.items():
         if value is not None and not value > 0:
             raise ValueError(f"{name}={value} must be positive")
 
 
 def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
-    """Fewest rows of at most ``width`` inches, of about equal length."""
+    """Wrap entries into the fewest rows of at most ``width`` inches, of about equal length."""
     total = sum(entry.width for entry in entries)
     even = total / max(1, math.ceil(total / width))
     rows: list[list[Entry]] = []

@@ -1,4 +1,4 @@
-"""The pictures of an evaluation: counts of real diagrams against those of sampled ones."""
+"""Pictures of an evaluation: counts of real diagrams against those of sampled ones."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from floor_plans.diagrams.vocabulary import ROOM_TYPES
 Array = NDArray[np.float64]
 
 FEWEST_PAIRS = 50
-"""A pair of room types seen less often is left out of the heat maps."""
+"""Least number of pairs of two room types to appear in the heat maps."""
 SMALLEST_SPAN = 0.1
-"""Differences are coloured on at least -10 to 10 points, so that noise stays pale."""
+"""Least range of the colours of differences, so that noise stays pale."""
 
 
 def plot_samples(
     samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram], folder: Path
 ) -> None:
-    """``adjacency.png``, ``histograms.png`` and ``relations.png``: real against sampled."""
+    """Plot ``adjacency.png``, ``histograms.png`` and ``relations.png``, real against sampled."""
     real = count_diagrams(reference)
     sampled = count_diagrams(samples, real.vocabulary)
     types = map(ROOM_TYPES.index, real.vocabulary.room_types)
@@ -85,11 +85,11 @@ def plot_adjacency(
     *,
     note: str = "",
 ) -> Figure:
-    """Three heat maps: real, sampled, and sampled minus real; written to ``path`` if given.
+    """Plot three heat maps: real, sampled, and their difference; write them to ``path`` if given.
 
-    ``real``, ``sampled``: Float[K, K] symmetric shares in 0..1 of pairs that are related, NaN where
-    there is nothing to say (left blank). ``names``: of the K types; a type that is blank in both is
-    left out. ``note``: a line below the maps.
+    ``real``, ``sampled``: shares of related pairs in 0..1, Float[K, K], symmetric, NaN where
+    unknown (left blank). ``names``: of the K types; types that are blank in both are left out.
+    ``note``: a line below the maps.
 
     Raises ``ValueError`` if the arrays are not K x K.
     """
@@ -98,6 +98,7 @@ def plot_adjacency(
             f"{len(names)} names for arrays of shape {real.shape} and {sampled.shape}; expected "
             f"{(len(names), len(names))} twice"
         )
+    # leave out types without values
     known = ~(np.isnan(real) & np.isnan(sampled))
     keep = np.flatnonzero(known.any(axis=0) if known.any() else np.ones(len(names)))
     real, sampled = (shares[np.ix_(keep, keep)] for shares in (real, sampled))
@@ -123,7 +124,7 @@ def plot_adjacency(
 def _add_scale(
     figure: Figure, maps: Sequence[Axes], label: str, colours: Colormap, norm: Normalize
 ) -> None:
-    """What the colours of the maps say, in per cent."""
+    """Add a colour bar to the maps, in per cent."""
     add_colour_bar(
         figure,
         colours,
@@ -145,7 +146,7 @@ def _draw_map(
     colours: Colormap,
     norm: Normalize,
 ) -> None:
-    """The lower triangle: the rest of a symmetric array says the same."""
+    """Draw the lower triangle of a symmetric array, with its values as text."""
     lower = np.tril(np.ones_like(shares, dtype=bool))
     axes.imshow(np.where(lower, shares, np.nan), cmap=colours, norm=norm, interpolation="nearest")
     style_axes(axes, title=title, grid=None)

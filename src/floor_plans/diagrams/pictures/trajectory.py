@@ -1,11 +1,10 @@
-"""Pictures of diagrams coming out of the noise: ``plot_film_strip`` and ``animate``.
+"""Pictures of the states of a sampler: ``plot_film_strip`` and ``animate``.
 
-The bubbles of all states of a diagram stand where they stand in the picture of the finished one, so
-that only their types and relations change. A grey bubble with a question mark is a room that is not
-known yet, a dotted line a pair that is not known yet, a dashed red line a relation that the
-positions of the bubbles contradict. The rim of a bubble that ends up in others is dotted until it
-is known that it lies in them, and dashed red where the state says otherwise. The bar at the bottom
-of a card is the share of rooms and pairs that are as in the finished diagram.
+Bubbles keep the positions of the finished diagram in all states; only types and relations change.
+A grey bubble with a question mark is an unknown room, a dotted line an unknown pair, a dashed red
+line a relation that the positions violate. The rim of a bubble that is finally inside others is
+dotted until this is known, and dashed red where the state contradicts it. The bar at the bottom of
+a card is the share of rooms and pairs that are final.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ if TYPE_CHECKING:
     from floor_plans.diagrams.partial import PartialDiagram
 
 MAX_FRAMES = 100
-"""In a GIF: twenty rooms take two hundred states, a second of work for every few."""
+"""Most frames of a GIF; twenty rooms have two hundred states, and frames are slow to draw."""
 PALETTE_FRAMES = 8
-"""Frames that the colours of a GIF are chosen from."""
+"""Frames from which the colours of a GIF are chosen."""
 MAX_SHOWN = 8
-"""States in a film strip."""
+"""Most states in a film strip."""
 SECONDS_PER_FRAME, SECONDS_AT_END = 0.12, 2.0
 
 
 class _Film:
-    """The states of one diagram, and what is the same in all of their pictures.
+    """The states of one diagram, and the common parts of their pictures.
 
-    ``lines``: of each pair, of those that have one. ``nested``: the relation of each pair that puts
-    the bubble of a room into another in the finished diagram; ``outer``: per room, those pairs.
-    ``spots``: centre and largest width of each label.
+    ``lines``: lines of all pairs. ``nested``: relation of each pair that nests two bubbles in the
+    finished diagram; ``outer``: these pairs by inner room. ``spots``: centre and largest width of
+    each label.
     """
 
     def __init__(self, frames: Sequence[PartialDiagram], placement: Placement) -> None:
@@ -71,7 +70,8 @@ class _Film:
         self.spots = [label_spot(placement, drawn, room) for room in rooms]
 
     def known(self, pair: tuple[int, int], r: int | None) -> Knowledge:
-        """Knowledge, in a state that says ``r`` of a pair, of how its bubbles lie."""
+        """State of a pair with relation ``r``, None for unknown, relative to the final
+        positions."""
         if r is None:
             return "unknown"
         if pair in self.nested:
@@ -81,7 +81,7 @@ class _Film:
         return knowledge if lies or pair not in self.lines else "broken"
 
     def draw(self, pen: Pen, number: int) -> None:
-        """State ``number``; the last one stays once it is reached."""
+        """Draw state ``number``, or the last one past its end."""
         frame = self.frames[min(number, len(self.frames) - 1)]
         relation = {(i, j): r for i, j, r in frame.relations}
         for pair, line in self.lines.items():
@@ -95,10 +95,10 @@ class _Film:
 
 
 def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
-    """One diagram on its way out of the noise, state by state; written to ``path`` if given.
+    """Plot the states of one diagram in a row of cards; write the figure to ``path`` if given.
 
-    ``frames``: its states, the finished diagram last. Shown are the first, the last, and others at
-    even distances between them, 8 in all, each under its number from 0 on.
+    ``frames``: its states, the finished diagram last. At most 8 evenly spaced states are shown,
+    the first and last included, with their numbers from 0.
 
     Raises ``ValueError`` for no frames, frames with different numbers of rooms, a last frame that
     is not complete, and a path that ends in anything but ``.png`` or ``.svg``.
@@ -121,12 +121,11 @@ def animate(
     cell: float = 2.1,
     dpi: float = 110.0,
 ) -> None:
-    """Diagrams coming out of the noise side by side: an animated GIF that loops.
+    """Write a looping GIF of the states of several diagrams, side by side.
 
-    ``trajectories``: the states of each diagram, the finished one last; a shorter one waits for
-    the others at its end. Of more than ``MAX_FRAMES`` states so many are shown, at even distances.
-    ``cell``: side of a cell in inches; ``dpi``: pixels per inch. The file appears whole or not at
-    all.
+    ``trajectories``: the states of each diagram, the finished one last; shorter ones stay at their
+    end. At most ``MAX_FRAMES`` evenly spaced states are shown. ``cell``: side of a cell in inches.
+    ``dpi``: pixels per inch. The file appears complete or not at all.
 
     Raises ``ValueError`` for a path that does not end in ``.gif``, no trajectories, a trajectory
     without frames, with different numbers of rooms or with a last frame that is not complete, and
@@ -143,7 +142,7 @@ def animate(
     placements, key = [film.placement for film in films], _key(films)
 
     def picture(number: int) -> Pixels:
-        """State ``number`` of every film."""
+        """Draw state ``number`` of every film."""
         sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
         for index, film in enumerate(films):
             film.draw(sheet.card(index, film.placement), number)
@@ -151,6 +150,7 @@ def animate(
         canvas.draw()
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
+    # choose the colours from a few frames, then draw the others one by one
     longest = max(map(len, trajectories))
     numbers = _evenly(longest, MAX_FRAMES)
     some = {numbers[k]: picture(numbers[k]) for k in _evenly(len(numbers), PALETTE_FRAMES)}
@@ -179,14 +179,14 @@ def _key(films: Sequence[_Film]) -> tuple[Entry, ...]:
 
 
 def _settled(frame: PartialDiagram, finished: PartialDiagram) -> float:
-    """Share of the rooms and pairs that are as in the finished diagram."""
+    """Share of rooms and pairs that equal the finished diagram."""
     rooms = sum(a == b for a, b in zip(frame.rooms, finished.rooms, strict=True))
     pairs = len(set(frame.relations) & set(finished.relations))
     return (rooms + pairs) / (len(finished.rooms) + len(finished.relations))
 
 
 def _evenly(count: int, most: int) -> list[int]:
-    """At most ``most`` of the numbers 0 to ``count`` - 1 at even distances, both ends included."""
+    """At most ``most`` evenly spaced numbers of 0 to ``count`` - 1, both ends included."""
     return [round(k) for k in np.linspace(0, count - 1, min(most, count))]
 
 

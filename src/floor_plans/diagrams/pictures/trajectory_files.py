@@ -1,4 +1,4 @@
-"""The files that show how diagrams came out of the noise."""
+"""Files of trajectories of samples."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TRAJECTORY = ("trajectory.gif", "trajectory.png")
 
 
 def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig) -> None:
-    """Write how samples Int[K, M, L] came out of the noise: ``trajectory.gif``, all of them, and
-    ``trajectory.png``, a film strip of the first. Each is shown by the states that are new to it.
+    """Write trajectories of samples Int[K, M, L]: ``trajectory.gif`` of all samples, and
+    ``trajectory.png``, a film strip of the first. Repeated states of a sample are left out.
 
-    Without any, those of an earlier run are removed: they show other samples.
+    Without a trajectory, files of an earlier run are removed, since they show other samples.
     """
     animation, strip = (folder / name for name in TRAJECTORY)
     if trajectory is None:
@@ -43,5 +43,5 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
 
 
 def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
-    """States that differ from the one before: other samples may have changed in between."""
+    """States that differ from the previous one, since other samples may change in between."""
     return states[:1] + [new for old, new in pairwise(states) if new != old]

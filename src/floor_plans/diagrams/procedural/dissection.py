@@ -1,9 +1,9 @@
-"""Dissection: the sizes of rooms and their boxes, from their sites around the living room.
+"""Dissection: sizes and boxes of rooms, from their sites around the living room.
 
 Each of the four sides of the living room's core carries a strip of rooms. Lengths run *along* the
-side, depths point *outwards*. A strip is stretched or squeezed to its side; where it leaves a gap,
-the living room may reach through it to the facade, so that it is no rectangle, its box overlaps
-its neighbours and swallows some of them. All lengths are pixels of a 256 x 256 plan, y downwards.
+side, depths point *outwards*. A strip is scaled to its side. Through a gap in it the living room
+may reach the facade; then its box overlaps neighbours, or contains them. All lengths are pixels of
+a 256 x 256 plan, y downwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 TOP, BOTTOM, LEFT, RIGHT = range(4)
 
-# Mean length along the side and depth of each group, and their spread (s.d. of the logarithm).
+# mean length along the side and mean depth of each group, and their spread (s.d. of logarithms)
 # BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER, MASTERS
 _LENGTH = np.array([65.0, 53.0, 39.0, 63.0, 55.0, 30.0, 78.0])
 _DEPTH = np.array([48.0, 37.0, 22.0, 26.0, 50.0, 28.0, 60.0])
@@ -40,29 +40,29 @@ _ALIGNED = 0.6
 _REACH = 0.95
 """Probability that the living room reaches through the gap of a strip."""
 _REACH_FULL = 0.98
-"""Probability that it reaches all the way to the facade then."""
+"""Probability that it then reaches the facade."""
 _CORNER_OWNER = (0.25, 0.71, 0.04)
-"""Who takes a corner of the plan that two strips meet in: horizontal, vertical strip, nobody."""
+"""Probabilities that a corner between two strips belongs to the horizontal, the vertical, none."""
 _OVERHANG = 0.15
-"""Probability that a strip which meets no other room in a corner grows over it."""
+"""Probability that a strip grows over a corner without other rooms."""
 _GUEST_MODES = (0.6, 0.19, 0.21)
-"""A guest that is not a balcony is carved out of its host, or lies outside or inside of it."""
+"""Probabilities that a guest other than a balcony is carved out of its host, outside or inside."""
 _CARVED, _OUTSIDE, _INSIDE = range(3)
 _MAX_CARVED = 0.6
-"""Share of its host's length and depth that a carved guest takes at most."""
+"""Largest share of its host's length and depth that a carved guest takes."""
 
 _RUNS_ON = 0.31
 """Probability that a balcony in front of a host is longer than the host."""
 
-# Half the walls: what a sampled box loses on each side. The living room's reaches further, so that
-# a room within its box is strictly within.
+# half a wall, removed from each side of a box; less for the living room, so that a room within its
+# box is strictly within
 _WALL = np.where(np.isin(GROUP_OF_TYPE, (BEDROOMS, MASTERS)), 2.0, 3.0)
 _WALL[LIVING] = 1.0
 
 
 @dataclass(frozen=True)
 class _Strips:
-    """The rooms of the four sides: arrays Float[P, 4, S] over plan, side, place along the side."""
+    """Rooms of the four sides, as arrays Float[P, 4, S] over plan, side, place along the side."""
 
     present: NDArray[np.bool_]
     outdoors: NDArray[np.bool_]
@@ -83,7 +83,7 @@ class _Rects:
 def _groups(
     rooms: NDArray[np.int64], slots: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Siting group Int[P, 4, S] of the room in every slot, and whether there is one."""
+    """Siting group of the room in every slot, Int[P, 4, S], and Bool[P, 4, S], True for rooms."""
     there = slots != NO_ROOM
     group = GROUP_OF_TYPE[np.take_along_axis(rooms, slots, axis=1)]
     shape = (len(slots), 4, slots.shape[1] // 4)
@@ -103,7 +103,7 @@ def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -
 
 
 def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
-    """Float[P, 4, 2]: how far each strip grows over the corner at its start and at its end."""
+    """Float[P, 4, 2]: extension of each strip over the corners at its start and end."""
     extension = np.zeros((len(strips.depth), 4, 2))
     for h_side in (TOP, BOTTOM):
         for v_side in (LEFT, RIGHT):
@@ -118,14 +118,14 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
             ):
                 owns = (depth > 0) & (other_depth > 0) & (owner == rank)
                 alone = (depth > 0) & (other_depth == 0) & overhang
-                # Alone in the corner, a strip grows as far as the other side is deep elsewhere.
+                # alone in the corner, a strip extends by the depth of the other side elsewhere
                 elsewhere = strips.depth[:, other_side].max(1)
                 extension[:, side, end] = np.select([owns, alone], [other_depth, elsewhere], 0.0)
     return extension
 
 
 def _core(strips: _Strips, extension: Array, rng: np.random.Generator) -> Array:
-    """Float[P, 2]: width and height of the core, room enough for the strips around it."""
+    """Float[P, 2]: width and height of the core, large enough for the strips around it."""
     need = strips.length.sum(2) - extension.sum(2)  # (P, 4)
     need = np.stack([need[:, :2].max(1), need[:, 2:].max(1)], axis=1)
     least = _MIN_CORE * np.exp(_CORE_SPREAD * rng.standard_normal(need.shape))
@@ -135,7 +135,8 @@ def _core(strips: _Strips, extension: Array, rng: np.random.Generator) -> Array:
 def _lay_strips(
     strips: _Strips, extension: Array, core: Array, ring: Ring, rng: np.random.Generator
 ) -> tuple[_Rects, Array]:
-    """Boxes of the rooms of the strips, and the length Float[P, 4] that each strip leaves free."""
+    """Rectangles of the rooms of the strips, and the gap Float[P, 4] of each strip."""
+    # scale rooms to the span of the side; full strips have no gap
     span = np.repeat(core, 2, axis=1) + extension.sum(2)
     used = strips.length.sum(2)
     full = (strips.present | ~ring.used.reshape(4, -1)).all(2)
@@ -143,6 +144,7 @@ def _lay_strips(
     stretch = np.minimum(span / np.maximum(used, 1.0), most)
     length = strips.length * stretch[..., None]
     gap = np.where(used > 0, span - length.sum(2), 0.0)
+    # the gap is spread over empty slots
     absent = (~strips.present).astype(float)
     filler = gap[..., None] * absent / np.maximum(absent.sum(2, keepdims=True), 1.0)
     end = np.cumsum(length + filler, axis=2) - extension[:, :, :1]
@@ -150,7 +152,7 @@ def _lay_strips(
 
 
 def _reach(strips: _Strips, gap: Array, rng: np.random.Generator) -> Array:
-    """Float[P, 4]: how far the living room reaches out through the gap of each side."""
+    """Float[P, 4]: depth by which the living room extends through the gap of each side."""
     facade = np.where(strips.outdoors, 0.0, strips.depth).max(2)  # balconies lie in front of it
     share = np.where(rng.random(gap.shape) < _REACH_FULL, 1.0, rng.random(gap.shape))
     reaches = (gap > 12.0) & (rng.random(gap.shape) < _REACH)
@@ -174,9 +176,10 @@ def _turn(rects: _Rects, core: Array) -> Array:
 def _seat_guests(
     group: NDArray[np.int64], there: NDArray[np.bool_], host: _Rects, rng: np.random.Generator
 ) -> tuple[_Rects, _Rects]:
-    """The hosts, pushed outwards by the guests that lie inside of them, and the guests.
+    """Rectangles of hosts, pushed outwards by inner guests, and of guests.
 
-    ``group``, ``there``: Int and Bool[P, 4, S], the guest of every slot and whether there is one.
+    ``group``: siting group of the guest of each slot, Int[P, 4, S]. ``there``: True for guests,
+    Bool[P, 4, S].
     """
     shape = group.shape
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
@@ -188,6 +191,7 @@ def _seat_guests(
     wide = np.minimum(_LENGTH[group], _MAX_CARVED * length)
     deep = np.minimum(size, _MAX_CARVED * host.high)
     at_end, at_facade = rng.random((2, *shape)) < 0.5
+    # carved guests take a corner of the host; balconies may run on past its end
     carved = mode == _CARVED
     runs_on = (group == BALCONIES) & (rng.random(shape) < _RUNS_ON)
     further = rng.uniform(0.2, 0.8, shape) * length * runs_on
@@ -205,12 +209,13 @@ def _seat_guests(
 def dissect(
     rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator, ring: Ring = RING
 ) -> Array:
-    """Sample the boxes of rooms that stand at ``sites`` of the ``ring``.
+    """Sample the boxes of rooms at ``sites`` of the ``ring``.
 
     ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them.
-    Returns Float[P, n_max, 4] boxes (x0, y0, x1, y1) in pixels, y downwards, up to the middle of
-    the walls; what the slots of rooms that are not there hold means nothing.
+    Returns boxes Float[P, n_max, 4] (x0, y0, x1, y1) in pixels, y downwards, up to the middle of
+    the walls; values of unused slots are arbitrary.
     """
+    # strips around the core, then the living room's extensions, then guests
     strips = _measure(rooms, sites, rng)
     extension = _corners(strips, rng)
     core = _core(strips, extension, rng)
@@ -218,10 +223,11 @@ def dissect(
     reach = _reach(strips, gap, rng)
     host, guest = _seat_guests(*_groups(rooms, sites.guests), rects, rng)
 
+    # boxes in the order of rooms
     plans = np.arange(len(rooms))[:, None]
     n_max = rooms.shape[1]
     boxes = np.zeros((len(rooms), n_max + 1, 4))
-    boxes[plans, sites.hosts] = _turn(host, core)  # index -1: a last, spare slot takes the rest
+    boxes[plans, sites.hosts] = _turn(host, core)  # index -1 is a spare slot for the rest
     boxes[plans, sites.guests] = _turn(guest, core)
     living = [-reach[:, LEFT], -reach[:, TOP], core[:, 0] + reach[:, RIGHT]]
     boxes[:, 0] = np.stack([*living, core[:, 1] + reach[:, BOTTOM]], axis=1)
@@ -229,10 +235,10 @@ def dissect(
 
 
 def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
-    """Int64[P, n_max, 4], boxes of ``dissect`` in whole pixels: walls taken off, the plan's upper
-    left corner at (0, 0), zeros in the slots of rooms that are not there."""
+    """Round boxes of ``dissect`` to pixels Int64[P, n_max, 4] without walls, with the upper left
+    corner of the plan at (0, 0) and zeros in unused slots."""
     drawn = np.rint(boxes) + _WALL[rooms][..., None] * np.array([1.0, 1.0, -1.0, -1.0])
-    drawn[..., 2:] = np.maximum(drawn[..., 2:], drawn[..., :2])  # a sliver: its walls meet
+    drawn[..., 2:] = np.maximum(drawn[..., 2:], drawn[..., :2])  # no negative sides in slivers
     there = (rooms != PAD)[..., None]
     corner = np.where(there, drawn, np.inf)[..., :2].min(axis=1, keepdims=True)
     return np.where(there, drawn - np.tile(corner, 2), 0.0).astype(np.int64)

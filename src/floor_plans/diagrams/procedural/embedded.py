@@ -1,4 +1,4 @@
-"""The plans of ``data=bubble_diagrams``, for commands that are given no others."""
+"""Plans of ``data=bubble_diagrams``, the default of commands without plans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from floor_plans.diagrams.procedural.generator import cached_plans
 
 
 def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
-    """Title in words of the embedded plans, and all of them, as the config says."""
+    """Title of the embedded plans, and the plans, as configured."""
     config = shipped_config("data", "bubble_diagrams")
     plans = cached_plans(config["num_plans"], seed := config["plan_seed"])
     title = f"the embedded plans: {len(plans):,} of seed {seed} (data=bubble_diagrams)"

@@ -1,9 +1,9 @@
-"""The embedded data set: seeded, vectorised, procedural floor plans.
+"""Embedded data set: seeded, vectorised, procedural floor plans.
 
 Room programme -> sites around the living room -> dissection into boxes -> relations by the
-geometric rule. What no plan may have (rooms that overlap, rooms that cannot be reached, a bedroom
-inside a bathroom) is sampled again with the same programme, in large plans with another of as many
-rooms, so that room counts keep their distribution.
+geometric rule. Unsound plans (overlapping or disconnected rooms, a bedroom inside a bathroom) are
+sampled again with the same programme, large ones with another programme of the same size, so that
+room counts keep their distribution.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ from floor_plans.diagrams.procedural.siting import choose_sites
 from floor_plans.diagrams.rooms import NO_EDGE
 
 GENERATOR_VERSION = 1
-"""Raise it whenever the same seed gives other plans: it is part of the name of cached files."""
+"""Version of the plans of a seed, part of the names of cached files; raise it with every change."""
 
 BLOCK_SIZE = 1024
-"""Plans are sampled in blocks of this many, each from its own random stream (seed, block)."""
+"""Plans in a block; each block has its own random stream (seed, block)."""
 
 MIN_ROOM_SIDE = 8
-"""Pixels; a plan with a shorter side of a room is sampled again."""
+"""Least side of a room, in pixels."""
 
 MAX_PLAN_SIDE = 256
-"""Pixels; a plan that is wider or higher is sampled again."""
+"""Largest width and height of a plan, in pixels."""
 
 SIDE_PER_ROOM = 16
-"""Pixels that a plan may be wider and higher for every room beyond eight, about a metre."""
+"""Pixels, about a metre, added to ``MAX_PLAN_SIDE`` for each room beyond eight."""
 
 LARGE = (4, 33)
-"""The least and the most rooms that ``num_rooms`` may request."""
+"""Least and most rooms that ``num_rooms`` may request."""
 
 _MAX_ROUNDS = 2000
 
 
 @dataclass(frozen=True)
 class PlanArrays:
-    """P plans as arrays; room 0 is the living room, the others follow by type code.
+    """Arrays of P plans; room 0 is the living room, the others follow by type code.
 
     ``room_types``: Int64[P, N] codes of ``ROOM_TYPES``, PAD (14) in unused slots.
     ``num_rooms``: Int64[P].
@@ -81,7 +81,7 @@ class PlanArrays:
         return len(self.num_rooms)
 
     def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedGraphs:
-        """``encode(self.to_diagrams(), vocab)``; ``vocab.n_max`` is at least N."""
+        """Encode the plans as ``encode`` does their diagrams; ``vocab.n_max`` is at least N."""
         num_rooms, width = torch.from_numpy(self.num_rooms), self.room_types.shape[1]
         pairs = self.relations[:, *np.triu_indices(width, k=1)] + vocab.edge_offset
         tokens = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
@@ -91,7 +91,7 @@ class PlanArrays:
         return EncodedGraphs(x0, real, num_rooms)
 
     def to_diagrams(self) -> list[BubbleDiagram]:
-        """The same plans as objects, boxes included."""
+        """Convert the plans to diagrams with boxes."""
         plan, i, j = (self.relations != NO_EDGE).nonzero()
         triples = np.stack([i, j, self.relations[plan, i, j]], axis=1)
         listed = np.split(triples, np.searchsorted(plan, np.arange(1, len(self))))
@@ -113,7 +113,7 @@ def generate_plans(
     *,
     livable: bool = False,
 ) -> list[BubbleDiagram]:
-    """``num`` procedural floor plans with boxes; see ``sample_plans`` for what they are like.
+    """Generate ``num`` procedural floor plans with boxes; see ``sample_plans``.
 
     The living room comes first, the other rooms follow by type code. Raises ``ValueError`` as
     ``sample_plans`` does.
@@ -128,15 +128,14 @@ def sample_plans(
     *,
     livable: bool = False,
 ) -> PlanArrays:
-    """``num`` procedural floor plans as arrays.
+    """Sample ``num`` procedural floor plans as arrays.
 
-    ``num_rooms``: the least and the most rooms of a plan, all numbers between equally often; None
-    is 4 to 8, as often as in real plans. Every plan has exactly one living room, at most one
-    entrance, is connected, and contains no room in one where it cannot be. The same seed gives the
-    same plans, and plan k does not depend on ``num``. Global random state is neither read nor
-    changed.
+    ``num_rooms``: least and most rooms of a plan, uniform between them; None: 4 to 8 rooms with the
+    frequencies of real plans. Every plan is connected, has exactly one living room and at most one
+    entrance, and no room inside a forbidden type. Plans depend on the seed only, and plan k does
+    not depend on ``num``. Global random state is neither read nor changed.
 
-    ``livable``: only plans that people can live in, see ``are_livable``; of 4 to 8 rooms.
+    ``livable``: only livable plans, see ``are_livable``; of 4 to 8 rooms.
 
     Raises ``ValueError`` for a negative ``num`` or ``seed``, for ``num_rooms`` that are not in
     ``LARGE``, and for ``livable`` plans of ``num_rooms``.
@@ -167,7 +166,7 @@ def sample_plans(
 
 
 def checked_range(num_rooms: Sequence[int] | int) -> tuple[int, int]:
-    """``ValueError`` unless these are two numbers of rooms in ``LARGE``, the smaller one first."""
+    """Check a range of rooms within ``LARGE``, by ``ValueError``."""
     given = [num_rooms] if isinstance(num_rooms, int) else list(num_rooms)
     if len(given) != 2 or not LARGE[0] <= given[0] <= given[1] <= LARGE[1]:
         raise ValueError(
@@ -184,7 +183,7 @@ def cache_file(
     *,
     livable: bool = False,
 ) -> Path:
-    """File in which ``cached_plans`` keeps its plans."""
+    """Path of the cached plans of ``cached_plans``."""
     kind = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
     kind += "-livable" * livable
     return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}{kind}.npz"
@@ -197,10 +196,10 @@ def cached_plans(
     *,
     livable: bool = False,
 ) -> PlanArrays:
-    """Read from the cache what ``sample_plans`` returns, or sample it.
+    """Read plans of ``sample_plans`` from the cache, or sample and cache them.
 
-    The plans of a file that cannot be read are sampled and written again, and a folder that cannot
-    be written to does no harm; both are logged as warnings.
+    An unreadable file is written again, and an unwritable folder is ignored; both are logged as
+    warnings.
     """
     width = N_MAX if num_rooms is None else num_rooms[1]
     expected = {
@@ -219,12 +218,12 @@ def cached_plans(
 
 
 def _draw_block(rng: np.random.Generator, livable: bool) -> PlanArrays:
-    """``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
+    """Sample ``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
     return _sound_plans(sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
 
 
 def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
-    """``BLOCK_SIZE`` sound plans of ``least`` to ``most`` rooms."""
+    """Sample ``BLOCK_SIZE`` sound plans of ``least`` to ``most`` rooms."""
     num_rooms = rng.integers(least, most, size=BLOCK_SIZE, endpoint=True)
     across = np.array([ring_for(n).across for n in num_rooms.tolist()])
     found: dict[str, Ints] = {}
@@ -249,10 +248,10 @@ def _sound_plans(
     again: Callable[[Ints], Ints] | None = None,
     livable: bool = False,
 ) -> PlanArrays:
-    """Plans with the programmes ``rooms`` Int[P, N]: sample, check, and sample the unsound ones
-    again, and with ``livable`` those that nobody can live in.
+    """Sample plans with the programmes ``rooms`` Int[P, N] until all are sound, and livable if
+    requested.
 
-    ``again``: other programmes for plans Int[K] that were unsound; None keeps theirs.
+    ``again``: samples new programmes for unsound plans Int[K]; None keeps theirs.
     """
     num, width = rooms.shape
     boxes = np.zeros((num, width, 4), dtype=np.int64)
@@ -261,6 +260,7 @@ def _sound_plans(
     for turn in range(_MAX_ROUNDS):
         if turn and again is not None:
             rooms[todo] = again(todo)
+        # sample the plans that are left, and keep the sound ones
         pending = rooms[todo]
         dissected = dissect(pending, choose_sites(pending, rng, ring), rng, ring)
         drawn = draw_walls(pending, dissected)
@@ -284,7 +284,7 @@ def _sound_plans(
 
 
 def _are_well_sized(boxes: Ints, real: Flags) -> Flags:
-    """Bool[P]: no room is a sliver, and the plan fits on the sheet."""
+    """Bool[P]: no room is too narrow, and the plan is not too large."""
     sides = boxes[..., 2:] - boxes[..., :2]
     most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - N_MAX).clip(min=0)
     fits = np.all(boxes <= most[:, None, None], axis=(1, 2))

@@ -1,10 +1,10 @@
-"""Room programmes: how many rooms of which type a plan has.
+"""Room programmes: the types of the rooms of a plan.
 
-The number of rooms n follows real plans (RPLAN). Given n, a combination of group counts (so many
-bedrooms, bathrooms, balconies, ...) is sampled with a probability proportional to a product of one
-weight per group, the maximum-entropy model whose group statistics are those of real plans; then
-every bedroom and every lesser room gets its own type. Of large plans n is given, and rooms are
-sampled one by one: RPLAN has none.
+The number of rooms n is distributed as in real plans (RPLAN). Given n, a combination of group
+counts (bedrooms, bathrooms, balconies, ...) is sampled with a probability proportional to a product
+of one weight per group: the maximum-entropy model with the group statistics of real plans. Then
+every bedroom and every lesser room gets its own type. RPLAN has no large plans; for them n is
+given, and rooms are sampled one by one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 N_MAX = RPLAN_VOCAB_CONFIG.n_max
 PAD = RPLAN_VOCAB_CONFIG.node_pad_id
-"""Stands in the room slots that a plan does not use."""
+"""Code of unused room slots."""
 
 NUM_ROOMS = (4, 5, 6, 7, 8)
 NUM_ROOMS_PROBS = (0.003, 0.072, 0.311, 0.362, 0.252)
-"""How many rooms RPLAN plans have (training split of Graph2Plan's data)."""
+"""Frequencies of room counts in RPLAN (training split of Graph2Plan's data)."""
 
 LIVING, MASTER, KITCHEN, BATHROOM, DINING, CHILD, STUDY, SECOND, GUEST, BALCONY = range(10)
 ENTRANCE, STORAGE, WALL_IN = range(10, 13)  # the codes of ``ROOM_TYPES``
 
-# Log-weight of having 0, 1, 2, ... rooms of a group beside the living room.
+# log-weight of 0, 1, 2, ... rooms of a group in addition to the living room
 _LOG_WEIGHTS = {
     "bedroom": (-np.inf, -2.4, 1.0, 2.0, 0.6),
     "kitchen": (-4.5, 1.8),
@@ -37,7 +37,7 @@ _LOG_WEIGHTS = {
     "lesser": (1.5, 0.5, -1.0),
 }
 _BATHROOM_SHARED_OUT = 2.0
-"""Extra log-weight of two bathrooms where there are three bedrooms or more."""
+"""Extra log-weight of two or more bathrooms with three or more bedrooms."""
 
 _BEDROOM_PROBS = {MASTER: 0.94, SECOND: 0.06}
 _OTHER_BEDROOM_PROBS = {SECOND: 0.77, CHILD: 0.09, STUDY: 0.08, GUEST: 0.06}
@@ -51,12 +51,12 @@ _LARGE_SHARES = {
     "dining": 0.05,
     "lesser": 0.24,
 }
-"""Shares of the rooms of a large plan beyond the first four, which are one of each but the last
-three."""
+"""Shares of groups among the rooms of a large plan beyond the first four, which are a living room,
+a bedroom, a kitchen and a bathroom."""
 
 
 def _combinations() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Group counts Int[C, 6] of 4 to 8 rooms in all, and their log-weights Float[C]."""
+    """Group counts Int[C, 6] with 4 to 8 rooms in total, and their log-weights Float[C]."""
     tables = [np.array(table) for table in _LOG_WEIGHTS.values()]
     counts = np.array(list(product(*(range(len(table)) for table in tables))))
     log_weight = sum(table[counts[:, g]] for g, table in enumerate(tables))
@@ -67,7 +67,7 @@ def _combinations() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Invert the cumulative sum of ``probs`` (K,) at u in [0, 1)."""
+    """Sample indices by inverting the cumulative sum of ``probs`` Float[K] at u in [0, 1)."""
     cumulative = np.cumsum(probs)
     return np.searchsorted(cumulative / cumulative[-1], u, side="right")
 
@@ -77,11 +77,12 @@ def _draw_type(table: dict[int, float], u: NDArray[np.float64]) -> NDArray[np.in
 
 
 def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Room types of ``num`` plans.
+    """Sample the room types of ``num`` plans.
 
-    Returns Int64[num, N_MAX]: codes of ``ROOM_TYPES`` in ascending order, so that the living room
-    comes first and exactly once; ``PAD`` in the slots that are left. At most one entrance.
+    Returns Int64[num, N_MAX]: codes of ``ROOM_TYPES`` in ascending order, with exactly one living
+    room, first, and at most one entrance; ``PAD`` in unused slots.
     """
+    # sample a combination of group counts: first n, then the counts given n
     counts, log_weight = _combinations()
     total = 1 + counts.sum(1)
     weight = np.exp(log_weight)
@@ -90,7 +91,7 @@ def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
     chosen = counts[_draw(probs, rng.random(num))]
 
     candidates = _draw_candidates(num, rng)
-    # Candidate k of a group is built if the group has more than k rooms.
+    # candidate k of a group is used if the group has more than k rooms
     wanted = [chosen[:, g, None] > np.arange(c.shape[1]) for g, c in enumerate(candidates)]
     rooms = np.where(np.concatenate(wanted, 1), np.concatenate(candidates, 1), PAD)
     rooms = np.concatenate([np.full((num, 1), LIVING), rooms], axis=1)
@@ -100,11 +101,12 @@ def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def sample_large_programmes(
     num_rooms: NDArray[np.int64], width: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Room types of plans with as many rooms as ``num_rooms`` Int[P] says, 4 or more.
+    """Sample the room types of large plans with ``num_rooms`` Int[P] rooms, 4 or more.
 
-    A living room, a bedroom, a kitchen and a bathroom; every further room is of a group sampled by
-    its share, a group that is full (two kitchens, two dining rooms, bathrooms or balconies of a
-    third of the rooms) giving way to bedrooms. Returns Int64[P, width], like ``sample_programmes``.
+    The first rooms are a living room, a bedroom, a kitchen and a bathroom. Each further room is of
+    a group sampled by its share; rooms beyond the limit of a group (two kitchens, two dining rooms,
+    a third of all rooms for bathrooms and balconies) become bedrooms. Returns Int64[P, width], like
+    ``sample_programmes``.
     """
     num, groups = len(num_rooms), list(_LARGE_SHARES)
     drawn = _draw(np.array([*_LARGE_SHARES.values()]), rng.random((num, width - 4)))
@@ -125,7 +127,7 @@ def sample_large_programmes(
 
 
 def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Per group Int[num, largest count]: the types its rooms take, first come first."""
+    """Types of the rooms of each group, Int[num, largest count], in the order of use."""
     largest = [len(table) - 1 for table in _LOG_WEIGHTS.values()]
     bedrooms = _draw_type(_OTHER_BEDROOM_PROBS, rng.random((num, largest[0])))
     bedrooms[:, 0] = _draw_type(_BEDROOM_PROBS, rng.random(num))

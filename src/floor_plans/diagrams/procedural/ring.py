@@ -1,4 +1,4 @@
-"""The slots around the living room in which the other rooms stand."""
+"""Ring of slots around the living room for the other rooms."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 NUM_KINDS = 7
-"""Kinds of slots; mirror images are alike: top corner, top middle, side top, side middle, side
-bottom, bottom corner, bottom middle."""
+"""Number of kinds of slots, up to mirror images: top corner, top middle, side top, side middle,
+side bottom, bottom corner, bottom middle."""
 
 
 @dataclass(frozen=True)
 class Ring:
     """``across`` slots on the top and bottom of the living room, ``down`` on its left and right.
 
-    All sides are stored with as many slots as the longest has, ``side`` = S, in the order top,
-    bottom, left, right; along a side left to right, top to bottom. A shorter side uses the first
-    ones and the very last, so that its ends meet those of the next sides in the plan's corners.
+    All sides are stored with ``side`` = S slots, the number of the longest, in the order top,
+    bottom, left, right; along a side left to right, top to bottom. A shorter side uses its first
+    slots and the last one, so that its ends meet the next sides in the corners.
     """
 
     across: int = 3
@@ -42,14 +42,14 @@ class Ring:
 
     @cached_property
     def used(self) -> NDArray[np.bool_]:
-        """Bool[4 S]: slots that a room may take."""
+        """Bool[4 S]: slots that rooms may take."""
         lengths = np.array([self.across, self.across, self.down, self.down])[:, None]
         place = np.arange(self.side)
         return ((place < lengths - 1) | (place == self.side - 1)).reshape(-1)
 
     @cached_property
     def kind(self) -> Ints:
-        """Int[4 S], the kind of each slot."""
+        """Int[4 S]: kind of each slot."""
         place = np.arange(self.side)
         inner = (place > 0) & (place < self.side - 1)
         upright = np.where(inner, 3, np.where(place == 0, 2, 4))
@@ -58,8 +58,8 @@ class Ring:
 
     @cached_property
     def relation(self) -> Ints:
-        """Int[4 S, 4 S]: 0 same slot, 1 next along the side, 2 round the corner, 3 two on, 4
-        farther."""
+        """Int[4 S, 4 S]: relation of two slots: 0 same, 1 next along the side, 2 round the corner,
+        3 two steps away, 4 farther."""
         sides = np.arange(self.num_slots).reshape(4, self.side)
         top, bottom, left, right = (side[self.used[side]] for side in sides)
         around = np.concatenate([top, right, bottom[::-1], left[::-1]])
@@ -74,14 +74,14 @@ class Ring:
 
 
 RING = Ring()
-"""Ring of plans of 4 to 8 rooms."""
+"""Ring for plans of 4 to 8 rooms."""
 
 _SHARE_OF_HOSTS = 0.72
-"""Share of the rooms of a large plan that are hosts; the others share a slot."""
+"""Share of hosts among the rooms of a large plan; the others share a slot with one."""
 
 
 def ring_for(num_rooms: int) -> Ring:
-    """A ring that grows to the sides: the living room of a large plan is a hall along which the
-    rooms lie."""
+    """Ring that grows in width with the number of rooms: the living room of a large plan is a hall
+    along which the rooms lie."""
     hosts = _SHARE_OF_HOSTS * (num_rooms - 1)
     return Ring(across=max(RING.across, math.ceil((hosts - 2 * RING.down) / 2)))

@@ -1,4 +1,4 @@
-"""Siting: which room stands where around the living room.
+"""Siting: positions of rooms around the living room.
 
 A plan is a ring of slots around the core of the living room, three on each of its four sides, more
 in large plans (the ends of neighbouring sides meet in a corner of the plan):
@@ -7,11 +7,11 @@ in large plans (the ends of neighbouring sides meet in a corner of the plan):
     L1 |   living   | R1
     L2 | B0  B1  B2 | R2
 
-Rooms are placed one after the other. A room takes a free slot with a probability that depends on
-what kind of slot it is (kitchens face north, balconies south) and on the rooms already placed in
-the slots around it (bathrooms stay with bedrooms). Some rooms may also share a slot with a *host*:
-a balcony in front of a bedroom, an en-suite bathroom. Plans are mirror-symmetric in distribution.
-The weights were fitted to relation and degree frequencies of real plans.
+Rooms are placed one after the other. The probability of a free slot depends on its kind (kitchens
+face north, balconies south) and on the rooms already placed around it (bathrooms stay with
+bedrooms). Some rooms may share a slot with a *host*: a balcony in front of a bedroom, an en-suite
+bathroom. Plans are mirror-symmetric in distribution. The weights were fitted to relation and degree
+frequencies of real plans.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GROUP_OF_TYPE[[KITCHEN, BATHROOM, BALCONY, DINING]] = (KITCHENS, BATHROOMS, BALC
 GROUP_OF_TYPE[BALCONY + 1 :] = LESSER
 GROUP_OF_TYPE[MASTER] = MASTERS
 
-# How much each group likes each kind of slot (logs).
+# log-weight of each group for each kind of slot
 #   top corner, top middle, side top, side middle, side bottom, bottom corner, bottom middle
 _SLOT_PREFERENCE = np.array(
     [
@@ -55,8 +55,8 @@ _SLOT_PREFERENCE = np.array(
     ]
 )
 
-# How a placed room changes its surroundings: log-weight for a room of the second group in
-# the same slot, the next slot along the side, the slot round the corner, the slot two further on.
+# influence of a placed room of the first group: log-weight for a room of the second group in the
+# same slot, the next slot along the side, the slot round the corner, the slot two steps away
 _NEVER = -1e9
 _AFFINITY = {
     (BEDROOMS, BEDROOMS): (_NEVER, 0.82, 2.45, 0.27),
@@ -78,12 +78,12 @@ _AFFINITY = {
     (DININGS, BALCONIES): (-0.61, 0.33, -0.82, -0.66),
 }
 _PLACING_ORDER = np.array([1, 3, 4, 6, 2, 5, 0, 7])
-"""Rank of each group (and, last, of an empty place) in the order in which rooms are placed."""
+"""Rank of each group, and of an empty place, in the order of placing."""
 
 
 @dataclass(frozen=True)
 class Sites:
-    """Who stands where: ``hosts`` and ``guests`` Int[P, 4 S], indices into the plan's rooms or -1.
+    """Rooms in each slot: ``hosts`` and ``guests`` Int[P, 4 S], indices of rooms or -1.
 
     A guest shares the slot of a host; a slot without a host has no guest.
     """
@@ -93,7 +93,7 @@ class Sites:
 
 
 def _influence(ring: Ring) -> NDArray[np.float32]:
-    """Float[group placed, slot placed, group, slot]: what a placed room adds to the log-weights."""
+    """Float[group placed, slot placed, group, slot]: log-weights that a placed room adds."""
     affinity = np.zeros((NUM_GROUPS, NUM_GROUPS, 5))
     affinity[:, :, 0] = _NEVER
     for (a, b), values in _AFFINITY.items():
@@ -104,13 +104,13 @@ def _influence(ring: Ring) -> NDArray[np.float32]:
 
 
 def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring = RING) -> Sites:
-    """Give every room but the living room a slot of the ``ring``, which must have two for each.
+    """Sample a slot of the ``ring``, with at least two slots per room, for all but the living room.
 
     ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them. Returns ``Sites``.
     """
     num, num_slots = len(rooms), ring.num_slots
     plans = np.arange(num)
-    # Room 0 is the living room: it has no slot.
+    # room 0 is the living room, without a slot
     rank = np.where(rooms == PAD, NUM_GROUPS, GROUP_OF_TYPE[rooms])
     order = np.argsort(_PLACING_ORDER[rank[:, 1:]], axis=1, kind="stable") + 1
     influence = _influence(ring)
@@ -122,9 +122,11 @@ def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring 
         here = plans[rooms[plans, room] != PAD]
         room = room[here]
         group = GROUP_OF_TYPE[rooms[here, room]]
+        # sample a slot by its log-weights with the Gumbel-max trick
         waiting = rng.standard_exponential((num, num_slots), dtype=np.float32)[here]
         gumbel = -np.log(np.maximum(waiting, np.finfo(np.float32).tiny))
         slot = (log_weight[here, group] + gumbel).argmax(1)
+        # a taken slot makes the room a guest
         is_guest = hosts[here, slot] != NO_ROOM
         hosts[here[~is_guest], slot[~is_guest]] = room[~is_guest]
         guests[here[is_guest], slot[is_guest]] = room[is_guest]

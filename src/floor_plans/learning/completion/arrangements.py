@@ -1,4 +1,4 @@
-"""The ways to put the rooms of a partial diagram into the slots of a sequence."""
+"""Arrangements of the rooms of a partial diagram in the slots of a sequence."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from floor_plans.diagrams.tokens import codes_of
 
 @dataclass(frozen=True)
 class Arrangements:
-    """Ways to put rooms of one partial diagram into slots.
+    """R arrangements of the rooms of one partial diagram in slots.
 
-    ``tokens``: Int64[R, L], what is known of the slots; MASK where unknown.
-    ``slots``: Int64[R, n], the slot of each room of the file, -1 for one that has none yet.
+    ``tokens``: Int64[R, L], tokens of the slots, MASK where unknown.
+    ``slots``: Int64[R, n], slot of each room of the file, -1 for a room without a slot so far.
     """
 
     tokens: Tensor
@@ -28,23 +28,22 @@ class Arrangements:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def at(self, rows: Tensor) -> Arrangements:
-        """The rows Int[K]."""
+    def select(self, rows: Tensor) -> Arrangements:
+        """Select the rows Int[K]."""
         return Arrangements(self.tokens[rows], self.slots[rows])
 
     def orders(self, n_max: int) -> Tensor:
-        """Int64[R, n_max]: slot k holds the room ``orders[r, k]``; every room has a slot."""
+        """Int64[R, n_max]: room ``orders[r, k]`` in slot k, for arrangements of all rooms."""
         rest = torch.arange(self.slots.shape[1], n_max).expand(len(self), -1)
         return torch.cat([self.slots.argsort(dim=1), rest], dim=1)
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Ways to continue arrangements by one known token.
+    """M ways to extend arrangements by one known token.
 
-    ``parents``: Int64[M], the row of the arrangement that each continues. ``positions``,
-    ``tokens``: Int64[M], the token and where it stands. ``slots``: Int64[M, n], as in
-    ``Arrangements``.
+    ``parents``: Int64[M], row of the extended arrangement. ``positions``, ``tokens``: Int64[M], the
+    new token and its position. ``slots``: Int64[M, n], as in ``Arrangements``.
     """
 
     parents: Tensor
@@ -55,28 +54,27 @@ class Choices:
     def __len__(self) -> int:
         return len(self.parents)
 
-    def taken(self, arrangements: Arrangements, rows: Tensor) -> Arrangements:
-        """The ``arrangements`` continued by the choices of the rows Int[K]."""
+    def extend(self, arrangements: Arrangements, rows: Tensor) -> Arrangements:
+        """Extend the ``arrangements`` by the choices of the rows Int[K]."""
         tokens = arrangements.tokens[self.parents[rows]]
         tokens[torch.arange(len(rows)), self.positions[rows]] = self.tokens[rows]
         return Arrangements(tokens, self.slots[rows])
 
 
 class ArrangementTree:
-    """Every arrangement of a partial diagram whose known types ascend along the slots, as in the
-    canonical order; a level of the tree places one known token.
+    """Tree of all arrangements of a partial diagram in canonical order; a level places one token.
 
-    ``steps``: those tokens in order: the id of a type, or a relation (i, j, r) as in the
-    diagram.
+    In canonical order the known types ascend along the slots. ``steps``: the placed tokens in
+    order: the id of a type, or a relation (i, j, r) as in the diagram.
 
-    First come the types, each in a slot behind the one before. Then the relations, next always one
-    that leaves the fewest choices: a room without a slot may take any free one that shows its type
-    (MASK if that is unknown). After k steps all arrangements show the same k tokens, in different
-    places; none is a dead end. Rooms without relations take what is left in the end, ascending
-    among those of one type: nothing tells them apart.
+    Types come first, each in a slot after the previous one. Then come relations, always one with
+    the fewest choices: a room without a slot may take any free slot with its type (MASK if that is
+    unknown). After k steps all arrangements have the same k tokens, at different positions; no
+    branch is a dead end. Finally rooms without relations take the remaining slots, in ascending
+    order within a type, since they are interchangeable.
 
-    Every final token sequence is reached equally often: once for each way to renumber the rooms
-    with relations that leaves the partial diagram as it is.
+    Every final token sequence is reached equally often: once for each renumbering of the rooms with
+    relations that leaves the partial diagram unchanged.
     """
 
     def __init__(self, partial: PartialDiagram, vocab: VocabConfig) -> None:
@@ -90,31 +88,32 @@ class ArrangementTree:
         self._edge_types, self._inverse = codes.edge_types, inverse_ids(vocab)
 
     def root(self) -> Arrangements:
-        """All MASK; no room has a slot."""
+        """Root of the tree: all MASK, no room has a slot."""
         n = self.partial.num_rooms
         blank = encode_partial([PartialDiagram((None,) * n, ())], self.vocab)
         return Arrangements(blank, torch.full((1, n), -1))
 
     def choices(self, arrangements: Arrangements, step: int) -> Choices:
-        """Every way to place the token of ``step`` in ``arrangements`` of all tokens before."""
+        """All ways to place the token of ``step`` in ``arrangements`` of the previous steps."""
         known = self.steps[step]
         if isinstance(known, tuple):
-            return self._of_relation(arrangements, *known)
-        return self._of_type(arrangements, known, num_left=len(self._types) - step)
+            return self._relation_choices(arrangements, *known)
+        return self._type_choices(arrangements, known, num_left=len(self._types) - step)
 
     def outlook(
         self, arrangements: Arrangements, choices: Choices, step: int, log_d0: Tensor
     ) -> Tensor:
-        """Float64[M]: an estimate of the log-probability of the relations after ``step``, given
-        each choice: the sum over them of the log of D's mean over the pairs of slots left.
+        """Float64[M]: estimated log-probability of the relations after ``step``, for each choice.
 
-        ``log_d0``: Float64[R, L, V], of the ``arrangements``. Zeros unless ``step`` is a relation.
+        It sums the log of D's mean over the remaining pairs of slots of each relation; 0 unless
+        ``step`` is a relation. ``log_d0``: Float64[R, L, V], of the ``arrangements``.
         """
         guess = torch.zeros(len(choices), dtype=torch.float64)
         if step < len(self._types):
             return guess
         shown = Arrangements(arrangements.tokens[choices.parents], choices.slots)
         for i, j, r in self._relations[step + 1 - len(self._types) :]:
+            # mean of D over all pairs of distinct slots that rooms i and j may take
             at_i, at_j = self._free(shown, i).double(), self._free(shown, j).double()
             d0 = log_d0[:, self._positions, self._tokens_of(r)].exp()  # (R, slot of i, slot of j)
             d0.diagonal(dim1=1, dim2=2).zero_()
@@ -124,15 +123,15 @@ class ArrangementTree:
         return guess
 
     def filled(self, arrangements: Arrangements) -> Arrangements:
-        """The ``arrangements`` of all tokens, with the rooms without relations in slots too."""
+        """Complete the ``arrangements``: rooms without relations take the remaining slots."""
         slots = arrangements.slots.clone()
         for room in range(slots.shape[1]):
             free = self._free(Arrangements(arrangements.tokens, slots), room)
             slots[:, room] = free.long().argmax(dim=1)
         return Arrangements(arrangements.tokens, slots)
 
-    def _of_type(self, arrangements: Arrangements, known: int, num_left: int) -> Choices:
-        """``num_left``: the types that are not placed, this one included."""
+    def _type_choices(self, arrangements: Arrangements, known: int, num_left: int) -> Choices:
+        """Choices of a slot for a type; ``num_left``: number of types to place, with this one."""
         n = self.partial.num_rooms
         slot = torch.arange(n)
         shown = arrangements.tokens[:, :n] != self.vocab.mask_id
@@ -141,7 +140,7 @@ class ArrangementTree:
         tokens = torch.full_like(positions, known)
         return Choices(parents, positions, tokens, arrangements.slots[parents])
 
-    def _of_relation(self, arrangements: Arrangements, i: int, j: int, r: int) -> Choices:
+    def _relation_choices(self, arrangements: Arrangements, i: int, j: int, r: int) -> Choices:
         at_i, at_j = self._free(arrangements, i), self._free(arrangements, j)
         both = at_i.unsqueeze(2) & at_j.unsqueeze(1)  # (R, slot of i, slot of j)
         both.diagonal(dim1=1, dim2=2).zero_()
@@ -152,13 +151,13 @@ class ArrangementTree:
         return Choices(parents, positions, self._tokens_of(r)[slot_i, slot_j], slots)
 
     def _tokens_of(self, r: int) -> Tensor:
-        """Int64[n, n]: the token of "i r j" if i is in the first slot and j in the second."""
+        """Int64[n, n]: token of "i r j" for i in the first slot and j in the second."""
         token = torch.tensor(self.vocab.edge_offset + self._edge_types[r])
         slot = torch.arange(self.partial.num_rooms)
         return torch.where(slot.unsqueeze(1) < slot, token, self._inverse[token])
 
     def _free(self, arrangements: Arrangements, room: int) -> Tensor:
-        """Bool[R, n]: the slots that a room may take, or the one that it has."""
+        """Bool[R, n]: slots that a room may take, or the slot that it has."""
         n, known = self.partial.num_rooms, self._rooms[room]
         has = arrangements.slots.unsqueeze(2) == torch.arange(n)  # (R, rooms, slots)
         shows = arrangements.tokens[:, :n] == (self.vocab.mask_id if known is None else known)
@@ -167,14 +166,14 @@ class ArrangementTree:
 
 
 def as_numbered(partial: PartialDiagram, vocab: VocabConfig) -> Arrangements:
-    """The arrangement that keeps the numbers of the file."""
+    """Arrangement that keeps the room numbers of the file."""
     slots = torch.arange(partial.num_rooms).unsqueeze(0)
     return Arrangements(encode_partial([partial], vocab), slots)
 
 
 def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]:
-    """The relations, next always one that leaves the fewest choices of slots; of those, one whose
-    rooms have the most relations, so that choices are soon weighed."""
+    """Order relations greedily by the fewest choices of slots, then by the most relations of their
+    rooms, so that choices are weighed early."""
     rooms, left, ordered = partial.rooms, list(partial.relations), []
     free = Counter(rooms)
     num_relations = Counter(end for i, j, _ in left for end in (i, j))

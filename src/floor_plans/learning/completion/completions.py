@@ -1,4 +1,4 @@
-"""Completions of partial diagrams: arranged, scored, sampled, numbered as in the file again."""
+"""Completions of partial diagrams: arrange, weigh, sample, and restore room numbers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Completions:
-    """Completions that ``complete`` returns.
+    """M completions, as ``complete`` returns them.
 
-    ``diagrams``: those of the first partial diagram, then those of the second, ...; rooms numbered
-    as in the partial one, whose metadata they carry, with ``given``, its line.
-    ``network_calls``: Int64[M], of each diagram. ``real``, ``known``: Bool[M, L], its positions,
-    and those that were given. ``log_weights``: Float64[M], see ``SampleOutput``. ``num_scored``:
-    sequences that the network scored to weigh arrangements, in ``num_batches`` forward passes.
-    ``arrangement_errors``: ``Weighed.error`` of the lines of which only a random part of the
-    arrangements was weighed.
+    ``diagrams``: completions of the first partial diagram, then of the second, ...; with the room
+    numbers and metadata of the partial diagram, and its line as ``given``.
+    ``network_calls``: Int64[M], of each diagram. ``real``, ``known``: Bool[M, L], positions of the
+    diagram, and given ones. ``log_weights``: Float64[M], see ``SampleOutput``. ``num_scored``:
+    number of sequences scored to weigh arrangements, in ``num_batches`` forward passes.
+    ``arrangement_errors``: ``Weighed.error`` by line, where only a random part of the arrangements
+    was weighed.
     ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
     """
 
@@ -53,26 +53,25 @@ class Completions:
 
     @property
     def num_unknown(self) -> Tensor:
-        """Int64[M]: how many tokens of each were sampled."""
+        """Int64[M]: number of sampled tokens of each."""
         return (self.real & ~self.known).sum(dim=1)
 
 
 Draw = Callable[[Any, int, Sequence[int]], Completions]
-"""So many completions of each partial diagram, by a sampler, a function of some numbers."""
+"""Samples completions: (sampler, number for each partial diagram, entropy)."""
 
 Choose = Callable[[Sequence[int], Draw, int, Shard], tuple[Completions, dict[str, Any]]]
-"""So many completions of each of the lines, of those that are sampled, and facts of the choice."""
+"""Chooses completions: (lines, ``Draw``, number for each line, shard); returns facts too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionRequest:
-    """Completions to sample, ``num`` for each partial diagram.
+    """Request for ``num`` completions of each partial diagram.
 
-    ``partials``: by the number of their line, which completions and errors name. ``node_order``:
-    that of the model's data. ``way``: "lookahead" gives the completions a floor plan, and their
-    ``log_weight``, if one is possible. ``max_arrangements``: the most ways to keep at each step,
-    see ``complete``. ``trajectories``: the number of diagrams, the first ones, whose intermediate
-    states are kept.
+    ``partials``: partial diagrams by line. ``node_order``: of the model's data. ``way``: with
+    "lookahead", completions have a floor plan if possible, and a ``log_weight``.
+    ``max_arrangements``: most arrangements to keep at each step, see ``complete``.
+    ``trajectories``: number of first diagrams whose intermediate states are kept.
 
     Raises ``ValueError`` for no partial diagrams or an unknown ``node_order``.
     """
@@ -95,26 +94,26 @@ class CompletionRequest:
 def complete(
     model: Model, request: CompletionRequest, *, generator: torch.Generator
 ) -> Completions:
-    """The requested completions, every room and relation of each partial diagram kept.
+    """Sample the requested completions; every given room and relation is kept.
 
-    ``model.on_sampled``: given which diagrams are in each batch, and them. Each line is weighed by
-    one process.
+    ``model.on_sampled`` gets the rows and diagrams of each batch. Each line is weighed by one
+    process.
 
-    Samples (G, m) in proportion to p(G) over diagrams G and ways m to find the partial diagram in
+    Samples (G, m) in proportion to p(G) over diagrams G and embeddings m of the partial diagram in
     G. A model of ``node_order`` canonical knows diagrams in that order only, so m is sampled first,
-    in proportion to Z_m, the model's probability of the tokens that m fixes; then the rest, with
-    those tokens clamped. All ways of ``ArrangementTree`` are weighed if the network need not be
-    shown more than 60 sequences per completion for that; else some are, sampled by their Z so far:
-    importance sampling, see ``weigh``, the more exact the more completions; ``max_arrangements`` of
-    the request replaces that limit.
-    For other orders any slot is as good as another (random) or the file's is right (given): one m.
+    in proportion to Z_m, the model's probability of the tokens that m fixes; then the other tokens,
+    with these clamped. All arrangements of ``ArrangementTree`` are weighed if this takes at most 60
+    sequences per completion; otherwise some are, by importance sampling with their Z so far, see
+    ``weigh``. ``max_arrangements`` of the request replaces this limit. In other orders all slots
+    are equivalent (random) or the file's slots are right (given), so there is one m.
 
     A complete diagram costs no network call. Raises ``ValueError`` for a sampler that does not fit,
-    and ``UnseenError`` naming line and room or relation, see ``first_unseen``.
+    and ``UnseenError`` naming line and room or relation.
     """
     model.sampler.check(model.algorithm, model.steps)
     way = request.way or Way("", request.vocab)
-    model = way.on(model)
+    model = way.apply_to(model)
+    # sample arrangements, then the unknown tokens
     arranged = _arranged(model, request, generator)
     tokens = torch.cat([part.tokens for part in arranged])
     known, real = known_and_real(tokens, request.vocab)
@@ -140,7 +139,7 @@ def complete(
 def _arranged(
     model: Model, request: CompletionRequest, generator: torch.Generator
 ) -> list[Arranged]:
-    """The rooms of each partial diagram in slots of the network, ``num`` times."""
+    """Sample ``num`` arrangements of the rooms of each partial diagram."""
     arranger = Arranger(
         model.algorithm,
         request.vocab,
@@ -171,8 +170,8 @@ def numbered_as_given(
     rows: Tensor,
     way: Way,
 ) -> Completions:
-    """The samples, of some ``rows`` Int[M], with the rooms back at their own numbers. ``real``,
-    ``known``: of all."""
+    """Restore the room numbers of samples of the ``rows`` Int[M]; ``real``, ``known``: of all
+    rows."""
     vocab = way.vocab
     back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
     num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
@@ -207,7 +206,7 @@ def approximations(
     completed: Completions,
     steps: int | None = None,
 ) -> list[str]:
-    """Why completions are not exact samples of the model's conditional; empty if they are."""
+    """Reasons why completions are not exact samples of the conditional; empty if they are."""
     if not completed.num_unknown.any():
         return []
     reasons = sampler_approximations(

@@ -44,23 +44,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMPLETIONS = 4
-"""If ``completions`` does not say."""
+"""Default of ``completions``."""
 
 MAX_COLUMNS = 8
-"""Completions of a line that the picture shows."""
+"""Most completions of a line in the picture."""
 
 MAX_NAMED = 5
-"""Lines that a warning names one by one."""
+"""Most lines that get a warning of their own."""
 
 
 def complete_file(
     request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
 ) -> Samples:
-    """Complete every line of ``given``; written as ``samples.jsonl`` and a picture, and the
-    trajectory, if one is requested. ``choose``: samples completions and takes some of them, such as
-    those that meet a brief; without it all that are sampled are taken.
+    """Complete every line of ``given``; the result is written as ``samples.jsonl``, a picture and,
+    if requested, a trajectory.
 
-    Raises ``ValueError`` naming file, line and field of one that is wrong or cannot be completed.
+    ``choose``: chooses among sampled completions, such as those that meet a brief; None takes all.
+    Raises ``ValueError`` naming file, line and field for a line that is wrong or cannot be
+    completed.
     """
     _check_file(request, trained)
     check_directions(request, trained, vocab)
@@ -82,23 +83,23 @@ def complete_file(
             model = replace(trained.on(shard), sampler=sampler, on_sampled=None)
             return _completed(request, model, replace(completion, num=num), entropy)
 
-        of_choice: dict[str, Any] = {}
+        choice_facts: dict[str, Any] = {}
         if choose is None:
             model = trained.on(shard, lambda _, diagrams: lines_of(diagrams))
             completed = _completed(request, model, completion, (1,))
         else:
-            completed, of_choice = choose(list(completion.partials), draw, completion.num, shard)
+            completed, choice_facts = choose(list(completion.partials), draw, completion.num, shard)
         seconds = time.perf_counter() - start
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
         logger.info("%s", way.summary(weights))
-    why = _approximations(trained, completed, of_choice.get("num_particles"))
+    why = _approximations(trained, completed, choice_facts.get("num_particles"))
     facts = {
         "completions": completion.num,
         "seconds": seconds,
         **exactness(why),
         **weights,
-        **of_choice,
+        **choice_facts,
     }
     return Samples(
         Diagrams(completed.diagrams),
@@ -107,7 +108,7 @@ def complete_file(
 
 
 def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
-    """``ValueError`` for a file of another kind of data."""
+    """Refuse a file of another domain, by ``ValueError``."""
     if Path(str(request.given)).suffix == ".npz":
         raise ValueError(
             f"given={request.given}: {trained.path} was trained on diagrams; give partial "
@@ -118,17 +119,17 @@ def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
 def _approximations(
     trained: TrainedModel, completed: Completions, num_particles: int | None
 ) -> list[str]:
-    """Why the completions are approximate, which is logged; empty if they are not."""
+    """Reasons why completions are approximate, also logged; empty if they are exact."""
     why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
     if num_particles is not None:
-        why.append(f"{num_particles} particles of each line stand for all that meet it")
+        why.append(f"{num_particles} particles of each line represent all that meet it")
     if reasons := "; ".join(why):
         logger.info("the completions are approximate: %s", reasons)
     return why
 
 
 def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
-    """The partial diagrams of ``given`` by line, each of which can be completed as requested."""
+    """Read the partial diagrams of ``given`` by line, and check that they can be completed."""
     check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
@@ -146,7 +147,7 @@ def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int,
 def _completed(
     request: SampleRequest, model: Model, completion: CompletionRequest, entropy: Sequence[int]
 ) -> Completions:
-    """``complete``, a function of ``entropy``; an error names the file, too."""
+    """Complete with the generator of ``entropy``; errors name the file as well."""
     generator = make_generator(request.seed, *entropy, device=model.device)
     try:
         return complete(model, completion, generator=generator)
@@ -182,7 +183,7 @@ def _write_completed(
 
 
 def _warn_of_never_valid(given: object, partials: Mapping[int, PartialDiagram]) -> None:
-    """Name the lines of which no completion can be valid, the first few of them with the reason."""
+    """Warn of lines without a valid completion, with reasons for the first few."""
     reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
     for line, why in [*reasons.items()][:MAX_NAMED]:
         place = place_of_line(given, line)
@@ -195,13 +196,13 @@ def _warn_of_never_valid(given: object, partials: Mapping[int, PartialDiagram]) 
 def _draw(
     diagrams: Sequence[BubbleDiagram], partials: Mapping[int, PartialDiagram], path: Path
 ) -> None:
-    """The first lines, a row each, and the first completions of each."""
-    of_line: dict[int, list[BubbleDiagram]] = {}
+    """Plot the first lines, one per row, with the first completions of each."""
+    by_line: dict[int, list[BubbleDiagram]] = {}
     for diagram in diagrams:
-        of_line.setdefault(diagram.metadata["given"], []).append(diagram)
+        by_line.setdefault(diagram.metadata["given"], []).append(diagram)
     rows = [
         CompletedRow(f"line {line}, given", partials[line], tuple(completions[:MAX_COLUMNS]))
-        for line, completions in of_line.items()
+        for line, completions in by_line.items()
     ]
     shown = max(len(row.completions) for row in rows)
     plot_completions(rows[: max(1, MAX_DRAWN // shown)], path)

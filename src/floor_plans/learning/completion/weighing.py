@@ -1,4 +1,4 @@
-"""Samples slots for the rooms of a partial diagram, in proportion to a model's probability."""
+"""Sampling of arrangements of a partial diagram in proportion to a model's probability."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ from floor_plans.learning.completion.arrangements import Arrangements, Arrangeme
 SCORED_PER_COMPLETION = 60
 """Default limit on the sequences that the network evaluates to weigh arrangements."""
 _MOST_LISTED, _FULL_LIST = 4096, 8
-"""Default limit on arrangements of at most eight rooms that are listed before the network weighs
-them; of more rooms fewer, as each can be continued in more ways."""
+"""Default limit on arrangements that are listed before the network weighs them, for at most eight
+rooms; the limit shrinks for more rooms, since each can be extended in more ways."""
 
 
 class UnseenError(ValueError):
-    """A given token, of a ``line``, that the algorithm would not see before it samples the unknown
-    ones. ``reason``: which it is, and what to do."""
+    """Error for a given token that the algorithm does not see before it samples unknown ones.
+
+    ``line``: line of the partial diagram. ``reason``: the token and the remedy.
+    """
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(line, reason)  # so that it can be sent to other processes
@@ -43,10 +45,10 @@ class UnseenError(ValueError):
 class Weighed:
     """Arrangements of a partial diagram with importance weights.
 
-    ``log_weights``: Float64[R], log Z of each up to a constant, if these are all arrangements; if
-    they are a random part, the expected weight of every arrangement is its Z.
-    ``num_scored``: sequences that the network evaluated, in ``num_batches`` forward passes.
-    ``thinnings``: the steps at which arrangements were left out at random.
+    ``log_weights``: Float64[R], log Z of each up to a constant, for all arrangements; for a random
+    part, the expected weight of every arrangement is its Z.
+    ``num_scored``: number of evaluated sequences, in ``num_batches`` forward passes.
+    ``thinnings``: steps at which arrangements were left out at random.
     """
 
     arrangements: Arrangements
@@ -57,8 +59,8 @@ class Weighed:
 
     @property
     def error(self) -> float | None:
-        """Estimated relative standard deviation over seeds of the sum of the weights; None if these
-        are all arrangements."""
+        """Estimated relative standard deviation of the sum of weights over seeds; None for all
+        arrangements."""
         if not self.thinnings:
             return None
         shares = self.log_weights.softmax(dim=0)
@@ -67,8 +69,11 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Arranged:
-    """Arrangements that ``Arranger`` sampled for one line: partial tokens Int64[num, L] and the
-    ``orders`` of its rooms Int64[num, n_max]; the rest as in ``Weighed``."""
+    """Sampled arrangements of one line.
+
+    ``tokens``: partial tokens, Int64[num, L]. ``orders``: room of each slot, Int64[num, n_max]. The
+    other fields are as in ``Weighed``.
+    """
 
     partial: PartialDiagram
     line: int
@@ -92,10 +97,11 @@ class Arranger:
     num: int
 
     def arrange(self, request: tuple[PartialDiagram, int, int]) -> Arranged:
-        """Sample in proportion to the model's probability of the tokens that each fixes.
+        """Sample arrangements in proportion to the model's probability of the tokens they fix.
 
-        ``request``: a partial diagram, its line, and a seed of its own. Raises ``UnseenError``.
+        ``request``: a partial diagram, its line, and its seed. Raises ``UnseenError``.
         """
+        # weigh arrangements: a single one, by the chain rule, or listed ones
         partial, line, seed = request
         generator = make_generator(seed, 1)
         tree = ArrangementTree(partial, self.vocab)
@@ -121,7 +127,7 @@ class Arranger:
             )
         shares = weighed.log_weights.softmax(dim=0)
         rows = torch.multinomial(shares, self.num, replacement=True, generator=generator)
-        drawn = weighed.arrangements.at(rows)
+        drawn = weighed.arrangements.select(rows)
         return Arranged(
             partial=partial,
             line=line,
@@ -161,16 +167,16 @@ def weigh(
     batch_size: int,
     generator: torch.Generator,
 ) -> Weighed:
-    """The arrangements and the model's probability Z of the tokens that each fixes, for absorbing
-    noise: by the chain rule in the order of the tree's steps, t being the masked share.
+    """Weigh arrangements by the model's probability Z of the tokens they fix, for absorbing noise.
 
-    ``max_kept``: most arrangements to continue at each step; None: as many as keep the evaluated
+    Z follows from the chain rule in the order of the tree's steps, with t the masked share.
+    ``max_kept``: most arrangements to extend at each step; None: as many as keep the evaluated
     sequences below ``max_scored``, but at least one.
 
     One network call on an arrangement gives the probability of every choice of slots for the next
-    token; arrangements that agree so far share it, and the last choice costs no call. Where there
+    token. Arrangements with equal tokens share the call, and the last choice needs none. If there
     are too many, ``thin`` samples some by their probability so far and the tree's outlook, and
-    divides by the chance of each: sequential importance sampling.
+    divides by the chance of each (sequential importance sampling).
     """
     network = _Network(algorithm, batch_size)
 
@@ -183,7 +189,7 @@ def weigh(
 
 
 def list_arrangements(tree: ArrangementTree, max_kept: int, generator: torch.Generator) -> Weighed:
-    """The arrangements with equal weights; at most ``max_kept``, sampled uniformly at each step."""
+    """List arrangements with equal weights; more than ``max_kept`` are thinned at each step."""
 
     def log_d0(tokens: Tensor) -> Tensor:
         return torch.zeros(1).double().expand(*tokens.shape, tree.vocab.vocab_size)
@@ -199,7 +205,7 @@ def weigh_listed(
     *,
     batch_size: int,
 ) -> Weighed:
-    """``listed``, weighed by Z: for an algorithm that cannot evaluate tokens in every order."""
+    """Weigh listed arrangements by Z, for algorithms that evaluate tokens in one order only."""
     if len(listed.arrangements) == 1:
         return listed
     tokens = listed.arrangements.tokens
@@ -219,7 +225,7 @@ def weigh_listed(
 
 
 def known_and_real(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:
-    """Bool[B, L] twice for partial tokens Int[B, L]: what is known, and what is real."""
+    """Masks Bool[B, L] of known and of real positions, for partial tokens Int[B, L]."""
     real = tokens != vocab.pad_id
     return real & (tokens != vocab.mask_id), real
 
@@ -230,61 +236,71 @@ def _grow(
     most: Callable[[int], int],
     generator: torch.Generator,
 ) -> Weighed:
-    """See ``weigh``. ``log_d0``: Float64[R, L, V] of partial tokens Int[R, L]. ``most``: how many
-    to keep, by the number of steps left."""
+    """Grow the tree step by step, see ``weigh``.
+
+    ``log_d0``: Float64[R, L, V] of partial tokens Int[R, L]. ``most``: number of arrangements to
+    keep, by the number of steps left.
+    """
     now, log_weights = tree.root(), torch.zeros(1, dtype=torch.float64)
     thinnings: list[_Thinning] = []
     for step in range(len(tree.steps)):
         choices = tree.choices(now, step)
-        if len(choices) == 1 and not thinnings:  # a factor that all have in common
-            now = choices.taken(now, torch.arange(1))
+        if len(choices) == 1 and not thinnings:  # a common factor of all weights
+            now = choices.extend(now, torch.arange(1))
             continue
+        # weight of each choice: that of its parent, times the probability of the new token
         log_d = log_d0(now.tokens)
         log_weights = log_weights[choices.parents]
         log_weights = log_weights + log_d[choices.parents, choices.positions, choices.tokens]
         steps_left, rows = len(tree.steps) - 1 - step, torch.arange(len(choices))
-        thinnings = [thinning.at(choices.parents) for thinning in thinnings]
+        thinnings = [thinning.select(choices.parents) for thinning in thinnings]
+        # too many choices: keep a random part, and divide by its chances
         if steps_left and len(choices) > (num := most(steps_left)):
             thinned = thin(log_weights + tree.outlook(now, choices, step, log_d), num, generator)
             rows, log_weights = thinned.rows, log_weights[thinned.rows] - thinned.log_chances
-            thinnings = [thinning.at(rows) for thinning in thinnings]
+            thinnings = [thinning.select(rows) for thinning in thinnings]
             thinnings.append(_Thinning(1 - thinned.log_chances.exp(), torch.arange(len(rows))))
-        now = choices.taken(now, rows)
+        now = choices.extend(now, rows)
     return Weighed(tree.filled(now), log_weights, thinnings=tuple(thinnings))
 
 
 @dataclass(frozen=True)
 class _Thinning:
-    """``risk``: Float64[K], the probability with which each that was kept would have been left out.
-    ``origin``: Int[R], which of them each arrangement continues."""
+    """A step at which arrangements were left out at random.
+
+    ``risk``: Float64[K], probability of being left out, for each that was kept. ``origin``: Int[R],
+    the one of these that each present arrangement extends.
+    """
 
     risk: Tensor
     origin: Tensor
 
-    def at(self, rows: Tensor) -> _Thinning:
+    def select(self, rows: Tensor) -> _Thinning:
         return replace(self, origin=self.origin[rows])
 
     def variance(self, weights: Tensor) -> Tensor:
-        """Variance that thinning adds to that of the sum of weights Float64[R]: Hajek's estimate
-        for a fixed number kept with unequal probabilities, sum risk (w - mean w)^2, of mean
-        risk."""
-        of_each = torch.zeros_like(self.risk).index_add_(0, self.origin, weights)
+        """Variance of the sum of weights Float64[R] due to thinning.
+
+        Hajek's estimate for a fixed number kept with unequal probabilities: the sum of
+        risk (w - mean w)^2, with the mean weighted by risk.
+        """
+        sums = torch.zeros_like(self.risk).index_add_(0, self.origin, weights)
         num = int((self.risk > 0).sum())
         if num < 2:
-            return (self.risk * of_each.square()).sum()
-        mean = (self.risk * of_each).sum() / self.risk.sum()
-        return (self.risk * (of_each - mean).square()).sum() * num / (num - 1)
+            return (self.risk * sums.square()).sum()
+        mean = (self.risk * sums).sum() / self.risk.sum()
+        return (self.risk * (sums - mean).square()).sum() * num / (num - 1)
 
 
 class _Network:
-    """Log D of partial tokens, evaluated once for equal ones of a call, and how many it took."""
+    """Log D of partial tokens, evaluated once for equal ones of a call, with counts of the work."""
 
     def __init__(self, algorithm: TokenAlgorithm, batch_size: int) -> None:
         self.algorithm, self.batch_size = algorithm, batch_size
         self.num_scored = self.num_batches = 0
 
     def log_d0(self, tokens: Tensor) -> Tensor:
-        """Float64[R, L, V] of Int[R, L], on the CPU, at the times of their masked shares.
+        """Log D Float64[R, L, V] of tokens Int[R, L], on the CPU, with t the masked share.
 
         Raises ``ValueError`` for logits that are not finite."""
         distinct, which = tokens.unique(dim=0, return_inverse=True)
@@ -306,8 +322,8 @@ class _Network:
 class Thinned:
     """Result of ``thin``.
 
-    ``rows``: Int64[K], those that are kept, ascending. ``log_chances``: Float64[K], the log of the
-    probability with which each was.
+    ``rows``: Int64[K], kept rows, ascending. ``log_chances``: Float64[K], log-probability of
+    keeping each.
     """
 
     rows: Tensor
@@ -315,17 +331,16 @@ class Thinned:
 
 
 def thin(log_weights: Tensor, num: int, generator: torch.Generator) -> Thinned:
-    """At most ``num`` >= 1 different rows to stand for all, of weights exp(log_weights Float64[M]),
-    on the CPU; all of them if there are no more.
+    """Keep at most ``num`` >= 1 distinct rows of weights exp(log_weights Float64[M]), on the CPU.
 
-    Row i is kept with probability p_i = min(1, w_i / c), c such that these add up to ``num``.
-    Whatever is summed over the kept rows, each divided by its p_i, has the sum over all rows for
-    its mean; with the least squared error if what is summed is the weights (Fearnhead and Clifford,
-    2003, J. R. Statist. Soc. B 65 (4), 887-899). Those lighter than c are sampled systematically,
-    by one random number.
+    Row i is kept with probability p_i = min(1, w_i / c), c such that these add up to ``num``. A sum
+    over the kept rows with each term divided by p_i is unbiased for the sum over all rows, with the
+    least squared error for the sum of weights (Fearnhead and Clifford, 2003, J. R. Statist. Soc. B
+    65 (4), 887-899). Rows lighter than c are sampled systematically, by one random number.
     """
     if len(log_weights) <= num:
         return Thinned(torch.arange(len(log_weights)), torch.zeros_like(log_weights))
+    # c follows from the number of rows that are heavier than c, which are certain
     weights = (log_weights - log_weights.max()).exp()
     ordered, order = weights.sort(descending=True, stable=True)
     no_heavier = ordered.flip(0).cumsum(0).flip(0)[:num]  # each with all that follow

@@ -1,4 +1,4 @@
-"""Use that a model makes of its conditions: its bound with right and wrong facts, and obedience."""
+"""Scores of conditioning: the bound with right and wrong facts, and the share of obeyed counts."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
     from floor_plans.learning.dataset import DiagramDataset
 
 NUM = 300
-"""Held-out diagrams at most, on whose facts the model is conditioned."""
+"""Most held-out diagrams on whose facts the model is conditioned."""
 
 GUIDANCE = (1.0, 2.0)
-"""Weights at which samples are taken, to see how many obey."""
+"""Guidance weights at which obedience is measured."""
 
 _BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
-"""Keep the samples apart."""
+"""Entropy of the bound, the samples and the exchanged facts."""
 
 
 @dataclass(frozen=True)
 class ConditioningScores:
-    """``more``: by what is changed of all facts, how many nats more a diagram takes, mean and
-    standard error over ``num`` held-out diagrams. ``obeyed``: by guidance, the share of samples
-    with the number of rooms and all counts that the model was given, with nothing else given; none
-    if it is given no counts."""
+    """Scores of a conditional model on ``num`` held-out diagrams.
+
+    ``more``: increase of the bound in nats per diagram for each change of the facts, mean and
+    standard error. ``obeyed``: share of samples with the given number of rooms and counts, by
+    guidance weight; empty for a model without counts.
+    """
 
     num: int
     more: dict[str, tuple[float, float]]
@@ -68,15 +70,15 @@ class ConditioningScores:
 
     def note(self) -> str:
         return (
-            "Conditions: samples above were given none; the bound is that of diagrams with "
-            "all their facts. Nats more: of the same diagrams and noise, ± standard error."
+            "Conditions: the samples above are unconditional; the bound is conditional on all "
+            "facts. Nats more: for the same diagrams and noise, ± standard error."
         )
 
 
 def measure_conditioning(
     model: Model, data: DiagramDataset, split: str, seed: int
 ) -> ConditioningScores | None:
-    """Scores of the first ``NUM`` diagrams of a split; None for a model without conditions."""
+    """Measure the first ``NUM`` diagrams of a split; None for an unconditional model."""
     facts, examples = data.facts, data.splits[split][:NUM]
     if facts is None or not len(examples):
         return None
@@ -87,6 +89,7 @@ def measure_conditioning(
         columns = facts.columns(name)
         changed[f"not told its {name}"] = condition.masked_fill(columns, torch.nan)
         changed[f"told the {name} of another"] = condition.where(~columns, condition[other])
+    # bound of the same noisy diagrams under each change of the condition
     bounds: dict[str, Tensor] = {}
     batch = data.augment(examples, make_generator(seed, *_BOUND))
     for name, given in progress.track(list(changed.items()), "changing the conditions", "times"):
@@ -100,10 +103,11 @@ def measure_conditioning(
         ).nelbo
     right = bounds.pop("told all")
     more = {name: _mean_and_error(found - right) for name, found in bounds.items()}
+    # samples conditioned on counts only
     obeyed = {}
     if "counts" in facts.names:
-        of_rooms = [facts.columns(name) for name in facts.names if name in OF_ROOMS]
-        asked = condition.masked_fill(~torch.stack(of_rooms).any(dim=0), torch.nan)
+        masks = [facts.columns(name) for name in facts.names if name in OF_ROOMS]
+        asked = condition.masked_fill(~torch.stack(masks).any(dim=0), torch.nan)
         obeyed = {w: _obeyed(model, facts, asked, examples.real, w, seed) for w in GUIDANCE}
     return ConditioningScores(len(examples), more, obeyed)
 
@@ -111,19 +115,19 @@ def measure_conditioning(
 def _obeyed(
     model: Model, facts: Facts, asked: Tensor, real: Tensor, weight: float, seed: int
 ) -> float:
-    """Share of samples, one for each row of ``asked``, that are as they should."""
+    """Share of samples that have the facts of their row of ``asked``."""
     drawn = sample_in_batches(
         replace(model, sampler=replace(model.sampler, guidance=weight), on_sampled=None),
         real,
         generator=make_generator(seed, *_SAMPLES, device=model.device),
         conditions={"condition": asked},
     )
-    found = facts.of_graphs(encode(decode(drawn.x0, facts.vocab), facts.vocab))
+    found = facts.graph_facts(encode(decode(drawn.x0, facts.vocab), facts.vocab))
     return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())
 
 
 def _derangement(num: int, seed: int) -> Tensor:
-    """Int[num]: another row for each, sampled at random."""
+    """Int[num]: a random derangement, which gives each row another one."""
     order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
     return order[(order.argsort() + 1) % num]
 

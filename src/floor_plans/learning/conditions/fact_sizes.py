@@ -1,4 +1,4 @@
-"""Names and sizes of the facts of ``data.condition``, for what is known before any data is read."""
+"""Names and sizes of the facts of ``data.condition``, known before data are read."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from discrete_diffusion.config import unknown_name
 from floor_plans.diagrams.vocabulary import DIRECTIONS, ROOM_GROUPS, vocabulary_named
 
 OF_ROOMS = ("num_rooms", "counts")
-"""Facts that the rooms of a diagram say ..."""
+"""Facts of the rooms of a diagram."""
 
 OF_PLANS = ("area", "outline", "front_door")
-"""... and those that only a plan with boxes does."""
+"""Facts of a plan with boxes."""
 
 GRID, CELL = 20, 1.0
-"""An outline is GRID x GRID cells of so many metres, around the middle of its bounding box."""
+"""Cells per side of the grid of an outline, centred on its bounding box, and their size in
+metres."""
 
 
 def fact_names(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Facts of ``data.condition``, in the order of ``OF_ROOMS`` and ``OF_PLANS``, none if it is
-    null; ``ValueError`` for an unknown one."""
+    """Names of the facts of ``data.condition``, in the order of ``OF_ROOMS`` and ``OF_PLANS``.
+
+    Raises ``ValueError`` for an unknown fact.
+    """
     asked, known = data.get("condition") or (), (*OF_ROOMS, *OF_PLANS)
     for name in [asked] if isinstance(asked, str) else asked:
         if name not in known:

@@ -1,8 +1,7 @@
-"""Facts of a plan that a model can be conditioned on: its rooms by number and kind, its area,
-outline, front door.
+"""Facts of a plan as conditions of a model: counts of rooms, area, outline, front door.
 
-Facts are numbers, NaN where they are not known: ``data.condition`` names those that a model learns
-from, and a brief says which of them hold, see docs/briefs.md.
+Facts are numbers, NaN if unknown. ``data.condition`` names the facts that a model is conditioned
+on; a brief states their values, see docs/briefs.md.
 """
 
 from __future__ import annotations
@@ -42,22 +41,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FACTS_VERSION = 1
-"""Version of what is kept in the cache; to be raised when the numbers of a fact change."""
+"""Version of cached facts; raise it with every change of their numbers."""
 
 _SCALE = 10.0
-"""Metres, and _SCALE^2 square metres, that are one in the numbers of facts."""
+"""Unit of lengths in facts, in metres; that of areas is its square."""
 
 
 @dataclass(frozen=True)
 class Facts:
     """The facts ``names``, in the order of ``OF_ROOMS`` and ``OF_PLANS``, of diagrams of ``vocab``.
 
-    num_rooms     which of 0..n_max, one-hot
-    counts        a fact for each room type, and each group of them: how many, one-hot
-    area          inside the outline, in 100 m^2
-    outline       which cells of a grid lie inside, and width and height in 10 m; of the boundary,
-                  or of all rooms together where a plan says none
-    front_door    (x, y) of its middle from the middle of the outline, in 10 m
+    num_rooms     number of rooms in 0..n_max, one-hot
+    counts        number of rooms of each type and each group of types, one-hot
+    area          area inside the outline, in 100 m^2
+    outline       mask of the cells of a grid inside it, width and height in 10 m; of the boundary,
+                  or of the union of rooms in a plan without one
+    front_door    (x, y) of its middle relative to the middle of the outline, in 10 m
     """
 
     names: tuple[str, ...]
@@ -65,7 +64,8 @@ class Facts:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
-        """Facts of ``data.condition``, None if it has none; ``ValueError`` for an unknown one."""
+        """Facts of ``data.condition``; None if there are none. ``ValueError`` for an unknown
+        one."""
         names = fact_names(data)
         return cls(names, vocab) if names else None
 
@@ -88,33 +88,33 @@ class Facts:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of every fact: its name, or for a count the kind of rooms."""
+        """Label of every fact: its name, or the kind of rooms for a count."""
         parts = {"counts": tuple(self.kinds)}
         return tuple(label for name in self.names for label in parts.get(name, (name,)))
 
     def columns(self, name: str) -> Tensor:
-        """Bool[S]: the numbers of the facts of one of the ``names``."""
+        """Bool[S]: columns of the facts of one of the ``names``."""
         return torch.cat([torch.full((self._width(n),), n == name) for n in self.names])
 
     def known(self, numbers: Tensor) -> list[str]:
-        """The labels of the facts that are known in all rows of Float[B, S]."""
+        """Labels of the facts that are known in all rows of ``numbers`` Float[B, S]."""
         parts = zip(self.labels, numbers.split(self.sizes, dim=1), strict=True)
         return [label for label, part in parts if not part.isnan().any()]
 
     @property
-    def of_plans(self) -> tuple[str, ...]:
-        """The names of those that need boxes."""
+    def plan_names(self) -> tuple[str, ...]:
+        """Names of the facts that need plans with boxes."""
         return tuple(name for name in self.names if name in OF_PLANS)
 
-    def of_graphs(self, graphs: EncodedGraphs) -> Tensor:
-        """All facts of graphs, Float32[B, S]; what plans alone say is in ``graphs.facts``."""
+    def graph_facts(self, graphs: EncodedGraphs) -> Tensor:
+        """All facts of graphs, Float32[B, S]; those of plans are in ``graphs.facts``."""
         parts = []
         if "num_rooms" in self.names:
             parts.append(F.one_hot(graphs.num_nodes, self.vocab.n_max + 1).float())
         if "counts" in self.names:
             parts.append(self._counts(graphs))
-        if self.of_plans:
-            num = sum(self._width(name) for name in self.of_plans)
+        if self.plan_names:
+            num = sum(self._width(name) for name in self.plan_names)
             unknown = torch.full((len(graphs), num), torch.nan)
             parts.append(unknown if graphs.facts is None else graphs.facts)
         return torch.cat(parts, dim=1)
@@ -122,14 +122,16 @@ class Facts:
     def _counts(self, graphs: EncodedGraphs) -> Tensor:
         n_max, types = self.vocab.n_max, self.vocab.num_node_types
         rooms = graphs.x0[:, :n_max].masked_fill(~graphs.real[:, :n_max], types)
-        of_type = F.one_hot(rooms, types + 1).sum(dim=1)  # (B, T + 1)
-        counts = torch.stack([of_type[:, list(ids)].sum(dim=1) for ids in self.kinds.values()], 1)
+        per_type = F.one_hot(rooms, types + 1).sum(dim=1)  # (B, T + 1)
+        counts = torch.stack([per_type[:, list(ids)].sum(dim=1) for ids in self.kinds.values()], 1)
         return F.one_hot(counts, n_max + 1).flatten(1).float()
 
-    def of_diagrams(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
-        """Facts that only plans state, Float32[B, S'], of diagrams with boxes in ``unit``; NaN for
-        those without. Raises ``ValueError`` naming a plan with a wrong door or outline, and for
-        boxes that are hardly in that unit, see ``check_metres``."""
+    def plan_facts(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
+        """Facts of plans, Float32[B, S'], of diagrams with boxes in ``unit``; NaN without boxes.
+
+        Raises ``ValueError`` naming a plan with a wrong door or outline, and for boxes in another
+        unit, see ``check_metres``.
+        """
         boxed = [diagram for diagram in diagrams if diagram.boxes is not None]
         units = [str(diagram.metadata.get("unit", unit)) for diagram in boxed]
         known = [k for k, each in enumerate(units) if each in UNITS]  # others are refused below
@@ -138,9 +140,9 @@ class Facts:
             [units[k] for k in known],
         )
         numbered = enumerate(progress.track(diagrams, "measuring plans", "plans"))
-        return torch.stack([self._of_plan(diagram, unit, number) for number, diagram in numbered])
+        return torch.stack([self._one_plan(diagram, unit, number) for number, diagram in numbered])
 
-    def _of_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
+    def _one_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
         if diagram.boxes is None:
             return self._numbers(None, None, None)
         try:
@@ -158,7 +160,7 @@ class Facts:
     def _numbers(
         self, area: float | None, outline: BaseGeometry | None, front_door: Point | None
     ) -> Tensor:
-        """Float32[S'] of what is known; of a front door without an outline nothing is."""
+        """Numbers of known facts, Float32[S']; a front door without an outline is unknown."""
         middle, cells = (np.nan, np.nan), np.full(GRID * GRID + 2, np.nan)
         if outline is not None:
             x0, y0, x1, y1 = outline.bounds
@@ -168,16 +170,16 @@ class Facts:
             "outline": cells,
             "front_door": np.subtract(front_door or (np.nan, np.nan), middle) / _SCALE,
         }
-        found = [np.asarray(parts[name], dtype=np.float32) for name in self.of_plans]
+        found = [np.asarray(parts[name], dtype=np.float32) for name in self.plan_names]
         return torch.from_numpy(np.concatenate([np.zeros(0, np.float32), *found]))
 
     def check_known(self, graphs: EncodedGraphs) -> None:
-        """Raise ``ValueError`` for a fact that none of the training plans has; says in the log of
-        how many it is unknown."""
-        if not self.of_plans or graphs.facts is None:
+        """Refuse a fact that is unknown in all training plans, by ``ValueError``; log the number of
+        plans in which others are unknown."""
+        if not self.plan_names or graphs.facts is None:
             return
-        parts = graphs.facts.split([self._width(name) for name in self.of_plans], dim=1)
-        for name, part in zip(self.of_plans, parts, strict=True):
+        parts = graphs.facts.split([self._width(name) for name in self.plan_names], dim=1)
+        for name, part in zip(self.plan_names, parts, strict=True):
             unknown = int(part.isnan().any(dim=1).sum())
             if unknown == len(graphs):
                 raise ValueError(
@@ -198,10 +200,10 @@ class Facts:
         outline: Sequence[Point] | None,
         front_door: Point | None,
     ) -> Tensor:
-        """Float32[1, S]: what is stated exactly, of facts that the model knows; None is unknown.
+        """Numbers of stated facts, Float32[1, S]; None is unknown.
 
-        ``counts``: by the codes of the room types that are counted together. ``outline``: its
-        corners.
+        ``counts``: number of rooms by the codes of the types that are counted together.
+        ``outline``: its corners.
         """
         one_hot, parts = self.vocab.n_max + 1, []
         if "num_rooms" in self.names:
@@ -212,19 +214,19 @@ class Facts:
                 numbers = {
                     number
                     for types, number in counts.items()
-                    if number is not None and self._in_vocabulary(types) == codes
+                    if number is not None and self._known_types(types) == codes
                 }
                 parts.append(_exactly(min(numbers, default=None), one_hot))
         inside = None if outline is None else _shapely().Polygon(outline)
         parts.append(self._numbers(area, inside, front_door))
         return torch.cat(parts).unsqueeze(0)
 
-    def _in_vocabulary(self, types: frozenset[int]) -> frozenset[int]:
+    def _known_types(self, types: frozenset[int]) -> frozenset[int]:
         return types & frozenset(map(ROOM_TYPES.index, self.vocab.node_types))
 
 
 def _exactly(number: int | None, size: int) -> Tensor:
-    """One-hot, NaN if it is not known."""
+    """One-hot vector of a number; NaN if unknown."""
     if number is None or number >= size:
         return torch.full((size,), torch.nan)
     return F.one_hot(torch.tensor(number), size).float()
@@ -235,14 +237,14 @@ def _middle(first: Sequence[float], last: Sequence[float]) -> tuple[float, float
 
 
 def _around(boxes: Sequence[BaseGeometry]) -> BaseGeometry:
-    """All rooms together, with the gaps that count as walls closed."""
+    """Union of all rooms, with gaps that count as walls closed."""
     half = threshold_of("metres", None) / 2
     rooms = _shapely().union_all(boxes)
     return rooms.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")
 
 
 def _cells(outline: BaseGeometry) -> Any:
-    """Cells with their middle inside, row by row from the top, then width and height."""
+    """Mask of cells with their middle inside, row by row from the top, then width and height."""
     x0, y0, x1, y1 = outline.bounds
     steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL
     x, y = np.meshgrid(*(steps + middle for middle in _middle((x0, y0), (x1, y1))))

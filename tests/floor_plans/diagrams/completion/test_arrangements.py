@@ -23,7 +23,7 @@ def grown(partial, vocab=VOCAB, steps=None):
     found = tree.root()
     for step in range(len(tree.steps) if steps is None else steps):
         choices = tree.choices(found, step)
-        found = choices.taken(found, torch.arange(len(choices)))
+        found = choices.extend(found, torch.arange(len(choices)))
     return tree, (tree.filled(found) if steps is None else found)
 
 

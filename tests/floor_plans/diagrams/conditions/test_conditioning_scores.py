@@ -39,7 +39,7 @@ class Knowing(nn.Module):
 def measured(*names: str):
     facts = Facts.of({"condition": [*names]}, VOCAB)
     graphs = encode(PLANS)
-    numbers = facts.of_diagrams(PLANS, "pixels") if facts.of_plans else None
+    numbers = facts.plan_facts(PLANS, "pixels") if facts.plan_names else None
     graphs = type(graphs)(graphs.x0, graphs.real, graphs.num_nodes, numbers)
     data = DiagramDataset(
         {"train": graphs[:1], "val": graphs[:0], "test": graphs},

@@ -46,7 +46,7 @@ def test_none_are_told_unless_asked_for():
 
 def test_rooms_are_counted_by_type_and_by_group():
     facts, graphs = facts_of("num_rooms", "counts"), encode(PLANS)
-    sizes, *counts = parts(facts, facts.of_graphs(graphs))
+    sizes, *counts = parts(facts, facts.graph_facts(graphs))
     assert sizes.argmax(dim=1).tolist() == [plan.num_rooms for plan in PLANS]
     for name, found in zip(facts.kinds, counts, strict=True):
         types = ROOM_GROUPS.get(name, (name,))
@@ -58,7 +58,7 @@ def test_rooms_are_counted_by_type_and_by_group():
 
 def test_plans_are_measured_in_metres():
     facts = facts_of("area", "outline")
-    area, outline = parts(facts, facts.of_diagrams(PLANS, "pixels"))
+    area, outline = parts(facts, facts.plan_facts(PLANS, "pixels"))
     for plan, found, cells in zip(PLANS, area, outline, strict=True):
         rooms = union_all(FloorPlan.of(plan, "pixels").boxes)
         assert rooms.area <= 100 * float(found) + 1e-3 <= box(*rooms.bounds).area + 1e-2
@@ -89,7 +89,7 @@ def test_doors_are_told_of_plans_that_have_one():
     without = BubbleDiagram((0, 2), ((0, 1, 0),), boxes, {"unit": "metres"})
     bare = BubbleDiagram((0, 2), ((0, 1, 0),))
     facts = facts_of("front_door", "area")
-    area, door = parts(facts, facts.of_diagrams([plan, without, bare], "pixels"))
+    area, door = parts(facts, facts.plan_facts([plan, without, bare], "pixels"))
     assert door[0].tolist() == pytest.approx([-0.4, -0.05])
     assert door[1:].isnan().all()
     assert area[:2].tolist() == [[pytest.approx(0.32)]] * 2
@@ -121,7 +121,9 @@ def test_a_brief_of_a_plan_tells_what_its_data_does():
         if shape.geom_type == "Polygon" and not shape.interiors
     )
     graphs = encode([plan])
-    data = torch.cat([facts_of(*ALL[:2]).of_graphs(graphs), facts.of_diagrams([plan], "pixels")], 1)
+    data = torch.cat(
+        [facts_of(*ALL[:2]).graph_facts(graphs), facts.plan_facts([plan], "pixels")], 1
+    )
     rooms = Counter(ROOM_TYPES[room] for room in plan.rooms)
     asked = {
         "num_rooms": plan.num_rooms,
@@ -151,7 +153,7 @@ def test_every_batch_of_a_data_set_has_them(node_order):
 
 def test_facts_of_plans_stay_with_their_graphs():
     facts = facts_of("area")
-    graphs, numbers = encode(PLANS), facts.of_diagrams(PLANS, "pixels")
+    graphs, numbers = encode(PLANS), facts.plan_facts(PLANS, "pixels")
     graphs = type(graphs)(graphs.x0, graphs.real, graphs.num_nodes, numbers)
     splits = {"train": graphs[:40], "val": graphs[40:50], "test": graphs[50:]}
     data = DiagramDataset(splits, VOCAB, node_order="canonical", facts=facts)
@@ -169,7 +171,7 @@ def test_facts_of_generated_plans_are_measured_once(tmp_path, monkeypatch):
 
     first, area = told("area,outline"), told("area")
     assert torch.equal(area, first[:, :1])
-    monkeypatch.setattr(Facts, "of_diagrams", None)
+    monkeypatch.setattr(Facts, "plan_facts", None)
     assert torch.equal(told("area,outline"), first)
 
 
