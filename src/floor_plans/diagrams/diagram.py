@@ -149,6 +149,7 @@ class BubbleDiagram:
         order = [int(old) for old in order]
         if sorted(order) != list(range(self.num_rooms)):
             raise ValueError(f"order={order} is not a permutation of 0..{self.num_rooms - 1}")
+        # new number of each old room
         new = {old: k for k, old in enumerate(order)}
         return BubbleDiagram(
             rooms=tuple(self.rooms[old] for old in order),
@@ -172,6 +173,7 @@ class BubbleDiagram:
         vocab = self.vocabulary.graph(self.num_rooms)
         codes = codes_of(vocab)
         nodes, edges = codes.graph(self, 0)
+        # relation of every ordered pair, "no-edge" by default
         pairs = np.full((self.num_rooms, self.num_rooms), vocab.no_edge)
         for (i, j, r), (_, _, edge) in zip(self.relations, edges, strict=True):
             pairs[i, j], pairs[j, i] = edge, codes.edge_types[inverse_relation(r)]
@@ -220,6 +222,7 @@ class BubbleDiagram:
         Raises:
             DiagramError: a ``ValueError`` that names the wrong field.
         """
+        # required fields, with room codes translated
         if not isinstance(data, Mapping):
             raise DiagramError("diagram", f"expected an object, got {reprlib.repr(data)}")
         for key in ("rooms", "relations"):
@@ -227,10 +230,12 @@ class BubbleDiagram:
                 raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
         data = translate_codes(data, codes)
         rooms = read_rooms(data["rooms"], "rooms")
+        # boxes and relations refer to rooms by number
         boxes = data.get("boxes")
         if boxes is not None and not isinstance(boxes, list | tuple):
             raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")
         relations = read_relations(data["relations"], len(rooms), "relations")
+        # plans with directions distinguish numbered bedrooms by size
         if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
             areas = None if boxes is None else partial(areas_of, boxes)
             rooms = read_rooms(number_bedrooms(data["rooms"], areas), "rooms")
@@ -245,6 +250,7 @@ class BubbleDiagram:
 def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
     """Text of rooms and relations by name, with numbers for repeated types and ``?`` for None."""
     types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
+    # number rooms of a type that occurs several times
     numbers = {name: count(1) for name in types}
     names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]
     related = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]

@@ -167,6 +167,7 @@ def check_scale(
     found = Scale.of(plans, gap, usual_gap=threshold is None)
     if found is None:
         return
+    # the message suggests a likely unit, or a threshold
     likely = likely_unit(found.typical)
     or_unit = "" if likely in (None, unit) else f"data.unit={likely}, or "
     larger = ""
@@ -197,6 +198,7 @@ class Scale(NamedTuple):
 
         Raises ``ValueError`` for boxes without extent.
         """
+        # typical side, and number of pairs
         boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
         pairs = sum(len(box) * (len(box) - 1) // 2 for box in boxes)
         if pairs < _FEWEST_PAIRS:
@@ -207,6 +209,7 @@ class Scale(NamedTuple):
                 "its boxes have no extent: half of all rooms are lines or points; expected "
                 "(x0, y0, x1, y1) with x0 < x1 and y0 < y1"
             )
+        # too many relations by a large gap, or too few by a small one
         related = sum(num for _, num in plans)
         joined = related >= sum(len(box) - 1 for box in boxes)
         too_wide = typical < _LEAST_SIDE * gap
@@ -253,6 +256,7 @@ def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
     scale, near = np.log(np.clip(sides, 1e-300, 1e300)), math.log(_SAME_SCALE)
     ranked = np.sort(scale)
     about = np.searchsorted(ranked, ranked + near, "right") - np.searchsorted(ranked, ranked - near)
+    # plans that differ from it by a factor of OTHER_SCALE or more
     others = np.flatnonzero(np.abs(scale - ranked[about.argmax()]) >= math.log(OTHER_SCALE))
     if len(others) < 2 or len(others) <= _MOST_OTHERS * len(plans):
         return
@@ -300,6 +304,7 @@ class DrawnIn(NamedTuple):
         """Remedy for a drawing in which a typical room measures an unlikely number of metres."""
         read = f"it was read in {self.unit}"
         read += f", as {self.stated_by} says" if self.stated_by else ", which this format is in"
+        # lengths as they stand in the file
         raw = typical / self.metres
         if abs(math.log(max(raw, 1e-300) * _DEGREE / TYPICAL_METRES)) < 1:
             return (
@@ -329,9 +334,11 @@ def check_drawings(
     """
     for drawn in dict.fromkeys(each[3] for each in plans):
         group = [each for each in plans if each[3] == drawn]
+        # all drawings of a unit together
         scale = Scale.of([(box, num) for _, box, num, _ in group], gap, usual_gap=usual_gap)
         if scale is not None:
             raise ValueError(f"its rooms do not fit metres: {scale}; {drawn.remedy(scale.typical)}")
+        # each drawing alone
         for place, box, _, _ in group:
             side = typical_side([np.asarray(box, dtype=np.float64)])
             if _is_far_off(side, _MOST_OFF):

@@ -140,16 +140,19 @@ class PartialDiagram:
         """
         if not isinstance(data, Mapping):
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+        # spelling and codes are checked before values
         check_keys(data)
         check_spelling(data, _FIELDS)
         _check_bedrooms(data.get("rooms"), own_table(data) or codes)
         data = translate_codes(data, codes)
+        # rooms, null for unknown ones
         rooms = [
             None if room is None else room_code(room, f"rooms[{k}]")
             for k, room in enumerate(required_list(data, "rooms"))
         ]
         if not rooms:
             raise DiagramError("rooms", "a diagram needs at least one room; null is an unknown one")
+        # relations, null for unknown ones
         triples = [] if data.get("relations") is None else required_list(data, "relations")
         stated = []
         for k, triple in enumerate(triples):
@@ -157,6 +160,7 @@ class PartialDiagram:
             i, j, name = read_triple(triple, len(rooms), where)
             if name is not None:
                 stated.append(StatedRelation(where, i, j, relation_code(name, where)))
+        # consistency, and metadata that JSON can write
         check_contradictions(stated)
         metadata = {key: data[key] for key in data if key not in _FIELDS}
         check_metadata(metadata)
@@ -172,6 +176,7 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
     if not isinstance(rooms, list):
         return
     table = CODE_TABLES[codes]
+    # rooms with a code for any bedroom, and named master rooms
     bedrooms = [
         k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
     ]
@@ -195,6 +200,7 @@ def encode_partial(
 
     Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
     """
+    # all real positions are unknown at first
     num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
     tokens = torch.where(vocab.real_positions(num_rooms), vocab.mask_id, vocab.pad_id)
     codes = codes_of(vocab)
@@ -216,10 +222,12 @@ def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> l
     num_rooms = count_nodes(tokens, vocab)
     tokens = tokens.cpu()
     real, unknown = vocab.real_positions(num_rooms), tokens == vocab.mask_id
+    # check the tokens; unknown ones count as any legal id
     layout = vocab.layout()
     layout.check(torch.where(unknown & real, layout.support.long().argmax(dim=1), tokens), real)
     pairs = list(enumerate(vocab.endpoints, start=vocab.n_max))
     codes, partials = codes_of(vocab), []
+    # known relations, then rooms
     for row, n in zip(tokens.tolist(), num_rooms.tolist(), strict=True):
         known = [(i, j, row[k]) for k, (i, j) in pairs if j < n and row[k] != vocab.mask_id]
         partials.append(

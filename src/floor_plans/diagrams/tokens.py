@@ -55,6 +55,7 @@ class Codes:
                 tuple((i, j, edges[r]) for i, j, r in diagram.relations),
             )
         except KeyError:
+            # name all types that the vocabulary lacks
             names = {ROOM_TYPES[room] for room in {*diagram.rooms} - {*nodes}}
             names |= {RELATIONS[r] for r in {r for _, _, r in diagram.relations} - {*edges}}
             raise ValueError(
@@ -67,6 +68,7 @@ class Codes:
 @lru_cache
 def codes_of(vocab: VocabConfig) -> Codes:
     """Codes of a vocabulary, cached; ``ValueError`` if it has types that no diagram has."""
+    # all types are those of diagrams, "no-edge" is last
     known = {*vocab.node_types} <= {*ROOM_TYPES} and {*vocab.edge_types} <= {*RELATIONS}
     if not known or vocab.edge_types[-1] != RELATIONS[NO_EDGE]:
         raise ValueError(

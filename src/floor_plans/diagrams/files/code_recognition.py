@@ -119,6 +119,7 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
     the plans contradict the table: it cannot read them, or it leaves them without a living room or
     with several master rooms although another table does not.
     """
+    # readings of each distinct plan by each table
     counts = Counter(plans)
     few = _DOUBTFUL * counts.total()
     readings = {name: {plan: _reading(plan, name) for plan in counts} for name in CODE_TABLES}
@@ -127,6 +128,7 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
         for name, read in readings.items()
         if sum(num for plan, num in counts.items() if read[plan] is None) <= few
     ]
+    # all plausible tables have to agree, with few contradictions
     if with_names and OUR_TABLE in plausible:
         plausible = [OUR_TABLE]
     if plausible and all(readings[name] == readings[plausible[0]] for name in plausible):

@@ -54,6 +54,7 @@ class CodeTable:
 
         Raises ``DiagramError`` for an unknown code or name.
         """
+        # names first, then codes
         if is_numbered_bedroom(room):
             return BEDROOM
         if isinstance(room, str):
@@ -63,6 +64,7 @@ class CodeTable:
                 return found
             if room in self.untyped:
                 raise DiagramError(where, f"code {room}, {self.untyped[room]}, has no room type")
+        # refuse with the codes of the table
         codes = sorted(self.known)
         listed = f"0..{codes[-1]}" if codes == [*range(len(codes))] else ", ".join(map(str, codes))
         expected = f"expected a room type or {self.name} room code {listed}"
@@ -181,6 +183,7 @@ def translate_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
     rooms, boxes = data.get("rooms"), data.get("boxes")
     if codes.name == OUR_TABLE or not isinstance(rooms, list | tuple):
         return data
+    # areas tell which bedroom is the largest
     areas = None
     if isinstance(boxes, list | tuple) and len(boxes) == len(rooms):
         areas = partial(areas_of, boxes)
@@ -206,6 +209,7 @@ def room_types(
         None if room is None else table.room(room, place)
         for room, place in zip(rooms, places, strict=True)
     ]
+    # doors are not rooms
     for room, kind, place in zip(rooms, types, places, strict=True):
         if not doors and kind in table.doors.values():
             raise DiagramError(place, f"code {room} is a door ({kind}), not a room; leave it out")

@@ -39,11 +39,13 @@ def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
     Raises ``DiagramError`` naming the wrong field, also if two rooms contradict each other, or
     ``graph`` and ``room_type_count``.
     """
+    # the graph is an object with the neighbours of each room
     graph = data[GRAPH]
     if not isinstance(graph, Mapping) or not graph:
         reason = f"expected an object with the neighbours of each room, got {reprlib.repr(graph)}"
         raise DiagramError(GRAPH, reason)
     check_size(len(graph), n_max, GRAPH)
+    # types are names without their number, and have to agree with the counts
     types = [_NUMBER.sub("", name) for name in graph]
     if COUNTS in data and data[COUNTS] != (counted := dict(Counter(types))):
         value = f"{reprlib.repr(data[COUNTS])}, but the graph has {reprlib.repr(counted)}"
@@ -69,6 +71,7 @@ def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
         where = f"{GRAPH}[{name}]"
         if not isinstance(neighbours, Mapping):
             raise DiagramError(where, f"expected an object, got {reprlib.repr(neighbours)}")
+        # both ends of a pair have to name it with the same value
         for other, value in neighbours.items():
             if other not in number or other == name:
                 raise DiagramError(where, f"{reprlib.repr(other)} is not another room of the plan")

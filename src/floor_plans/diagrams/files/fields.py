@@ -180,6 +180,7 @@ def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int,
         if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
             where = f"relations[{k}]"
             triple = [checked_integer(number, where) for number in _triple(triple, where)]
+        # each pair once, with its smaller room first
         i, j, r = triple
         if not 0 <= i < j < n:
             reason = f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms"
@@ -222,6 +223,7 @@ def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, i
         where = f"{field}[{k}]"
         i, j, name = read_triple(triple, n, where)
         relation = relation_code(name, where)
+        # read a pair from its smaller room
         if i > j:
             i, j, relation = j, i, inverse_relation(relation)
         if (i, j) in listed:
@@ -263,6 +265,7 @@ def check_vocabulary(
     field, word = lacking
     names = vocabulary.room_types if field.startswith("rooms") else vocabulary.relations
     what = "room type" if field.startswith("rooms") else "relation"
+    # suggest other words, or another vocabulary
     several = may_mean(word, names)
     guess = f"; it may be {' or '.join(several)}: write which." if several else "."
     others = (v.name for v in VOCABULARIES.values() if not v.lacks(room_codes, relations))

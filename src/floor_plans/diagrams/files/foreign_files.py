@@ -29,8 +29,10 @@ def foreign_format(path: Path) -> str | None:
     """
     with opened(path) as file:
         head = file.read(_HEAD_BYTES)
+    # text of tags is recognised by its root tag
     if markup := _markup(head, suffix_of(path)):
         return f"{markup} ({WHAT_IS_READ})"
+    # other formats by name and first bytes
     kind = kind_of(path, _PLANS)
     is_damaged_json = kind in (CSV, TSV) and head.lstrip().startswith((b"{", b"["))
     if kind is None or kind in _PLANS or is_damaged_json or suffix_of(path) == ".graphml":
@@ -92,8 +94,10 @@ _WRITE = (
 def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
     """Key that reveals a foreign format, and a sentence with the remedy; None for an object that
     may be a plan."""
+    # a plain list of rooms is a plan
     if not _has(data, "rooms") and "rooms" in data and data.keys() & {"relations", "boxes"}:
         return None
+    # architecture standards of Autodesk
     if "oas_layout" in data or _has(data, "rooms", "boundary_polygon"):
         key = "oas_layout" if "oas_layout" in data else "rooms"
         return key, f"OAS-Layout, which is not read; {_WRITE}, with data.unit=millimetres"
@@ -103,12 +107,14 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
             "an OAS-Program, which is a brief, not a plan: discrete-diffusion sample brief=FILE "
             "draws diagrams that meet it",
         )
+    # other formats with a list of room objects
     if _has(data, "rooms", "floor_polygon"):
         return (
             "rooms",
             "rooms with a floor_polygon are those of DS2D, which are not read under this key; call "
             f'it "spaces", as the RLVR format does, or {_WRITE}',
         )
+    # parts of House-GAN++
     if "room_type" in data and not data.keys() & {"boxes", "rooms"}:
         what = "room_type and edges are" if "edges" in data else "room_type is"
         return (
@@ -123,6 +129,7 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
             "rooms that are objects belong to a format that is not read; expected a list of room "
             'types, with "relations" or "boxes"',
         )
+    # annotations of pictures
     if "shapes" in data and "imagePath" in data:
         return "shapes", f"LabelMe annotations of a picture, which are not read; {_WRITE}"
     if "annotations" in data and "images" in data:

@@ -97,6 +97,7 @@ def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
     ``DiagramError`` naming the wrong field.
     """
     room_types, edges, boxes, name = record
+    # rooms
     rooms = _integers(room_types, "rType").ravel().tolist()
     if not rooms:
         raise DiagramError("rType", "a diagram needs at least one room")
@@ -105,6 +106,7 @@ def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
         if not 0 <= room < len(ROOM_TYPES):
             reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"
             raise DiagramError(f"rType[{k}]", reason)
+    # relations and boxes, without their unusable parts
     left_out: list[str] = []
     diagram = BubbleDiagram(
         rooms=tuple(rooms),
@@ -126,6 +128,7 @@ def _relations(
             raise DiagramError(f"rEdge[{k}]", f"pair ({u}, {v}): expected rooms in 0..{n - 1}")
         if not 0 <= r < NUM_RELATIONS:
             raise DiagramError(f"rEdge[{k}]", f"relation code {r} is not in 0..{NUM_RELATIONS - 1}")
+        # keep the first row of each pair, read from its smaller room
         pair = min(u, v), max(u, v)
         if u == v:
             left_out.append(SELF_LOOPS)

@@ -84,6 +84,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
             raise DiagramError(where, "has no attribute 'relation'")
         relations.append((number[source], number[target], data["relation"]))
         left_out += [EDGE_ATTRIBUTES] * len(data.keys() - {"relation"})
+    # integer codes are translated by their table
     if codes != OUR_TABLE:
         areas = partial(areas_of, boxes) if len(boxes) == len(rooms) else None
         rooms = room_types(rooms, CODE_TABLES[codes], places, areas)
@@ -187,6 +188,7 @@ def graph_of(text: str) -> networkx.DiGraph:
     """
     import networkx
 
+    # exactly one graph, in valid XML
     if (num_graphs := len(re.findall(r"<graph[\s>]", text))) > 1:
         raise DiagramError("", f"it holds {num_graphs} graphs; expected one, a file each")
     try:
@@ -196,6 +198,7 @@ def graph_of(text: str) -> networkx.DiGraph:
     except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
         shown = " ".join(str(error).split())
         raise DiagramError("", f"not a GraphML graph: {shown}") from error
+    # metadata is JSON text in an attribute of the graph
     written = graph.graph.get("metadata", "{}")
     if not isinstance(written, str):
         raise DiagramError("metadata", f"expected JSON text, got {reprlib.repr(written)}")

@@ -93,6 +93,7 @@ def load_json(text: bytes) -> Any:
         raise DiagramError("", "empty; expected a JSON object")
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_object)
+    # each error of the decoder becomes one sentence
     except UnicodeDecodeError as error:
         byte = text[error.start]
         raise DiagramError(
@@ -144,6 +145,7 @@ def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
     for key in data:
         if key in fields:
             continue
+        # fields that the key may have been meant for
         meant = [field for field in fields if _is_one_letter_off(key.casefold(), field)]
         if "relations" not in data:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
@@ -163,6 +165,7 @@ def _is_one_letter_off(word: str, other: str) -> bool:
 def check_metadata(metadata: Mapping[str, Any]) -> None:
     """Refuse metadata that JSON cannot write again, by ``DiagramError`` naming the key: numbers
     beyond float64, NaN, repeated keys, and nesting deeper than ``MAX_DEPTH``."""
+    # depth first over nested lists and objects
     pending: list[tuple[str, Any, int]] = [
         (key or repr(key), value, 0) for key, value in metadata.items()
     ]

@@ -67,6 +67,7 @@ def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"names={path}: no such file; {_EXAMPLE}")
+    # parse the file
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -74,6 +75,7 @@ def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
         raise ValueError(f"names={path}: not YAML ({shown}); {_EXAMPLE}") from error
     if not isinstance(found, dict) or not found:
         raise ValueError(f"names={path}: {_EXAMPLE}, got {reprlib.repr(found)}")
+    # every value has to be a room type, every name distinct
     types: dict[str, str] = {}
     for name, room in found.items():
         try:

@@ -184,6 +184,7 @@ class ReadReport:
 
     def counts(self) -> str:
         """Counts of diagrams read and of parts left out, as one clause."""
+        # diagrams read, then everything that is doubtful, odd or left out
         codes = f" (room codes of {self._used_tables()})" if self.codes else ""
         read = counted(len(self.diagrams), "diagram")
         parts = [f"{self.path}{codes}: {read} from {_counted(self.num_records, self.unit)}"]
@@ -241,6 +242,7 @@ def check_measured(
 
     ``measured``: plans with their places; ``threshold``: as the user gave it, else None.
     """
+    # plans with boxes are checked in their unit, drawings in that of each
     boxed, drawn = [], []
     for place, plan in measured:
         boxes, num = plan.diagram.boxes, len(plan.diagram.relations)

@@ -108,6 +108,7 @@ def node_of(value: Any, key: str = "", text: str = "") -> Node:
     """Build the node of a Python object: dicts, lists, text, numbers."""
     words = str(value)[:_LONGEST_TEXT]
     text = text or words
+    # keys have to be text
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
@@ -125,6 +126,7 @@ def node_of(value: Any, key: str = "", text: str = "") -> Node:
         return Node(key, tuple(items), text, words=words)
     if isinstance(value, str | bool) or value is None:
         return Node(key, value, text, words=words)
+    # other numbers are kept as text
     if isinstance(value, Integral):
         return Node(key, int(value), text, words=words)
     return Node(key, words, text, words=words)
@@ -138,6 +140,7 @@ def read_node(
     Raises ``FileNotFoundError`` and ``BriefError``.
     """
     path = Path(path)
+    # refuse what is not a small text file
     if path.is_dir():
         raise BriefError("a folder; expected a YAML or JSON file", path=path)
     if not path.exists():
@@ -147,6 +150,7 @@ def read_node(
         raise BriefError(reason, path=path)
     data = path.read_bytes()
     try:
+        # decode, and name the line of a wrong byte
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -165,6 +169,7 @@ def parse(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented by tabs, YAML may not
     try:
+        # nodes of YAML know their lines, which values do not
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1

@@ -45,6 +45,7 @@ def jensen_shannon(counts: Floats, others: Floats) -> Floats:
     distance 0 from an empty one and log 2 from any other.
     """
     p, q, both, one = _normalised(counts, others)
+    # mean of KL(p || m) and KL(q || m)
     middle = (p + q) / 2
     divergence = np.zeros(both.shape)
     for part in (p, q):
@@ -144,6 +145,7 @@ def _conditional(
 
     ``fill``: value of all bins of an empty row of ``counts``.
     """
+    # rows with enough counts, else all rows with any
     weight = reference.sum(axis=1)
     kept = weight >= minimum
     if not kept.any():
@@ -154,6 +156,7 @@ def _conditional(
     else:  # nothing to condition on: the sets agree if the samples are empty too
         counts, reference = counts.sum(axis=0, keepdims=True), reference.sum(axis=0, keepdims=True)
         weight = np.ones(1)
+    # means over rows, weighted by the reference and plain
     found = {}
     for name, divergence in DIVERGENCES.items():
         rows = divergence(counts, reference)
@@ -254,6 +257,7 @@ def bubble_metrics(
     them with these sizes and ``metric_floors``. For several sets against one reference, convert it
     to a ``DiagramSet`` first, so that it is measured only once.
     """
+    # both sides are measured once
     real = DiagramSet.of(reference)
     drawn = DiagramSet.of(samples, real.vocabulary)
     own = structure_metrics(real)
@@ -269,6 +273,7 @@ def bubble_metrics(
         **coverage_metrics(drawn, real, training=training),
         **{f"{name}_reference": own[name] for name in ("edges_per_diagram", "edge_presence")},
     }
+    # in the order of METRIC_MEANINGS
     return {name: found[name] for name in METRIC_MEANINGS if name in found}
 
 
@@ -288,6 +293,7 @@ def coverage_metrics(
     """
     real = DiagramSet.of(reference)
     drawn = DiagramSet.of(samples, real.vocabulary)
+    # modes of the reference that occur among the samples
     covered = [count for key, count in real.multisets.items() if key in drawn.multisets]
     found = {
         "mode_coverage": len(covered) / len(real.multisets),
@@ -295,6 +301,7 @@ def coverage_metrics(
         "distinct_multisets": float(len(drawn.multisets)),
         "diversity": len(drawn.canonical_key_set) / len(drawn),
     }
+    # samples outside the training data
     if training is not None:
         known = DiagramSet.of(training, real.vocabulary).canonical_key_set
         found["novelty"] = sum(k not in known for k in drawn.canonical_keys.tolist()) / len(drawn)
@@ -309,6 +316,7 @@ def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[st
     sum_k w_k (1 - (1 - w_k)^num). ``coverage_ratio``: coverage / coverage_ceiling.
     """
     real = DiagramSet.of(data)
+    # frequencies of the distinct diagrams of the data
     keys, counts = np.unique(real.canonical_keys, return_counts=True)
     weights = counts / len(real)
     drawn = frozenset[bytes]()
@@ -334,6 +342,7 @@ def coverage_by_others(others: Diagrams, data: Diagrams, num: int) -> float:
     pool = DiagramSet.of(others, real.vocabulary)
     if len(pool) < num:
         raise ValueError(f"{num} of {len(pool)} diagrams: expected at most as many as there are")
+    # number of copies of each diagram of the data in the pool
     copies = Counter(pool.canonical_keys.tolist())
     c = np.array([copies[key] for key in real.canonical_keys.tolist()])
     left = len(pool) - num - np.arange(c.max(initial=0))  # places for each further copy

@@ -48,6 +48,7 @@ class KernelPoints:
 
         Shorter vectors are padded with zeros, the values of smaller diagrams there.
         """
+        # pad both sets to the same length
         width = max(self.points.shape[1], other.points.shape[1])
         ours, theirs = (
             np.pad(points, ((0, 0), (0, width - points.shape[1])))
@@ -56,6 +57,7 @@ class KernelPoints:
         step = max(1, _CHUNK // len(theirs))
         from scipy.spatial.distance import cdist  # slow, and few runs compare sets
 
+        # sum in blocks of at most _CHUNK kernel values
         total = 0.0
         for start in range(0, len(ours), step):
             squared = cdist(ours[start : start + step], theirs, "sqeuclidean")

@@ -43,10 +43,12 @@ def score_samples(
     """
     if not sample_sets:
         raise ValueError("no samples to measure: give at least one set")
+    # all sets in the vocabulary of the reference
     reference = DiagramSet.of(reference)
     words = reference.vocabulary
     sets = [DiagramSet.of(samples, words) for samples in sample_sets]
     training = None if training is None else DiagramSet.of(training, words)
+    # metrics of each set, floors, and values of the reference
     found = [
         bubble_metrics(samples, reference, training=training)
         for samples in progress.track(sets, "metrics", "sets")
@@ -57,6 +59,7 @@ def score_samples(
     real = structure_metrics(reference)
     if floors is not None:
         real |= {name: floors.mean[name] for name in SIZE_DEPENDENT}
+    # metrics by room count, over all sets
     pooled = [diagram for samples in sets for diagram in samples]
     sizes = [len(samples) for samples in sets]
     stratified = {
@@ -84,15 +87,18 @@ def _notes(
     floors: Floors | None,
 ) -> list[str]:
     """Notes on the table."""
+    # sizes and errors
     notes = [
         f"Samples: {shown_sizes(sizes)} against {len(reference):,} real diagrams.",
         error_note(len(sizes)),
     ]
     if not reference.vocabulary.has_directions:
+        # meaning of the floor, and its limits
         notes.append(
             "The relations have no direction, so transitive, inside_valid and floor plans are not "
             "measured; nor is valid, which is about plans with one living room."
         )
+    # samples that are missing
     if num_unreadable:
         notes.append(
             f"{num_unreadable:,} of {num_unreadable + sum(sizes):,} samples could not be "

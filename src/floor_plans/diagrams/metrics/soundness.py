@@ -40,6 +40,7 @@ def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
 
     ``order_of_relation``: for each relation code -1 (i first), 1 (j first) or 0 (neither).
     """
+    # arc i -> j if i has the smaller coordinate
     order = np.array(order_of_relation)[relations]
     paths = closure((order < 0) | (order > 0).swapaxes(1, 2))
     return np.logical_not(np.diagonal(paths, axis1=1, axis2=2).any(axis=1))
@@ -50,6 +51,7 @@ def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
 
     ``rooms``: Int[M, n] type codes, PAD in unused slots.
     """
+    # pairs (inner, outer) of forbidden types
     never_in = _FORBIDDEN[rooms[:, :, None], rooms[:, None, :]]
     wrong = (relations == INSIDE) & never_in
     wrong |= (relations == SURROUNDING) & never_in.swapaxes(1, 2)

@@ -55,6 +55,7 @@ def property_flags(measured: DiagramSet) -> dict[str, Flags]:
     """Properties of each diagram by name, Bool[M]."""
     if not measured.vocabulary.has_directions:
         return {"connected": measured.connected}
+    # counts of rooms, then consistency along both axes
     living, entrances = measured.room_counts[:, LIVING_ROOM], measured.room_counts[:, ENTRANCE]
     one_living, one_entrance = living <= 1, entrances <= 1
     horizontal, vertical = measured.horizontally_transitive, measured.vertically_transitive
@@ -73,6 +74,7 @@ def property_flags(measured: DiagramSet) -> dict[str, Flags]:
 
 def never_valid(partial: PartialDiagram) -> str | None:
     """Sentence on why no completion of a partial diagram is ``valid``; None if one can be."""
+    # too many living rooms or entrances
     for room_type in (LIVING_ROOM, ENTRANCE):
         rooms = [k for k, room in enumerate(partial.rooms) if room == room_type]
         if len(rooms) > 1:
@@ -137,6 +139,7 @@ def count_diagrams(
     diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
 ) -> DiagramCounts:
     """Count a set of diagrams, see ``DiagramSet``; raises ``ValueError`` if it is empty."""
+    # pairs of rooms by types, related or not
     counted = DiagramSet.of(diagrams, vocabulary)
     by_pair = counted.pair_histogram
     pairs, unrelated = by_pair.sum(axis=2), by_pair[:, :, -1]

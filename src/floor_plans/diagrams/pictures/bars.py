@@ -40,11 +40,13 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
     """
     if not panels:
         raise ValueError("no histograms to plot: give at least one panel")
+    # width of each panel by its number of bars
     longest = [max(len(panel.real), len(panel.sampled)) for panel in panels]
     counts = [len(panel.names or range(n)) for panel, n in zip(panels, longest, strict=True)]
     widths = [max(3.4, 0.3 * count + 1.0) for count in counts]
     figure = new_figure(sum(widths), 3.9)
     grid = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
+    # panels, then one legend
     for axes, panel, length in zip(grid, panels, longest, strict=True):
         _plot_panel(axes, panel, length)
     handles, labels = grid[0].get_legend_handles_labels()
@@ -54,6 +56,7 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
 
 def _plot_panel(axes: Axes, panel: BarPanel, length: int) -> None:
     real, sampled = _percent(panel.real, length), _percent(panel.sampled, length)
+    # skip leading empty bars
     start = 0
     if panel.names is None and (real + sampled).any():
         start = int((real + sampled).nonzero()[0][0])
@@ -61,6 +64,7 @@ def _plot_panel(axes: Axes, panel: BarPanel, length: int) -> None:
     axes.bar(at - 0.2, real[start:], width=0.38, color=REAL, label="real")
     axes.bar(at + 0.2, sampled[start:], width=0.38, color=SAMPLED, label="sampled")
     style_axes(axes, title=panel.title, xlabel=panel.xlabel, ylabel=f"share of {panel.of} (%)")
+    # ticks: numbers, at most _MAX_TICKS, or names
     if panel.names is None:
         axes.set_xticks(at[:: -(-len(at) // _MAX_TICKS)])
     else:

@@ -40,11 +40,13 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
     path = checked_path(path)
     if not rows or not all(row.completions for row in rows):
         raise ValueError("no completions to draw: every row needs at least one")
+    # place the given diagram and all completions
     plans: list[Plan] = []
     for row in rows:
         plans += [row.given, *row.completions]
     placements = place_all(plans)
     key = key_of(plans, placements, unknown=not all(row.given.is_complete for row in rows))
+    # a row of cards for each partial diagram
     columns = 1 + max(len(row.completions) for row in rows)
     sheet = Sheet(len(rows), columns, placements, titled=True, key=key)
     placed = iter(placements)

@@ -90,6 +90,7 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     order = np.zeros((num, n, n, 2))
     related = np.zeros((num, n, n), dtype=bool)
     contained = np.zeros((num, n, n), dtype=bool)
+    # tables of the listed relations
     for b, diagram in enumerate(diagrams):
         for i, j, r in diagram.relations:
             order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
@@ -124,6 +125,7 @@ def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
     back: list[int] = []
     left = list(range(len(before)))
     while left:
+        # the first sink, else the first source, else the best of the rest
         arcs = before[np.ix_(left, left)]
         precedes, follows = arcs.sum(axis=1), arcs.sum(axis=0)
         if (precedes == 0).any():
@@ -138,8 +140,10 @@ def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
 def _grown_radii(base: Array, inside: Mask) -> Array:
     """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for inner ones and a
     label."""
+    # inner bubbles are at most a share of the smallest one around them
     around = np.where(inside, base[:, None, :], FAR).min(axis=2)
     radii = np.minimum(base, np.maximum(0.74 * around, 0.5))
+    # outer bubbles hold a packing of their directly inner ones
     holds = inside.swapaxes(1, 2)  # [b, outer, inner]
     count = (holds & ~(holds @ holds)).sum(axis=2)  # of directly inner bubbles
     factor = np.array(_PACKING)[count.clip(max=7)] * np.sqrt((count / 7).clip(min=1.0))
@@ -160,6 +164,7 @@ def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Con
     total = radii[:, :, None] + radii[:, None, :]
     larger = np.maximum(radii[:, :, None], radii[:, None, :])
     slack = np.abs(radii[:, :, None] - radii[:, None, :]) - INNER_GAP
+    # relations along one axis, and along both
     straight = (np.abs(order).sum(axis=-1, keepdims=True) == 1) & (order == 0)
     diagonal = (np.abs(order).sum(axis=-1) == 2)[..., None]
     gap = np.where(related, GAP, STRANGER_GAP)

@@ -58,10 +58,12 @@ def plot_grid(
     Raises ``ValueError`` if there is no diagram, if ``columns``, ``cell`` or ``dpi`` is not
     positive, or if ``path`` ends in anything but ``.png`` or ``.svg``.
     """
+    # check arguments before the slow placement
     path = checked_path(path)
     check_positive(columns=columns, cell=cell, dpi=dpi)
     if not diagrams:
         raise ValueError("no diagrams to draw: a grid needs at least one")
+    # place all diagrams, then draw them at a common scale
     rows, columns = grid_shape(len(diagrams), columns)
     placements = place_all(diagrams)
     key = key_of(diagrams, placements) if legend else ()
@@ -96,10 +98,12 @@ def key_of(
 def draw_on(pen: Pen, plan: Plan) -> None:
     """Draw the lines of a diagram, then its bubbles, both from the outermost inwards."""
     placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
+    # lines below bubbles
     lines = route_lines(placement, [(i, j) for i, j, _ in listed])
     for i, j, r in listed:
         if (i, j) in lines:
             known: Knowledge = "wall" if r == ADJACENT else "known"
             pen.line(lines[i, j], "broken" if (i, j, r) in placement.broken else known)
+    # bubbles with labels
     for room, code in enumerate(plan.rooms):
         pen.room(room, code, *label_spot(placement, lines.values(), room))

@@ -33,6 +33,7 @@ class Palette:
     def apply(self, picture: Pixels) -> Image.Image:
         """Convert a picture to these colours, mode P."""
         packed = _packed(picture)
+        # nearest palette colour of colours that were not seen before
         new = np.unique(packed[self._index[packed] < 0])
         if len(new):
             from scipy.cluster.vq import vq  # slow

@@ -69,6 +69,7 @@ class Pen:
         """Draw a bar along the bottom of the card, filled from the left up to ``share`` in 0..1."""
         left, right = self.left + 0.06 * self.side, self.left + 0.94 * self.side
         y = self.top + 0.965 * self.side
+        # the empty bar, and the filled part
         ends = [(right, palette.CARD_EDGE)]
         if share > 0:
             ends.append((left + share * (right - left), palette.PROGRESS))
@@ -96,6 +97,7 @@ class Pen:
         ``spot``: centre of the label, Float[2]; ``chord``: its largest width; see ``label_spot``.
         ``known``: state of its containment in the bubbles around it, shown by its rim.
         """
+        # bubble, with a rim by its state
         style, depth = room_style(code), int(self.placement.depth[room])
         edge = {
             "known": shade(style.colour, 0.84),
@@ -115,6 +117,7 @@ class Pen:
                 zorder=3 + 3 * depth,
             )
         )
+        # label, as large as fits
         x, y = self._on_page(spot)
         points = min(
             POINTS_PER_INCH * self.scale * chord / text_width(style.label),

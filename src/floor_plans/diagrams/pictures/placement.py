@@ -80,6 +80,7 @@ def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
     do both. Bubbles do not overlap unless one is inside the other, or a third lies inside both. For
     a contradictory diagram, ``broken`` lists the violated relations.
     """
+    # diagrams of equal size are placed in batches
     by_count: dict[int, list[int]] = {}
     for index, diagram in enumerate(diagrams):
         by_count.setdefault(len(diagram.rooms), []).append(index)
@@ -102,6 +103,7 @@ def _place_group(diagrams: Sequence[Plan]) -> list[Placement]:
     points = _project(points, repeated, PROJECTION_STEPS, orders=True)
     points = _project(points, repeated, PROJECTION_STEPS // 4, orders=False)
     points = _spread(points, repeated)
+    # best start of each diagram
     best = _badness(points, repeated).reshape(len(diagrams), NUM_STARTS).argmin(axis=1)
     chosen = points.reshape(len(diagrams), NUM_STARTS, -1, 2)[np.arange(len(diagrams)), best]
     return [
@@ -113,6 +115,7 @@ def _place_group(diagrams: Sequence[Plan]) -> list[Placement]:
 
 
 def _finish(diagram: Plan, centres: Array, radii: Array, inside: NDArray[np.bool_]) -> Placement:
+    # centre the bounding box on the origin
     low = (centres - radii[:, None]).min(axis=0)
     high = (centres + radii[:, None]).max(axis=0)
     centres = centres - (low + high) / 2
@@ -172,12 +175,14 @@ def _unfolded(related: Mask, radii: Array) -> Array:
     np.fill_diagonal(way, 0.0)
     for k in range(n):
         way = np.minimum(way, way[:, k, None] + way[k])
+    # disconnected rooms are a little farther apart
     longest = way[np.isfinite(way)].max(initial=1.0)
     way = np.where(np.isfinite(way), way, longest + 1.0)
     # each iteration solves a linear system for the majorised stress
     weight = 1 / np.maximum(way, 1e-9) ** 2
     np.fill_diagonal(weight, 0.0)
     inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
+    # one start per seed
     jitters = [np.random.default_rng(k).uniform(-1.0, 1.0, (n, 2)) for k in range(NUM_STARTS)]
     points = longest * np.stack(jitters)
     for _ in range(UNFOLDING_STEPS):
@@ -199,6 +204,7 @@ def _descend(points: Array, problem: Constraints) -> Array:
     first, second = np.zeros_like(points), np.zeros_like(points)
     for step in range(DESCENT_STEPS):
         progress = step / DESCENT_STEPS
+        # hard constraints gain weight during the descent
         gradient = _gradient(points, problem, hardness=0.3 + 1.7 * progress)
         first = 0.85 * first + 0.15 * gradient
         second = 0.97 * second + 0.03 * gradient**2
@@ -227,12 +233,14 @@ def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -
     order = problem.order if orders else np.zeros_like(problem.order)
     for _ in range(steps):
         delta, distance = _gaps(points)
+        # violations of orders, then of distances
         short = np.maximum(ORDER_MARGIN - order * delta, 0) * np.abs(order)
         shift = order * short
         radial = np.maximum(problem.least - distance, 0) - np.maximum(distance - problem.most, 0)
         wrong = (short > 1e-9).sum(axis=(2, 3)) + (np.abs(radial) > 1e-9).sum(axis=2)
         if not wrong.any():
             break
+        # move by the mean of the violated projections, slightly relaxed
         shift = shift + (radial / distance)[..., None] * delta
         points = points + 0.62 * shift.sum(axis=2) / np.maximum(wrong, 1)[..., None] ** 0.7
     return points
@@ -252,13 +260,16 @@ def _spread(points: Array, problem: Constraints) -> Array:
 def _badness(points: Array, problem: Constraints) -> Array:
     """Float[B]: score of violated hard constraints, then size, crooked lines, covered lines."""
     delta, distance = _gaps(points)
+    # violated hard constraints
     disorder = (np.abs(problem.order) * (problem.order * delta < 1e-6)).sum(axis=(1, 2, 3)) / 2
     overlap = np.maximum(problem.touching - distance, 0)
     outside = np.maximum(distance - problem.most, 0)
     hard = 20 * disorder + 50 * (overlap + outside).sum(axis=(1, 2))
+    # size of the bounding box
     low = (points - problem.radii[..., None]).min(axis=1)
     high = (points + problem.radii[..., None]).max(axis=1)
     size = (high - low).max(axis=1)
+    # crooked lines of straight relations
     astray = np.maximum(np.abs(delta) - problem.corridor, 0).sum(axis=(1, 2, 3)) / 2
     return hard + size + 0.35 * astray + 0.6 * _covered_lines(points, delta, problem)
 
@@ -271,6 +282,7 @@ def _covered_lines(points: Array, delta: Array, problem: Constraints) -> Array:
     along = (towards * delta[:, :, :, None, :]).sum(axis=-1) / squared[..., None]
     foot = towards - along.clip(0, 1)[..., None] * delta[:, :, :, None, :]
     depth = np.maximum(problem.radii[:, None, None, :] - np.sqrt((foot**2).sum(axis=-1)), 0)
+    # third rooms only, and lines of related rooms outside each other
     ends = np.eye(points.shape[1], dtype=bool)
     third = ~(ends[:, None, :] | ends[None, :, :])
     line = problem.related & problem.apart

@@ -99,8 +99,10 @@ def label_spot(placement: Placement, lines: Collection[Line], room: int) -> tupl
     distance = np.linalg.norm(placement.centres - centre, axis=1)
     covers = (distance < placement.radii + radius) & ~placement.inside[room]
     covers[room] = False
+    # nothing covers the bubble
     if not covers.any():
         return centre, 1.7 * radius
+    # obstacles: covering bubbles, and lines above this bubble
     over = [line.points for line in lines if line.depth > placement.depth[room]]
     obstacles = np.concatenate([placement.centres[covers], *over])
     sizes = np.full(len(obstacles), LINE_HALO)
@@ -113,6 +115,7 @@ def label_spot(placement: Placement, lines: Collection[Line], room: int) -> tupl
     towards = (centre + spots)[:, None, :] - obstacles
     length = np.linalg.norm(towards, axis=-1).clip(min=1e-9)
     free = np.linalg.norm(towards * np.array([1.0, FLATNESS]), axis=-1) * (1 - sizes / length)
+    # width of the bubble at the height of the label
     chord = np.sqrt(np.maximum(radius**2 - (np.abs(spots[:, 1]) + 0.12) ** 2, 0))
     half_width = np.minimum(free.min(axis=1), chord - np.abs(spots[:, 0]))
     best = int(half_width.argmax())

@@ -69,8 +69,10 @@ def key_entries(
     violated relations, empty for none.
     """
     plans = list(plans)
+    # room types
     codes = {code for plan in plans for code in plan.rooms if code is not None}
     entries = [Entry(style.name, style.colour) for style in map(room_style, sorted(codes))]
+    # relations without direction
     codes = {r for plan in plans for _, _, r in plan.relations}
     if DOOR in codes:
         entries.append(Entry("Door", LINE, is_line=True))
@@ -133,6 +135,7 @@ class Sheet:
 
     def empty_card(self, index: int, title: str = "") -> tuple[float, float]:
         """Draw an empty card and return its left and top on the page, in inches."""
+        # position of the card in the grid
         row, column = divmod(index, self.columns)
         left = MARGIN + column * (self.cell + self.gutter)
         top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header
@@ -149,6 +152,7 @@ class Sheet:
                 zorder=0,
             )
         )
+        # title, as large as fits
         if title:
             width = (self.cell - 0.06) * POINTS_PER_INCH
             points = min(5.5 + 1.3 * self.cell, 12.0, width / text_width(title))
@@ -157,12 +161,14 @@ class Sheet:
 
     def finish(self, path: Path | None = None) -> Figure:
         """Add the key, write the figure to ``path`` if given, and return it."""
+        # rows of the key, centred
         for number, row in enumerate(self.key):
             y = self.bottom - MARGIN / 2 + (number + 0.5) * KEY_LINE
             x = self.middle - sum(entry.width for entry in row) / 2 + 0.08
             for entry in row:
                 _draw_entry(self.axes, entry, x, y)
                 x += entry.width
+        # without dates, so that equal pictures are equal files
         if path is not None:
             metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
             with atomic_write(path) as unfinished, _same_ids():
@@ -203,6 +209,7 @@ def check_positive(**numbers: float | None) -> None:
 def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
     """Wrap entries into the fewest rows of at most ``width`` inches, of about equal length."""
     total = sum(entry.width for entry in entries)
+    # length of rows if they were all equal
     even = total / max(1, math.ceil(total / width))
     rows: list[list[Entry]] = []
     filled = math.inf

@@ -45,6 +45,7 @@ def plot_samples(
     sampled = count_diagrams(samples, real.vocabulary)
     types = map(ROOM_TYPES.index, real.vocabulary.room_types)
     names = [room_style(code).name for code in types]
+    # shares of related pairs by room types
     plot_adjacency(
         real.share_related(FEWEST_PAIRS),
         sampled.share_related(FEWEST_PAIRS),
@@ -53,6 +54,7 @@ def plot_samples(
         note="How often two rooms of one diagram are related, by their types. "
         f"A dot: fewer than {FEWEST_PAIRS} such pairs.",
     )
+    # sizes of diagrams
     plot_bars(
         [
             BarPanel("Rooms per diagram", "rooms", "diagrams", real.rooms, sampled.rooms),
@@ -103,6 +105,7 @@ def plot_adjacency(
     keep = np.flatnonzero(known.any(axis=0) if known.any() else np.ones(len(names)))
     real, sampled = (shares[np.ix_(keep, keep)] for shares in (real, sampled))
     difference, labels = sampled - real, [names[k] for k in keep.tolist()]
+    # three maps, two colour scales
     side = max(3.2, 0.4 * len(labels) + 1.0)
     figure = new_figure(3 * side + 1.4, side + (0.3 if note else 0.0))
     maps = figure.subplots(1, 3)
@@ -148,6 +151,7 @@ def _draw_map(
 ) -> None:
     """Draw the lower triangle of a symmetric array, with its values as text."""
     lower = np.tril(np.ones_like(shares, dtype=bool))
+    # colours, with names at the sides
     axes.imshow(np.where(lower, shares, np.nan), cmap=colours, norm=norm, interpolation="nearest")
     style_axes(axes, title=title, grid=None)
     ticks = np.arange(len(labels))
@@ -155,10 +159,12 @@ def _draw_map(
     axes.set_yticks(ticks, labels)
     axes.tick_params(length=0, labelcolor=TEXT)
     axes.spines[:].set_visible(False)
+    # white lines between cells
     axes.set_xticks(ticks[1:] - 0.5, minor=True)
     axes.set_yticks(ticks[1:] - 0.5, minor=True)
     axes.grid(which="minor", color="white", linewidth=1.6)
     axes.tick_params(which="minor", length=0)
+    # value of each cell, in a legible colour
     for row, column in zip(*np.nonzero(lower), strict=True):
         share = shares[row, column]
         text, ink = "·", LINE

@@ -84,9 +84,11 @@ class _Film:
         """Draw state ``number``, or the last one past its end."""
         frame = self.frames[min(number, len(self.frames) - 1)]
         relation = {(i, j): r for i, j, r in frame.relations}
+        # lines of pairs that may be related
         for pair, line in self.lines.items():
             if relation.get(pair) != NO_EDGE:
                 pen.line(line, self.known(pair, relation.get(pair)))
+        # bubbles, with rims by the state of their containment
         for room, code in enumerate(frame.rooms):
             around = {self.known(pair, relation.get(pair)) for pair in self.outer[room]}
             rim: Knowledge = "unknown" if "unknown" in around else "known"
@@ -105,6 +107,7 @@ def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = 
     """
     path = checked_path(path)
     _check_frames(frames, "frames")
+    # evenly spaced states, each on a card
     numbers = _evenly(len(frames), MAX_SHOWN)
     (film,) = films = _films([[frames[k] for k in numbers]])
     rows, columns = grid_shape(len(numbers), 4)
@@ -131,6 +134,7 @@ def animate(
     without frames, with different numbers of rooms or with a last frame that is not complete, and
     a ``cell`` or ``dpi`` that is not positive.
     """
+    # check arguments before anything is drawn
     checked_path(path, (".gif",))
     check_positive(cell=cell, dpi=dpi)
     if len(trajectories) == 0:
@@ -193,6 +197,7 @@ def _evenly(count: int, most: int) -> list[int]:
 def _check_frames(frames: Sequence[PartialDiagram], name: str) -> None:
     if len(frames) == 0:
         raise ValueError(f"{name}: no frames; give the states of a diagram, the finished one last")
+    # one diagram, which is complete at the end
     counts = {frame.num_rooms for frame in frames}
     if len(counts) > 1:
         raise ValueError(

@@ -25,6 +25,7 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
     Without a trajectory, files of an earlier run are removed, since they show other samples.
     """
     animation, strip = (folder / name for name in TRAJECTORY)
+    # no trajectory: remove the files of an earlier run
     if trajectory is None:
         earlier = [path for path in (animation, strip) if path.is_file()]
         for path in earlier:
@@ -32,6 +33,7 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
         if earlier:
             logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))
         return
+    # states of each sample, written as GIF and film strip
     states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
     count = max(map(len, states))
     shown = f", {MAX_FRAMES} of {count:,} states" if count > MAX_FRAMES else ""

@@ -97,6 +97,7 @@ def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -
     length = _LENGTH[group] * noise[0] * present
     depth = _DEPTH[group] * noise[1] * present
     outdoors = present & (group == BALCONIES)
+    # a straight facade gives all rooms of a strip the same depth
     facade = depth.max(axis=2, keepdims=True)
     aligned = (rng.random((len(rooms), 4, 1)) < _ALIGNED) & present & ~outdoors
     return _Strips(present, outdoors, length, np.where(aligned, facade, depth))
@@ -107,6 +108,7 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
     extension = np.zeros((len(strips.depth), 4, 2))
     for h_side in (TOP, BOTTOM):
         for v_side in (LEFT, RIGHT):
+            # rooms at the corner, and who takes it
             h_end, v_end = int(v_side == RIGHT), int(h_side == BOTTOM)
             h_depth = strips.depth[:, h_side, -h_end]  # the first or the last of the side
             v_depth = strips.depth[:, v_side, -v_end]
@@ -126,6 +128,7 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
 
 def _core(strips: _Strips, extension: Array, rng: np.random.Generator) -> Array:
     """Float[P, 2]: width and height of the core, large enough for the strips around it."""
+    # length that opposite strips need
     need = strips.length.sum(2) - extension.sum(2)  # (P, 4)
     need = np.stack([need[:, :2].max(1), need[:, 2:].max(1)], axis=1)
     least = _MIN_CORE * np.exp(_CORE_SPREAD * rng.standard_normal(need.shape))
@@ -163,6 +166,7 @@ def _turn(rects: _Rects, core: Array) -> Array:
     """Boxes Float[P, 4 S, 4] in the plane: the core spans (0, 0) to (width, height)."""
     start, end, low, high = rects.start, rects.end, rects.low, rects.high
     width, height = core[:, None, 0], core[:, None, 1]
+    # along and outwards become x and y, side by side
     sides = [
         (start[:, TOP], -high[:, TOP], end[:, TOP], -low[:, TOP]),
         (start[:, BOTTOM], height + low[:, BOTTOM], end[:, BOTTOM], height + high[:, BOTTOM]),
@@ -182,6 +186,7 @@ def _seat_guests(
     Bool[P, 4, S].
     """
     shape = group.shape
+    # mode and size of each guest
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
     mode = np.where(group == BALCONIES, _OUTSIDE, mode)
     size = _DEPTH[group] * np.exp(_SPREAD * rng.standard_normal(shape))

@@ -83,6 +83,7 @@ class PlanArrays:
     def encode(self, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> EncodedGraphs:
         """Encode the plans as ``encode`` does their diagrams; ``vocab.n_max`` is at least N."""
         num_rooms, width = torch.from_numpy(self.num_rooms), self.room_types.shape[1]
+        # tokens of the arrays' own width, moved to the positions of vocab
         pairs = self.relations[:, *np.triu_indices(width, k=1)] + vocab.edge_offset
         tokens = torch.from_numpy(np.concatenate([self.room_types, pairs], axis=1))
         real = vocab.real_positions(num_rooms)
@@ -92,6 +93,7 @@ class PlanArrays:
 
     def to_diagrams(self) -> list[BubbleDiagram]:
         """Convert the plans to diagrams with boxes."""
+        # listed relations, grouped by plan
         plan, i, j = (self.relations != NO_EDGE).nonzero()
         triples = np.stack([i, j, self.relations[plan, i, j]], axis=1)
         listed = np.split(triples, np.searchsorted(plan, np.arange(1, len(self))))
@@ -140,6 +142,7 @@ def sample_plans(
     Raises ``ValueError`` for a negative ``num`` or ``seed``, for ``num_rooms`` that are not in
     ``LARGE``, and for ``livable`` plans of ``num_rooms``.
     """
+    # check arguments
     for name, value in (("num", num), ("seed", seed)):
         if value < 0:
             raise ValueError(f"{name}={value}: expected an integer >= 0")
@@ -149,6 +152,7 @@ def sample_plans(
             f"data.livable=true with data.num_rooms={list(sizes)}: such plans are drawn of 4 "
             "to 8 rooms alone; take data.livable=false, or leave data.num_rooms out"
         )
+    # blocks with their own random streams
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
     if sizes is None:
@@ -159,6 +163,7 @@ def sample_plans(
             _draw_large_block(np.random.default_rng([seed, block, least, most]), least, most)
             for block in numbers
         ]
+    # join the blocks, and cut to the requested number
     joined = (
         np.concatenate([getattr(b, f.name) for b in blocks])[:num] for f in fields(PlanArrays)
     )
@@ -224,6 +229,7 @@ def _draw_block(rng: np.random.Generator, livable: bool) -> PlanArrays:
 
 def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
     """Sample ``BLOCK_SIZE`` sound plans of ``least`` to ``most`` rooms."""
+    # plans with rings of equal length are sampled together
     num_rooms = rng.integers(least, most, size=BLOCK_SIZE, endpoint=True)
     across = np.array([ring_for(n).across for n in num_rooms.tolist()])
     found: dict[str, Ints] = {}
@@ -262,11 +268,13 @@ def _sound_plans(
             rooms[todo] = again(todo)
         # sample the plans that are left, and keep the sound ones
         pending = rooms[todo]
+        # boxes, drawn in whole pixels, and their relations
         dissected = dissect(pending, choose_sites(pending, rng, ring), rng, ring)
         drawn = draw_walls(pending, dissected)
         real = pending != PAD
         both_real = real[:, :, None] & real[:, None, :]
         related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
+        # all conditions on plans
         sound = (
             _are_disjoint(drawn, both_real)
             & _are_well_sized(drawn, real)
@@ -293,6 +301,7 @@ def _are_well_sized(boxes: Ints, real: Flags) -> Flags:
 
 def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
     """Bool[P]: rooms other than the living room are disjoint or nested."""
+    # area shared by each pair of rooms
     low = np.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
     high = np.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
     shared = (high - low).clip(0).prod(-1)

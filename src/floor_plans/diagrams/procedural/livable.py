@@ -103,6 +103,7 @@ class Cells:
     def walls(self, n: int) -> Array:
         """Float[P, n + 2, n + 2]: pixels of wall between two of ``n`` rooms, the outside (n) and
         pockets (n + 1)."""
+        # count lengths by pair of owners, over vertical and horizontal edges
         num, size = len(self.owner), n + 2
         lengths = np.zeros(num * size * size)
         first = np.arange(num)[:, None, None] * size
@@ -120,7 +121,9 @@ class Cells:
         """Corners Int[P] and area Float[P], in pixels², of the outline of ``n`` rooms and
         pockets."""
         built = self.owner != n
+        # the four cells around each vertex
         four = [built[:, y : y - 1 or None, x : x - 1 or None] for y in (0, 1) for x in (0, 1)]
+        # an odd number of built cells is a corner, a crossing counts twice
         corner = np.logical_xor.reduce(four)
         crossing = (four[0] == four[3]) & (four[1] == four[2]) & (four[0] != four[1])
         area = (built * self.height[:, :, None] * self.width[:, None, :]).sum((1, 2))
@@ -150,6 +153,7 @@ def _outside(free: Flags) -> Flags:
     """Bool[P, Y, X]: free cells that are connected with the margin by free cells."""
     found = np.zeros_like(free)
     found[:, 0] = True
+    # flood fill from the margin
     while True:
         grown = found.copy()
         grown[:, 1:] |= found[:, :-1]
@@ -214,6 +218,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
     """Bool[P]: plans with a front door and a way from it to every room that needs one."""
     n = rooms.shape[1]
     between, outer = walls[:, :n, :n], walls[:, :n, n]
+    # common rooms that are reached by passages from the living room
     common = _COMMON[rooms]
     way = closure((between >= PASSAGE) & common[:, :, None] & common[:, None, :])[:, 0]
     way[:, 0] = True
@@ -224,6 +229,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
         fits: Flags = between >= DOOR
         return np.logical_or.reduce(fits & targets[:, None, :], axis=2)
 
+    # every room has the doors that its type needs
     private, stores = _PRIVATE[rooms], _STORES[rooms]
     served = (
         (way | ~common)
@@ -232,6 +238,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
         & (has_door(common | _REACHED[rooms]) | ~is_balcony)
         & (has_door(~(stores | is_bath | is_balcony | (rooms == PAD))) | ~stores)
     )
+    # one bathroom on the way, and a front door
     bath = ~is_bath.any(1) | (is_bath & has_door(way)).any(1)
     front = (_FIRST[rooms] & (outer >= FRONT_DOOR)).any(1)
     reached: Flags = served.all(1) & bath & front
@@ -240,6 +247,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
 
 def are_lit(rooms: Ints, boxes: Array, outer: Array) -> Flags:
     """Bool[P]: plans in which habitable rooms have wall for windows, and balconies outer wall."""
+    # wall for windows by floor area; a balcony needs a door's width outside
     floor = (boxes[..., 2:] - boxes[..., :2]).prod(-1) / METRE**2
     needed = np.where(rooms == BALCONY, DOOR, np.maximum(WINDOW, WINDOW_SHARE * floor))
     lit: Flags = ((outer >= needed) | ~(_LIT[rooms] | (rooms == BALCONY))).all(1)

@@ -57,6 +57,7 @@ a bedroom, a kitchen and a bathroom."""
 
 def _combinations() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Group counts Int[C, 6] with 4 to 8 rooms in total, and their log-weights Float[C]."""
+    # all combinations of counts, with the sum of their log-weights
     tables = [np.array(table) for table in _LOG_WEIGHTS.values()]
     counts = np.array(list(product(*(range(len(table)) for table in tables))))
     log_weight = sum(table[counts[:, g]] for g, table in enumerate(tables))
@@ -108,6 +109,7 @@ def sample_large_programmes(
     a third of all rooms for bathrooms and balconies) become bedrooms. Returns Int64[P, width], like
     ``sample_programmes``.
     """
+    # groups of all rooms; full groups give way to bedrooms
     num, groups = len(num_rooms), list(_LARGE_SHARES)
     drawn = _draw(np.array([*_LARGE_SHARES.values()]), rng.random((num, width - 4)))
     drawn = np.concatenate([np.tile(np.arange(3), (num, 1)), drawn], axis=1)
@@ -115,11 +117,13 @@ def sample_large_programmes(
         most = np.where(name in ("kitchen", "dining"), 2, num_rooms // 3)[:, None]
         is_over = (drawn == group) & (np.cumsum(drawn == group, axis=1) > most)
         drawn = np.where(is_over & (name != "bedroom"), 0, drawn)
+    # types within groups, with at most one entrance
     bedrooms = _draw_type(_OTHER_BEDROOM_PROBS, rng.random(drawn.shape))
     bedrooms[:, 0] = _draw_type(_BEDROOM_PROBS, rng.random(num))
     lesser = _draw_type(_LESSER_PROBS, rng.random(drawn.shape))
     is_entrance = (drawn == groups.index("lesser")) & (lesser == ENTRANCE)
     lesser = np.where(is_entrance & (np.cumsum(is_entrance, axis=1) > 1), STORAGE, lesser)
+    # assemble, pad, sort
     own = np.array([0, KITCHEN, BATHROOM, BALCONY, DINING, 0])[drawn]
     rooms = np.select([drawn == 0, drawn == groups.index("lesser")], [bedrooms, lesser], own)
     rooms = np.where(np.arange(1, width) < num_rooms[:, None], rooms, PAD)
@@ -129,8 +133,10 @@ def sample_large_programmes(
 def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
     """Types of the rooms of each group, Int[num, largest count], in the order of use."""
     largest = [len(table) - 1 for table in _LOG_WEIGHTS.values()]
+    # the first bedroom is usually the master's
     bedrooms = _draw_type(_OTHER_BEDROOM_PROBS, rng.random((num, largest[0])))
     bedrooms[:, 0] = _draw_type(_BEDROOM_PROBS, rng.random(num))
+    # at most one entrance
     lesser = _draw_type(_LESSER_PROBS, rng.random((num, largest[5])))
     first_entrance = np.cumsum(lesser == ENTRANCE, axis=1) <= 1
     lesser = np.where((lesser == ENTRANCE) & ~first_entrance, STORAGE, lesser)

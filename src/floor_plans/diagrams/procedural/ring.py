@@ -60,11 +60,13 @@ class Ring:
     def relation(self) -> Ints:
         """Int[4 S, 4 S]: relation of two slots: 0 same, 1 next along the side, 2 round the corner,
         3 two steps away, 4 farther."""
+        # used slots in clockwise order
         sides = np.arange(self.num_slots).reshape(4, self.side)
         top, bottom, left, right = (side[self.used[side]] for side in sides)
         around = np.concatenate([top, right, bottom[::-1], left[::-1]])
         relation = np.full((self.num_slots, self.num_slots), 4)
         place = np.arange(len(around))
+        # steps along the ring, the shorter way
         steps = np.abs(place[:, None] - place)
         steps = np.minimum(steps, len(around) - steps)
         named = np.array([0, 1, 3, 4])[steps.clip(max=3)]

@@ -94,6 +94,7 @@ class Sites:
 
 def _influence(ring: Ring) -> NDArray[np.float32]:
     """Float[group placed, slot placed, group, slot]: log-weights that a placed room adds."""
+    # symmetric affinities, except within a slot
     affinity = np.zeros((NUM_GROUPS, NUM_GROUPS, 5))
     affinity[:, :, 0] = _NEVER
     for (a, b), values in _AFFINITY.items():
@@ -113,6 +114,7 @@ def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring 
     # room 0 is the living room, without a slot
     rank = np.where(rooms == PAD, NUM_GROUPS, GROUP_OF_TYPE[rooms])
     order = np.argsort(_PLACING_ORDER[rank[:, 1:]], axis=1, kind="stable") + 1
+    # log-weights of every slot for every group
     influence = _influence(ring)
     start = np.where(ring.used, _SLOT_PREFERENCE[:, ring.kind], 2 * _NEVER).astype(np.float32)
     log_weight = np.broadcast_to(start, (num, NUM_GROUPS, num_slots)).copy()
