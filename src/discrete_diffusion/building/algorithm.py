@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state, algorithms_on
-from discrete_diffusion.config.constructors import check_options
+from discrete_diffusion.config.constructors import build_part
 from discrete_diffusion.domains.registry import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process.registry import build_forward_process
 from discrete_diffusion.models.registry import (
@@ -48,9 +48,6 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 
 def _built(config: DictConfig) -> Algorithm:
     options = {key: value for key, value in config.algo.items() if key not in BACKBONE_KEYS}
-    name = options.pop("name")
-
-    build = ALGORITHMS.find(name)
     state = data_state(config.data)
     size = _size(config.data, state)
     backbone = build_backbone(config, size)
@@ -58,14 +55,14 @@ def _built(config: DictConfig) -> Algorithm:
     if spec.conditions is None:
         _check_needs(config, replace(spec, conditions=_conditions_of(backbone, state)))
     num, keys = given_to(state)
-    check_options("algo", name, build, options, given=num, also=keys)
     options |= {key: size if key == "num_features" else config.data[key] for key in keys}
-    if num == 1:
-        return build(backbone, **options)
-    layout = build_layout(config.data)
-    schedule = build_schedule(config.noise, layout)
-    process = build_forward_process(config.forward_process, layout, schedule)
-    return build(backbone, process, **options)
+    given = [backbone]
+    if num > 1:
+        layout = build_layout(config.data)
+        schedule = build_schedule(config.noise, layout)
+        given.append(build_forward_process(config.forward_process, layout, schedule))
+    algorithm: Algorithm = build_part("algo", ALGORITHMS, options, *given)
+    return algorithm
 
 
 def given_to(state: str) -> tuple[int, tuple[str, ...]]:

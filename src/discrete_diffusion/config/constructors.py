@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
 from discrete_diffusion.config.plugins import LazyEntry, Registry, own_packages
 from discrete_diffusion.config.signatures import (
+    Checked,
     Names,
     Signature,
     check_value,
@@ -63,12 +64,14 @@ def check_options(
     *,
     given: int = 0,
     also: tuple[str, ...] = (),
+    names_alone: bool = False,
 ) -> None:
     """Raise ``ValueError`` for an option that ``build`` does not take, lacks, or declares to be of
     another kind or in other bounds: ``mdlm has no setting 'block_size'; it has draw, ...``.
 
     ``section``: where the config holds the options, ``algo`` for ``algo.draw``. ``given``: how many
     leading parameters of ``build`` are no options; ``also``: names of more of them.
+    ``names_alone``: without the values, which ``build`` checks itself.
     """
     known = dict(list(signature_of(build).items())[given:])
     if takes_any(known):
@@ -78,7 +81,8 @@ def check_options(
         if key not in known:
             settings = ", ".join(sorted(known)) or "none"
             raise ValueError(f"{name} has no setting '{key}'; it has {settings}")
-        check_value(f"{section}.{key}", value, known[key].annotation)
+        if not names_alone:
+            check_value(f"{section}.{key}", value, known[key].annotation)
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in options:
             raise ValueError(f"{name} needs {section}.{key}=...")
@@ -101,7 +105,8 @@ def build_part(
     options = dict(config)
     name = options.pop("name")
     build = registry.find(name)
-    check_options(section, name, build, options, given=len(given))
+    checks_itself = isinstance(build, type) and issubclass(build, Checked)
+    check_options(section, name, build, options, given=len(given), names_alone=checks_itself)
     return build(*given, **options)
 
 
