@@ -132,6 +132,7 @@ def relations_between(
     for i, j, code in diagram.relations:
         if i in now and j in now:
             first, second = now[i], now[j]
+            # rooms may have changed their order
             if first > second:
                 first, second, code = second, first, inverse_relation(code)
             found[first, second] = code

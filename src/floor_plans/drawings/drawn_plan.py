@@ -205,6 +205,7 @@ class Drawing:
     def _door(self, door: DrawnDoor, plan: FloorPlan, embedded: FloorPlan | None) -> Door:
         """Door of the plan: the embedded one in that place, or one with the stated or nearest
         rooms."""
+        # stated rooms, or the nearest ones
         numbers = {room.number: k for k, room in enumerate(self.rooms)} | {FRONT_DOOR: FRONT_DOOR}
         stated = () if door.rooms is None else door.rooms
         if len(set(stated) & numbers.keys()) == 2:
@@ -212,6 +213,7 @@ class Drawing:
         else:
             rooms = adjacent_rooms(door.box, plan.rooms, is_front=door.is_front)
         read = Door.from_box(rooms, checked_box(door.box, "doors"))
+        # the embedded door, if it is still there
         for other in () if embedded is None else embedded.doors:
             if are_close(read.ends, Door.from_box(rooms, other.box(0)).ends):
                 return replace(other, rooms=rooms)
@@ -226,6 +228,7 @@ class Drawing:
             return embedded.boundary
         if self.boundary is None:
             return None
+        # compare corners in any order
         corners = sorted(self.boundary), sorted(embedded.boundary)
         unmoved = len(corners[0]) == len(corners[1]) and all(map(are_close, *corners))
         return embedded.boundary if unmoved else self.boundary
@@ -278,6 +281,7 @@ def shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float
     import shapely
 
     found = {}
+    # a room within another is cut out of it
     for i, j in shapely.STRtree(floors).query(floors, predicate="intersects").T.tolist():
         one, other = floors[i], floors[j]
         if i < j and one.covers(other) == other.covers(one):

@@ -111,6 +111,7 @@ def _show(document: Document) -> None:
     """Set the extents and limits of the drawing, and a view with a margin."""
     from ezdxf import bbox
 
+    # extents and limits
     drawn = bbox.extents(document.modelspace(), fast=True)
     (x0, y0, _), (x1, y1, _) = drawn.extmin, drawn.extmax
     document.modelspace().reset_extents((x0, y0, 0), (x1, y1, 0))
@@ -118,6 +119,7 @@ def _show(document: Document) -> None:
     for name, corner in (("MIN", (x0, y0)), ("MAX", (x1, y1))):
         document.header[f"$EXT{name}"] = (*corner, 0)
         document.header[f"$LIM{name}"] = corner
+    # the view, with a margin
     height = max(y1 - y0, (x1 - x0) / _NARROWEST_WINDOW) * (1 + _MARGIN)
     document.set_modelspace_vport(height, ((x0 + x1) / 2, (y0 + y1) / 2))
 
@@ -239,7 +241,9 @@ class _Sheet:
         """Add the lines of dimensions."""
         x0, y0, x1, y1 = flip_y(self.shapes.solid).bounds
         for line in dimension_lines(self.shapes, chained=True):
+            # distance of the line from the plan
             away = _FIRST_LINE + line.number * _NEXT_LINE
+            # base of the line, and its marks on the plan
             if line.axis == 0:
                 side = y0 if line.far else y1
                 base = (0, side - away if line.far else side + away)

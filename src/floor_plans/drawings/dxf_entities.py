@@ -33,6 +33,7 @@ def read_document(content: bytes) -> Document:
     from ezdxf.filemanagement import dxf_stream_info
 
     try:
+        # decode the text as its header says
         info = dxf_stream_info(io.StringIO(content.decode("latin-1")))
         text = content.decode(info.encoding, errors="surrogateescape")
         document = ezdxf.read(io.StringIO(text))
@@ -55,6 +56,7 @@ def entities_by_layer(document: Document) -> dict[str, list[Any]]:
     layers: dict[str, list[Any]] = {}
     num_of_blocks = 0
     for layer, entity, depth in _opened(document.modelspace(), "0", 0):
+        # limit the content of blocks, counting repeated ones
         num_of_blocks += depth > 0
         is_block = entity.dxftype() == "INSERT"
         if num_of_blocks + (entity.mcount if is_block else 0) > _MOST_OF_BLOCKS:
@@ -76,13 +78,16 @@ def _opened(entities: Iterable[Any], above: str, depth: int) -> Iterator[tuple[s
     for entity in entities:
         if not entity.dxf.hasattr("layer"):
             continue
+        # layer 0 of a block is the layer around it
         layer = entity.dxf.layer.upper()
         layer = above if layer == "0" else PLAIN_LAYERS.get(layer, layer)
         yield layer, entity, depth
         if entity.dxftype() != "INSERT" or layer == "DOORS" or entity.block() is None:
             continue
+        # the content of a block, and of its copies in an array
         for insert in entity.multi_insert() if entity.mcount > 1 else (entity,):
             yield layer, insert, depth + 1  # counted even if it is empty
+            # attributes lie at the insertion point
             place = insert.ocs().to_wcs(insert.dxf.insert)
             for attribute in insert.attribs:
                 attribute.dxf.insert = attribute.ocs().from_wcs(place)
@@ -140,6 +145,7 @@ def ring_of(entity: Any) -> BaseGeometry | None:
         path = make_path(entity)
     except UNREADABLE as error:
         raise DiagramError(_named(entity), f"its arcs cannot be drawn ({error})") from error
+    # an open polyline, or one of two corners, encloses nothing
     corners = _corners(path, entity)
     if len(corners) < 4 or not (entity.is_closed or path.is_closed):
         return None
@@ -152,12 +158,14 @@ def ring_of(entity: Any) -> BaseGeometry | None:
 def _corners(path: Path, entity: Any) -> list[Point]:
     """Corners of a polyline, without repeated ones. The number of chords depends on the shape, not
     on the size of its numbers."""
+    # places of corners and of arcs' control points
     reached = [(point.x, point.y) for point in path.control_vertices()]
     if not all(abs(value) <= _FARTHEST for value in chain(*reached)):  # NaN is not
         raise DiagramError(
             _named(entity),
             f"a corner or arc is farther than {_FARTHEST:g} units from 0, 0, or not a number",
         )
+    # the size decides how close chords are to their arcs
     extent = max((max(axis) - min(axis) for axis in zip(*reached, strict=True)), default=0.0)
     if not extent:
         return []
@@ -168,6 +176,7 @@ def _corners(path: Path, entity: Any) -> list[Point]:
             f"more than {_MOST_CORNERS:,} corners, those of arcs included; draw its outline with "
             "fewer",
         )
+    # without repeated corners
     corners: list[Point] = []
     for point in points:
         corner = (point.x, point.y)

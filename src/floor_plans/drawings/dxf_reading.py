@@ -135,6 +135,7 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     drawn = _drawn_in(document, UNITS[0])
     layers = entities_by_layer(document)
     refused: list[DiagramError] = []
+    # on the layer of boundaries, or on any
     rings = _plots(layers.get(BOUNDARY, []), refused)
     rings = rings or _plots(chain(*layers.values()), refused)
     if not rings:
@@ -174,6 +175,7 @@ def _drawn_in(document: Document, unit: str) -> DrawnIn:
     from ezdxf.units import InsertUnits, conversion_factor
 
     key = "set $INSUNITS to {} (in AutoCAD: UNITS)"
+    # the header states no unit
     if document.units == 0:
         if unit == UNITS[0]:
             raise DiagramError(
@@ -183,6 +185,7 @@ def _drawn_in(document: Document, unit: str) -> DrawnIn:
                 "the command UNITS",
             )
         return DrawnIn(unit, metres_per(unit), "unit=", "give data.unit={} (--unit {})")
+    # the unit of the header, in metres
     try:
         found = InsertUnits(document.units)
         metres = (

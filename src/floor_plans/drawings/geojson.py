@@ -45,6 +45,7 @@ def geojson_of(plan: FloorPlan) -> str:
 
     outline = "outline" if plan.boundary is None else "boundary"
     added = added_rooms(plan.diagram)
+    # the outline, rooms and doors
     features = [_feature(plan.outline, {"kind": outline, "area": round(plan.outline.area, 2)})]
     for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
         about = {"kind": "room", "room_type": name, "area": round(area, 2)}
@@ -53,6 +54,7 @@ def geojson_of(plan: FloorPlan) -> str:
     for door in plan.doors:
         about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}
         features.append(_feature(LineString([door.start, door.end]), about))
+    # with the plan's own JSON
     collection = {
         "type": "FeatureCollection",
         "unit": "metres",
@@ -123,6 +125,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
 
 def _numbers(ids: Sequence[object]) -> list[int]:
     """Ids of rooms if all are different integers; otherwise their places among rooms."""
+    # doors refer to rooms by these
     numbers = [each for each in ids if type(each) is int]
     return numbers if len(set(numbers)) == len(ids) else [*range(len(ids))]
 
@@ -135,6 +138,7 @@ def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
 
     given = feature.get("geometry")
     try:
+        # of a type that is expected, and valid
         found = shape(given)
         is_sound = found.geom_type in types and not found.is_empty
         is_sound = is_sound and found.is_valid

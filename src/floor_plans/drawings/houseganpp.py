@@ -73,6 +73,7 @@ def _frame_of(boxes: Sequence[Box]) -> _Frame:
     high = [max(box[a + 2] for box in boxes) for a in (0, 1)]
     if min(low) >= 0 and max(high) <= _PIXELS * _METRES:
         return _Frame()
+    # centred on the plan, and scaled down if it is larger
     size = max(last - first for first, last in zip(low, high, strict=True))
     metres = max(_METRES, size / _PIXELS)
     left, top = (
@@ -86,6 +87,7 @@ def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
     fit. Raises ``DiagramError`` for an invalid frame."""
     if FRAME not in data:
         return list(boxes)
+    # scale and origin of the pixels
     given = data[FRAME]
     keys = ("metres_per_pixel", "left", "top")
     if not isinstance(given, Mapping) or any(key not in given for key in keys):
@@ -127,6 +129,7 @@ def houseganpp_of(plan: FloorPlan) -> str:
     floors = [_to_pixels(drawn_floor(plan, k), frame) for k in range(plan.diagram.num_rooms)]
     openings = [_to_pixels(shapely.box(*box), frame) for box in doors]
     walls = [*_walls_of_rooms(floors), *_walls_of_doors(plan, openings, floors)]
+    # nodes, edges, and the frame if it is not the usual one
     data: dict[str, Any] = {
         "room_type": codes,
         "boxes": [list(frame.pixels(box)) for box in boxes],
@@ -146,6 +149,7 @@ def _walls_of_rooms(floors: Sequence[BaseGeometry]) -> Iterator[_Wall]:
     for k, floor in enumerate(floors):
         others = [number for number in range(len(floors)) if number != k]
         for side, behind in _sides(floor):
+            # areas that other rooms have behind the wall
             areas = {number: behind.intersection(floors[number]).area for number in others}
             faced = max(areas, key=areas.__getitem__, default=None)
             yield side, k, faced if faced is not None and areas[faced] > 0 else None
@@ -198,6 +202,7 @@ def _rooms_of_sides(
 ) -> tuple[int | None, ...]:
     """Index of the room behind each of a door's four sides; None at the short ones."""
     behind = [rectangle for _, rectangle in _sides(opening)]
+    # the long sides, by their number
     x0, y0, x1, y1 = opening.bounds
     long = (1, 3) if x1 - x0 >= y1 - y0 else (0, 2)
 
@@ -208,6 +213,7 @@ def _rooms_of_sides(
         first, second = (behind[side].intersection(room).area for side in long)
         return float(first - second)
 
+    # the room that lies more behind the first of them
     ahead = 0 if lean(rooms[0]) >= lean(rooms[1]) else 1
     found: list[int | None] = [None] * 4
     for side, which in zip(long, (ahead, 1 - ahead), strict=True):

@@ -64,6 +64,7 @@ class Outlines:
         if not any(drawn):
             return None, self.notes
         boxes = boxes_in_metres([self.boxes[k] for k in rooms], "pixels")
+        # floors that boxes do not imply
         plan = FloorPlan(BubbleDiagram(tuple(rooms.values()), (), boxes))
         kept = drawn_floors(drawn, plan.boxes, left_of_boxes(plan))
         notes = [
@@ -109,7 +110,10 @@ def read_outlines(
         if walls[k] and shapes[k] is None
     )
     found = Outlines(boxes, shapes, num_open, notes)
-    return _turned_back(found, rooms) if any(map(_is_slanted, walls)) else found
+    is_slanted = any(
+        side and side[0] != side[2] and side[1] != side[3] for sides in walls for side in sides
+    )
+    return _turned_back(found, rooms) if is_slanted else found
 
 
 def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
@@ -117,6 +121,7 @@ def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
     floors = [shape for k in rooms if (shape := found.shapes[k]) is not None]
     if not rooms or len(floors) < len(rooms) or not (angle := angle_of(floors)):
         return found
+    # rotate outlines, and boxes of nodes without one
     turn = Unrotate(floors, angle)
     shapes = [
         turn(_rectangle(box) if shape is None else shape)
@@ -137,11 +142,6 @@ def _side(data: Mapping[str, Any], wall: object) -> Box | None:
         return None
     side = read_frame(data, [(x0, y0, x1, y1)])[0]
     return side if max(map(abs, side)) < _FAR else None
-
-
-def _is_slanted(sides: Sequence[Box | None]) -> bool:
-    """Return True if any wall is parallel to no axis."""
-    return any(side and side[0] != side[2] and side[1] != side[3] for side in sides)
 
 
 def _outline(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:

@@ -91,6 +91,7 @@ class _Building:
     def _storey(self, name: str) -> Any:
         """Add project, site, building and storey, each part of the one before."""
         model = self.model
+        # the project, with its units
         project = model.add(
             "IfcProject",
             "project",
@@ -98,6 +99,7 @@ class _Building:
             RepresentationContexts=[model.world],
             UnitsInContext=model.units(),
         )
+        # site, building and storey, one in another
         above, placement = project, None
         for kind, own in (("IfcSite", "Site"), ("IfcBuilding", name), ("IfcBuildingStorey", "0")):
             placement = model.place(Frame(), placement)
@@ -183,6 +185,7 @@ class _Building:
 
         found = []
         for wall, piece in self.walls:
+            # pieces of wall that the space crosses
             cut = piece.intersection(space)
             if cut.area < _SPECK:
                 continue
@@ -200,6 +203,7 @@ class _Building:
                 within=wall.ObjectPlacement,
                 PredefinedType="OPENING",
             )
+            # void the wall
             self.model.add(
                 "IfcRelVoidsElement",
                 own,
@@ -250,6 +254,7 @@ class _Building:
         from shapely import LineString
 
         line, (foot, height) = LineString(ends), heights
+        # a frame along the opening
         frame = Frame.along(*ends, foot)
         openings = self._openings(name, space, frame, height)
         thickness = _LEAF if kind == "IfcDoor" else _GLASS

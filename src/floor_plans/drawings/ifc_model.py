@@ -53,6 +53,7 @@ class Frame:
 
     def within(self, other: Frame) -> Frame:
         """This frame relative to another one."""
+        # origin and direction, seen from the other frame
         (origin,) = other.local([(self.x, self.y)])
         ux = self.ux * other.ux + self.uy * other.uy
         uy = self.uy * other.ux - self.ux * other.uy
@@ -123,6 +124,7 @@ class IfcModel:
     def place(self, frame: Frame, parent: Any = None) -> Any:
         """Add the placement of ``frame``, relative to the placement ``parent``."""
         outer = Frame() if parent is None else self._frames[parent.id()]
+        # placements are relative to their parent
         seen = frame.within(outer)
         axes = self.new(
             "IfcAxis2Placement3D",
@@ -137,6 +139,7 @@ class IfcModel:
     def body(self, frame: Frame, polygons: Iterable[Polygon], height: float) -> Any:
         """Add solids over polygons of the storey, ``height`` high, for an entity placed in
         ``frame``."""
+        # each polygon, extruded
         solids = [
             self.new("IfcExtrudedAreaSolid", self._profile(frame, polygon), None, self._up, height)
             for polygon in polygons
@@ -154,6 +157,7 @@ class IfcModel:
         """Add a polygon as a profile in a frame."""
         from shapely.geometry.polygon import orient
 
+        # the border, and holes
         rings = orient(polygon)
         outer, *holes = (
             self._curve(frame.local(ring.coords)) for ring in (rings.exterior, *rings.interiors)

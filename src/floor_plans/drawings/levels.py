@@ -47,6 +47,7 @@ def parts_of(data: Any) -> list[Part]:
     A boundary that names no part belongs to all. Raises ``DiagramError`` naming a room or door in
     no part, if others are in one.
     """
+    # rooms, and the keys that tell their parts
     key, about, is_room = _drawn_items(data)
     items = data[key] if key else []
     facts = [about(item) for item in items]
@@ -90,6 +91,7 @@ def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         values = [room[key] for room in rooms if room.get(key) is not None]
         if not all(isinstance(value, str | int | float) for value in values):
             continue
+        # several values, shared by rooms
         num = len(set(values))
         if num > 1 and (num < len(values) or plain(key).startswith(_LEVELS)):
             found.append(key)
@@ -151,6 +153,7 @@ def _is_room_space(about: Mapping[str, Any]) -> bool:
 
 def _numbered(features: Sequence[Any], rooms: Iterable[int]) -> list[Any]:
     """Features whose rooms have ids: their own, or their places among all rooms."""
+    # own ids, if all rooms have one
     ids = [features[k].get("id") for k in rooms]
     if len({each for each in ids if type(each) is int}) == len(ids):
         return [*features]

@@ -124,9 +124,11 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
     if not isinstance(duplicate, bool):
         raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
     places = [f"room_type[{k}]" for k in range(len(given))]
+    # room types, where areas tell the master room
     areas = partial(_pixels, data.get("area_px"), len(given))
     types = room_types(given, CODE_TABLES[codes], places, areas)
     metadata = _rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
+    # a front door alone is a door as well
     if "front_door" in metadata and "doors" not in metadata:
         box = checked_box(metadata.pop("front_door"), "front_door")
         metadata["doors"] = [{"type": "front-door", "box": list(box)}]
@@ -221,6 +223,7 @@ def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, 
     """
     numbers = {k: number for number, k in enumerate(rooms)}
     found: list[Any] = []
+    # nodes that share a wall with the door
     for behind in walls if isinstance(walls, list) else []:
         if isinstance(behind, list) and node in behind:
             found += [numbers[k] for k in behind if type(k) is int and k in numbers]

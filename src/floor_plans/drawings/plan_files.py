@@ -54,6 +54,7 @@ def plan_records(
     ``unit``; ``names``: the user's own names of rooms. Raises ``ValueError`` for a folder without a
     readable file.
     """
+    # the files of a folder, in order
     if path.is_dir():
         files = _readable_files(path)
         if not files:
@@ -90,6 +91,7 @@ def _file_records(
         data = names.translate(data)
         return parse_plan(data, n_max=n_max, threshold=threshold, unit=unit, codes=codes)
 
+    # the content decides first, then the suffix
     if is_mat_file(path):
         yield from _mat_records(path, n_max)
     elif foreign := foreign_format(path):
@@ -103,6 +105,7 @@ def _file_records(
     elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
         yield from _document_records(path, parse)
     else:
+        # JSON lines
         lines = [
             record for each in numbered_lines(path) for record in _line_records(path, *each, parse)
         ]
@@ -146,6 +149,7 @@ def record_of_line(
 def _line_records(path: Path, number: int, line: bytes, parse: _Parse) -> Iterator[Record[Plan]]:
     """Record of a line, or several for a drawing of several plans."""
     where = f"line {number}"
+    # only drawings hold several plans
     if any(key in line for key in (b'"features"', b'"spaces"')):
         try:
             data = load_json(line)
@@ -178,6 +182,7 @@ def _object_records(path: Path, where: str, data: Any, parse: _Parse) -> Iterato
 def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
     """Records of an object, of a list of objects, or of an object that holds them by id."""
     data = read_document(path)
+    # plans by id, a single plan, or a list
     if (by_id := plans_by_id(data)) is not None:
         for name, item in by_id.items():
             item = {"name": name, **item}
@@ -200,6 +205,7 @@ def _graphml_record(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
     except UnicodeDecodeError as error:
         raise DiagramError("", f"not UTF-8 text: {error}") from error
 
+    # the user's own names of rooms
     for _, about in graph.nodes(data=True):
         if "room" in about:
             about["room"] = names.room_type(about["room"])

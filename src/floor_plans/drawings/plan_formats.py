@@ -45,19 +45,11 @@ def sheet_module() -> Any:
     return plan_sheets
 
 
-def _svg_of(plan: FloorPlan, style: DrawingStyle) -> str:
-    return str(sheet_module().svg_sheet(plan, style))
-
-
-def _pdf_of(plan: FloorPlan, style: DrawingStyle) -> bytes:
-    return bytes(sheet_module().pdf_sheet(plan, style))
-
-
 FORMATS = {
     "dxf": PlanFormat(".dxf", dxf_of),
     "ifc": PlanFormat(".ifc", ifc_of, is_read=False),
-    "pdf": PlanFormat(".pdf", _pdf_of, is_read=False),
-    "svg": PlanFormat(".svg", _svg_of, is_read=False),
+    "pdf": PlanFormat(".pdf", lambda *plan: sheet_module().pdf_sheet(*plan), is_read=False),
+    "svg": PlanFormat(".svg", lambda *plan: sheet_module().svg_sheet(*plan), is_read=False),
     "geojson": PlanFormat(".geojson", _ignore_style(geojson_of)),
     "wkt": PlanFormat(".wkt", _ignore_style(wkt_of)),
     "houseganpp": PlanFormat(".houseganpp.json", _ignore_style(houseganpp_of)),
@@ -82,6 +74,7 @@ def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = D
     check_format(format)
     check_installed()
     check_extents(plan)
+    # text or bytes, written whole
     content = FORMATS[format].content_of(plan, style)
     if isinstance(content, str):
         write_text(Path(path), content)

@@ -188,11 +188,13 @@ def numbered_partials(
     check_table(codes)
     path = Path(str(given))
     parse = partial(_parse_partial, n_max=n_max, vocabulary=vocabulary)
+    # records of the lines, and the table of their room codes
     try:
         records = _partial_records(given, parse)
     except DiagramError as error:
         raise ValueError(f"{path}: {error.reason}") from error
     found = recognise_codes(path, records.values(), codes)
+    # read each line
     partials = {}
     for number, record in records.items():
         try:
@@ -212,6 +214,7 @@ def _parse_partial(
         raise DiagramError(
             "given", "completions keep the number of their line under this key; rename yours"
         )
+    # words and size that the model knows
     if vocabulary is not None:
         check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
     if diagram.num_rooms > n_max:
@@ -245,6 +248,7 @@ def _check_lines(path: Path) -> None:
         raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
     if not path.exists():
         raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
+    # files of other formats, and documents of several lines
     if foreign := foreign_format(path):
         raise DiagramError("", foreign)
     if one_document(path):

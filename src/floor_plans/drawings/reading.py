@@ -130,6 +130,7 @@ def _foreign(
 ) -> dict[int, Problem]:
     """Problems, by index, of diagrams with rooms or relations outside ``vocabulary``."""
     if vocabulary is None:
+        # the vocabulary of the first diagram with relations
         related = (diagram for diagram in diagrams if diagram.relations)
         first = next(related, None) or next(iter(diagrams), None)
         vocabulary = DIRECTIONS if first is None else first.vocabulary

@@ -81,6 +81,7 @@ def checked_files(
         raise ValueError(
             f"picture={picture}: expected a name in {' or '.join(_PICTURES)}, without a folder"
         )
+    # threads and packages
     threads = _cores() if options.threads is None else options.threads
     if threads < 1:
         raise ValueError(f"threads={threads}: expected at least 1")
@@ -88,6 +89,7 @@ def checked_files(
     check_installed()
     if "ifc" in formats:
         check_ifc()
+    # files that may be written
     style = DrawingStyle(options.language, options.layers, options.storey)
     files = PlanFiles(Path(options.out), options.picture, formats, style)
     _check_folder(files, read, overwrite=options.overwrite)
@@ -145,6 +147,7 @@ def _outline(options: argparse.Namespace) -> Outline:
     path = Path(options.boundary)
     text = options.boundary
     try:
+        # corners, or the name of a file
         if not text.lstrip().startswith("["):
             if not path.is_file():
                 raise ValueError(
@@ -186,6 +189,7 @@ def _earlier_plans(
         found = iter(plans_with_boxes(diagrams, options.unit))
     except ValueError as error:
         raise ValueError(f"near={file}: {error}") from error
+    # one plan for each diagram, or one for all
     plans = [None if each.boxes is None else next(found) for each in diagrams]
     if not any(plans):
         raise ValueError(f"near={file}: none of its lines has boxes; expected plans.jsonl")

@@ -94,6 +94,7 @@ class PlanFiles:
         """Write the plans found for the jobs, see ``write``. ``began``: clock at the start of the
         search, in seconds."""
         began = time.perf_counter() if began is None else began
+        # lines and numbers, then the picture and other formats
         with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
             numbers, scores, shown = self._write_lines(jobs, plans, stop_asked, began)
             (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
@@ -115,6 +116,7 @@ class PlanFiles:
         text = ""
         realised: list[Realised] = []
         scores: list[tuple[Scores, ...]] = []
+        # lines of plans as they are found
         with growing_file(self.folder / PLANS) as append:
             for job, any_order in zip(jobs, plans, strict=True):
                 if stop_asked() and not any_order.plans:
@@ -154,10 +156,12 @@ class PlanFiles:
 def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
     """JSON lines of a job's plans, or of its diagram with the reason that it has none. "diagram" is
     its number, which names files of other formats."""
+    # the diagram and the reason
     if not found.plans:
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
         objects[0].pop(SCORES, None)  # of an earlier plan
     else:
+        # each plan with targets, scores and shortfalls
         targets: dict[str, Any] = {"target_areas": [round(area, 2) for area in found.areas]}
         if smallest := _rooms_at_least_area(job, found):
             targets["at_least"] = smallest
@@ -184,6 +188,7 @@ def _rooms_at_least_area(job: Job, found: Realised) -> list[int]:
 def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
     """Numbers on the plans found: how many, what they miss, and their errors."""
     plans = [found for found in realised if found.plans]
+    # errors of the first plan of each diagram
     off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
     return {
@@ -211,6 +216,7 @@ def _broken_rules(realised: Sequence[Realised]) -> list[dict[str, Any]]:
         if not of_diagram.plans:
             found.append({"plan": f"{number}", "rules": {}})
         for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
+            # the verdict on each broken rule
             broken = [each for each in shortfalls if each.rule]
             other = EXCLUDED if of_diagram.excluded else NOT_FOUND
             rules = {each.rule: PROVED if each.proved else other for each in broken}

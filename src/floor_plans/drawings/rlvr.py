@@ -110,6 +110,7 @@ def _opening(door: Door, floor: BaseGeometry) -> BaseGeometry:
     opening = shapely.box(*door.box(_THIN))
     if door.thickness:
         return opening
+    # shifted by half its thickness to the side with more of the first room
     x, y = (0.0, _THIN / 2) if door.start[1] == door.end[1] else (_THIN / 2, 0.0)
     moved = [translate(opening, x, y), translate(opening, -x, -y)]
     return max([opening, *moved], key=lambda each: round(each.intersection(floor).area, 9))
@@ -127,6 +128,7 @@ def _labels(names: list[str]) -> list[str]:
     counts, seen = Counter(names), Counter[str]()
     labels = []
     for name in names:
+        # numbered if the name is not unique
         labels.append(f"{name}|{seen[name]}" if counts[name] > 1 else name)
         seen[name] += 1
     return labels
@@ -189,6 +191,7 @@ def _polygon(corners: object, where: str) -> BaseGeometry:
     from shapely import Polygon
 
     given = corners if isinstance(corners, list) else []
+    # corners as numbers
     points = [
         (finite_number(corner.get("x"), where), finite_number(corner.get("y"), where))
         for corner in given

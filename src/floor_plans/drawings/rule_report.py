@@ -70,6 +70,7 @@ class RuleReport:
         if not num:
             return lines
         lines += ["", *self._table(), "", *self._share_table()]
+        # the findings of each plan
         for name, judgement in zip(self._names, self.judgements, strict=True):
             if judgement.broken:
                 lines += ["", name]
@@ -118,6 +119,7 @@ def drop_invalid_plans(
     sound, problems = [], list(report.problems)
     for k, diagram in enumerate(report.diagrams):
         try:
+            # reading the plan finds what is wrong with it
             if diagram.boxes is not None:
                 plan = FloorPlan.of(diagram, unit)
                 added_rooms(diagram)
@@ -140,6 +142,7 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
     Raises ``ValueError`` without shapely, and for boxes that are hardly in their unit.
     """
     check_installed()
+    # diagrams with boxes are plans
     rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
     plans = floor_plans([report.diagrams[k] for k in rows], unit)
     return RuleReport(

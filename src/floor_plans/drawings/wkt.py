@@ -48,6 +48,7 @@ def wkt_of(plan: FloorPlan) -> str:
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)
+    # the outline, rooms and doors
     outline = "outline" if plan.boundary is None else "boundary"
     table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text(plan.outline)])
     for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
@@ -126,6 +127,7 @@ def _box(text: str, where: str) -> Box | None:
     except ValueError as error:
         reason = f'box {reprlib.repr(text)}: expected "x0 y0 x1 y1", or nothing'
         raise DiagramError(where, reason) from error
+    # from y upwards to y downwards
     return checked_box((x0, 0.0 - y1, x1, 0.0 - y0), where)
 
 

@@ -113,6 +113,7 @@ def contradiction_sentence(
 def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
     """Names of rooms: ``living room``, ``kitchen``. Rooms of one type are numbered, ``bathroom 1``,
     ``bathroom 2``; a room of unknown type is a ``room``."""
+    # words of the type in lower case, numbered if there are several
     types = ["Room" if room is None else ROOM_TYPES[room] for room in diagram.rooms]
     words = [re.sub("(?<=[a-z])(?=[A-Z])", " ", each).lower() for each in types]
     return tuple(
@@ -200,6 +201,7 @@ class _Search:
     def _is_possible(self, members: Sequence[Member]) -> bool | None:
         """Return True if the rooms of ``members`` have boxes with these relations; other pairs are
         free."""
+        # only the rooms of the members, numbered from 0
         rooms = sorted({room for member in members for room in member[:2]})
         place = {room: k for k, room in enumerate(rooms)}
         known = {(place[i], place[j]): code for i, j, code in members}
@@ -276,6 +278,7 @@ def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
     del left[frozenset(start[:2])]
     while left:
         end = chain[-1][1]
+        # the next member begins at the end, or anywhere
         following = [m for m in left.values() if end in m[:2]] or [*left.values()]
         i, j, code = following[0]
         chain.append((i, j, code) if j != end else (j, i, _inverse(code)))

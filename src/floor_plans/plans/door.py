@@ -82,6 +82,7 @@ class Door:
     @classmethod
     def from_json(cls, data: Any, num_rooms: int) -> Door:
         """Read a door. Raises ``DiagramError`` naming what is wrong."""
+        # two ends of two coordinates
         ends: list[Any] = []
         if isinstance(data, Mapping):
             ends = [data.get(key) for key in ("from", "to")]
@@ -126,6 +127,7 @@ def adjacent_rooms(
     def nearness(room: int) -> tuple[float, float]:
         return round(opening.distance(floors[room]), 2), -around.intersection(floors[room]).area
 
+    # by distance, then by area around the door
     nearest = sorted(range(len(floors)), key=nearness)
     if is_front or len(nearest) == 1:
         return nearest[0], FRONT_DOOR
@@ -147,6 +149,7 @@ def rooms_from_json(value: object, num_rooms: float) -> tuple[int, int]:
     """Inverse of ``rooms_to_json``, for rooms in any order. Raises ``DiagramError`` for anything
     else."""
     given = list(value) if isinstance(value, list | tuple) and len(value) == 2 else []
+    # each entry is a number of a room, or the outside
     numbers = [
         FRONT_DOOR if room == _OUTSIDE else checked_integer(room, "doors", "a room number")
         for room in given

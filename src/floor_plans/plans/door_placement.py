@@ -64,7 +64,12 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
         best = placement if best is None else min(best, placement, key=lambda each: each.cost)
         # reserve a place for the first pair whose wall others have filled, and place all again
         wanted = [pair for pair in placement.full if pair not in reserved]
-        spot = wanted and _reserve(plan, walls, wanted[0], reserved)
+        spot = wanted and _place(
+            walls[wanted[0]],
+            DOOR,
+            plan.boxes[wanted[0][0]].centroid.coords[0],
+            reserved.values(),
+        )
         if not spot:
             return replace(plan, doors=best.doors)
         reserved[wanted[0]] = spot
@@ -103,6 +108,7 @@ def _place_doors(
             missing = plan.diagram.num_rooms - len(costs) + (front is None)
             return _Placement(tuple(doors), tuple(full), (missing, sum(costs.values())))
         cost, _, room, before, pair = min(ways)
+        # a place clear of the doors so far and of reserved places
         taken = [*((door.start, door.end) for door in doors), *left.values()]
         spot = left.pop(pair, None) or _place(walls[pair], DOOR, entered[before], taken)
         if spot is None:
@@ -110,12 +116,6 @@ def _place_doors(
             continue
         doors.append(Door(pair, *spot))
         costs[room], entered[room] = cost, _middle(doors[-1])
-
-
-def _reserve(plan: FloorPlan, walls: Walls, pair: Pair, reserved: dict[Pair, Spot]) -> Spot | None:
-    """Find a place for the door of a pair before others take it."""
-    near = plan.boxes[pair[0]].centroid.coords[0]
-    return _place(walls[pair], DOOR, near, reserved.values())
 
 
 def unreached(plan: FloorPlan) -> tuple[int, ...]:
@@ -210,12 +210,14 @@ def _place(
     others = [LineString(spot) for spot in taken]
     spots: list[tuple[bool, float, Point, Point]] = []
     for wall in walls:
+        # every place of the wall that is clear of other doors
         for start, is_corner in _starts(wall, width):
             begin, end = (_rounded(wall.point(along)) for along in (start, start + width))
             spot = LineString([begin, end])
             if all(spot.distance(other) >= APART - 1e-6 for other in others):
                 away = math.dist(spot.centroid.coords[0], near)
                 spots.append((at_corner and not is_corner, round(away, 6), begin, end))
+    # at a corner first, then the nearest
     return min(spots)[2:] if spots else None
 
 

@@ -226,6 +226,7 @@ class FloorPlan:
 
     def relabelled(self, order: Sequence[int]) -> FloorPlan:
         """Return the plan with its rooms renumbered, see ``BubbleDiagram.relabelled``."""
+        # new number of each old room, and of the outside
         new = {FRONT_DOOR: FRONT_DOOR} | {old: k for k, old in enumerate(order)}
 
         def renumbered(door: Door) -> Door:
@@ -264,6 +265,7 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
     from shapely import Polygon
 
     try:
+        # finite corners of a simple polygon
         points = tuple((float(x), float(y)) for x, y in corners)
         finite = all(map(math.isfinite, chain(*points)))
         sound = finite and len(points) >= 3 and Polygon(points).is_valid

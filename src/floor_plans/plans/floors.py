@@ -61,6 +61,7 @@ def _floor(parts: Any, where: str) -> BaseGeometry:
     from shapely.errors import ShapelyError
 
     try:
+        # each part is an outer ring and its holes
         polygons = [Polygon(outer, holes) for outer, *holes in parts]
         found = polygons[0] if len(polygons) == 1 else MultiPolygon(polygons)
         sound = found.is_valid and not found.is_empty
@@ -91,10 +92,12 @@ def drawn_floors(
     ``left``: each box less the smaller boxes. ``shared``: rooms drawn over others, whose floor is
     stated even if it equals their box. Empty if the boxes alone yield what was drawn.
     """
+    # a floor that equals its box is not stated
     own = [
         None if floor is None or (k not in shared and is_same(floor, box)) else floor
         for k, (floor, box) in enumerate(zip(floors, boxes, strict=True))
     ]
+    # boxes alone yield these floors
     if all(floor is None or is_same(floor, rest) for floor, rest in zip(own, left, strict=True)):
         return ()
     return tuple(own)

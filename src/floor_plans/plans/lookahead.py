@@ -215,6 +215,7 @@ class LookAhead(NoCircles):
         """Solve one problem. Returns the answer, a witness and the CPU-seconds."""
         num_rooms, known, hint = problem
         start = time.thread_time()
+        # the known relations as constraints, all other pairs open
         answer, boxes = boxes_of(
             (num_rooms, [(i, j, code) for (i, j), code in known.items() if code != NO_EDGE]),
             rule=self._rule,

@@ -91,6 +91,7 @@ class Accepted:
         """Return ``97.2 % of 72 drawn samples have a plan (1 undecided, rejected)``."""
         drawn = counted(self.num_drawn, "drawn sample")
         undecided = f" ({self.num_undecided:,} undecided, rejected)" if self.num_undecided else ""
+        # two digits for small shares
         percent = 100 * self.acceptance
         shown = f"{percent:.1f}" if percent >= 1 or not percent else f"{percent:.2g}"
         rules = ", ".join(f"{name} {num:,}" for name, num in self.rejected_by.most_common())

@@ -44,6 +44,7 @@ def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> d
     found = have_plans([measured[k] for k in others], "realisable", effort=_EFFORT, threads=threads)
     for k, answer in zip(others, found, strict=True):
         realisable[k] = bool(answer)
+    # a diagram undecided at either level
     undecided = sum(None in answers for answers in zip(buildable, realisable, strict=True))
     return {
         "realisable": sum(realisable) / len(measured),

@@ -124,6 +124,7 @@ def _groups(ways: Sequence[Sequence[Way]]) -> list[list[int]]:
     reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]
     groups: list[list[int]] = []
     for k, mine in enumerate(reach):
+        # a door joins all groups that its swings can reach
         near = [group for group in groups if any(mine.intersects(reach[j]) for j in group)]
         groups = [group for group in groups if group not in near]
         groups.append([*sorted(j for group in near for j in group), k])
@@ -136,11 +137,13 @@ def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
 
     def extend(cost: Cost, chosen: list[Swing]) -> None:
         nonlocal best
+        # bound: this choice cannot beat the incumbent
         if cost >= best[0]:
             return
         if len(chosen) == len(ways):
             best = cost, chosen
             return
+        # branch: each swing of the next door
         for own, swing in ways[len(chosen)]:
             shared = sum(swing.swept_with(other) for other in chosen)
             swept = round(cost[0] + own[0] + shared, 3)

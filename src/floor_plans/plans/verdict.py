@@ -113,6 +113,7 @@ def _solved(
     cp_sat()
     if not diagrams:
         return []
+    # only diagrams without circles reach the solver
     measured = DiagramSet.of(diagrams)
     # centres follow relations, so a circle on an axis rules boxes out
     possible = measured.horizontally_transitive & measured.vertically_transitive
@@ -173,6 +174,7 @@ def cached_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
 
     def read(database: sqlite3.Connection) -> dict[bytes, Any]:
         found: dict[bytes, Any] = {}
+        # SQLite limits the number of keys per query
         for start in range(0, len(diagrams), _AT_ONCE):
             some = diagrams[start : start + _AT_ONCE]
             rows = database.execute(

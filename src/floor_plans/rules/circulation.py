@@ -43,6 +43,7 @@ def access(plan: FloorPlan, parameters: Parameters) -> Findings:
     wanted = rooms_of(plan, parameters["reached"])
     if not wanted:
         return None
+    # rooms that the search misses
     reached = _reached(plan, parameters["through"])
     return tuple(
         _unreached(plan, room, reached, parameters["through"])
@@ -70,6 +71,7 @@ def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
         return None
     kinds, least, found = kinds_of(plan), parameters["least"], []
     for door in plan.doors:
+        # the smaller of the clear widths on both sides
         sides = [OUTSIDE] if door.is_front else [kinds[room] for room in door.rooms]
         needed = min(least.get(side, 0.0) for side in sides)
         width = math.dist(door.start, door.end)
@@ -140,6 +142,7 @@ def _unreached(plan: FloorPlan, room: int, reached: set[int], through: Collectio
     if not common:
         return Finding((room,), found, "give a common room the front door first")
     floors = plan.rooms
+    # the common room that is nearest
     nearest = min(common, key=lambda other: floors[room].distance(floors[other]))
     change = f"put a door between it and {name_of(plan, nearest)}"
     if (gap := floors[room].distance(floors[nearest])) > TOLERANCE:

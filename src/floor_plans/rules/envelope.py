@@ -27,6 +27,7 @@ def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
     least, lengths = parameters["length"], _facades(plan, parameters)
     if lengths is None:
         return None
+    # rooms with less facade than the rule requires
     return tuple(
         Finding(
             (k,),
@@ -49,6 +50,7 @@ def window(plan: FloorPlan, parameters: Parameters) -> Findings:
         return None
     found = []
     for k, length in lengths.items():
+        # the window as wide as the facade, and of the given height
         needed = parameters["share"] * plan.areas[k]
         if length * parameters["height"] < needed - TOLERANCE:
             missing = needed / parameters["height"] - length
@@ -147,6 +149,7 @@ def outer_walls(plan: FloorPlan, rooms: Iterable[int], wall: float) -> dict[int,
     rooms is not outside."""
     from shapely import union_all
 
+    # pieces of the border near the outermost rings
     built = _built(plan, wall)
     outside: BaseGeometry = union_all([part.exterior for part in _parts(built)])
     near = outside.buffer(wall / 2 + TOLERANCE)

@@ -88,6 +88,7 @@ def _numbers(value: Any) -> Iterator[float]:
 def check_rooms(plan: FloorPlan) -> None:
     """Raise ``DiagramError`` naming a room whose box is a line or a point."""
     for k, (x0, y0, x1, y1) in enumerate(plan.diagram.boxes or ()):
+        # a box that is a line or a point
         if min(x1 - x0, y1 - y0) < _LEAST:
             sides = f"{x1 - x0:g} x {y1 - y0:g} m"
             reason = f"{name_of(plan, k)} has no area ({sides}); give its box a width and a height"

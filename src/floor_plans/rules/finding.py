@@ -87,6 +87,7 @@ def rooms_of(plan: FloorPlan, kinds: Iterable[str]) -> list[int]:
 def name_of(plan: FloorPlan, room: int) -> str:
     """Name of a room, as ``bathroom 2``. An added room is a ``hall``, numbered if there are
     several."""
+    # added rooms have no type of their own
     halls = rooms_of(plan, [HALL])
     if room in halls:
         return "hall" if len(halls) == 1 else f"hall {halls.index(room) + 1}"

@@ -84,6 +84,7 @@ def shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, KeptSha
     """Share of plans that satisfy each rule, and ``ALL`` of them."""
     found = {}
     for name in [name for name in RULES if name in rules.rules]:
+        # plans that the rule does not apply to are not counted
         kept = [judgement.kept[name] for judgement in judgements]
         found[name] = KeptShare(kept.count(True), len(kept) - kept.count(None))
     return found | {ALL: KeptShare(sum(each.keeps_all for each in judgements), len(judgements))}

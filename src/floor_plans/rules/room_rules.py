@@ -63,12 +63,14 @@ def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
     if not related and not plan.doors:
         return None
     found = []
+    # space between related rooms
     for i, j in related:
         gap = _void(plan.rooms[i], plan.rooms[j], parameters["facing"])
         if gap > parameters["wall"] + TOLERANCE:
             what = f"{gap:.2f} m of nothing between {names_of(plan, (i, j))}"
             change = f"move them together, or enlarge one, to {parameters['wall']:.2f} m or less"
             found.append(Finding((i, j), what, change))
+    # doors off the walls
     for door in plan.doors:
         rooms = rooms_of_door(door)
         if not all(_on_wall(door, plan.rooms[room], parameters) for room in rooms):
@@ -83,6 +85,7 @@ def _void(one: BaseGeometry, other: BaseGeometry, facing: float) -> float:
     if one.is_empty or other.is_empty:
         return 0.0
     (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = one.bounds, other.bounds
+    # length along which the boxes face each other
     along = max(min(ax1, bx1) - max(ax0, bx0), min(ay1, by1) - max(ay0, by0))
     return float(one.distance(other)) if along >= facing - TOLERANCE else 0.0
 
@@ -118,6 +121,7 @@ def _too_small(
     ruled = [k for k, kind in enumerate(kinds) if kind in least]
     if not ruled:
         return None
+    # rooms below the limit of their kind
     return tuple(
         Finding(
             (k,),

@@ -151,6 +151,7 @@ def _rules_of(path: Path) -> dict[str, Parameters]:
     """Read the rules of a file."""
     try:
         entries = dict(_entries(read_node(path, "file of rules", "base: and width:")))
+        # start from the base set, then change it
         rules = _base(entries.pop(BASE, None))
         for name, node in entries.items():
             _check_name(node, "rule", name, RULES)
@@ -187,6 +188,7 @@ def _parameters(node: Node, rule: str, base: Parameters) -> Parameters:
     """Read the parameters of a rule; those of ``base`` are the defaults."""
     types = RULES[rule].parameters
     read: dict[str, Any] = dict(base)
+    # given parameters replace those of the base
     for name, each in node.entries(f"parameters: {', '.join(types)}").items():
         _check_name(each, f"parameter of {rule}", name, types)
         value = _value(each, types[name])
@@ -200,8 +202,12 @@ def _parameters(node: Node, rule: str, base: Parameters) -> Parameters:
 
 def _value(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[str, float]:
     """Read one parameter of that kind."""
+    # lists, numbers by kind, and numbers
     if isinstance(kind, Kinds):
-        return tuple(_kind(item) for item in node.items("a list of kinds of rooms"))
+        items = node.items("a list of kinds of rooms")
+        for item in items:
+            _check_name(item, "kind of room", item.value, ROOM_KINDS)
+        return tuple(str(item.value) for item in items)
     if isinstance(kind, NumberByKind):
         entries = node.entries("a number for each kind of room")
         for name, each in entries.items():
@@ -212,11 +218,6 @@ def _value(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[st
         remedy = f"; {number:g} % is {number / 100:g}" if 2 <= number <= 100 else ""
         raise node.error(f"expected a share, above 0 and at most 1, got {number:g}{remedy}")
     return number
-
-
-def _kind(node: Node) -> str:
-    _check_name(node, "kind of room", node.value, ROOM_KINDS)
-    return str(node.value)
 
 
 def _number(node: Node) -> float:

@@ -175,6 +175,7 @@ class Change:
         there."""
         boxes = (self.plan.diagram.boxes or ())[:shared]
         relations = tuple(each for each in diagram.relations if max(each[:2]) < shared)
+        # the diagram's relations on the earlier boxes
         placed = FloorPlan(BubbleDiagram(diagram.rooms[:shared], relations, boxes))
         stay = {room for room, lock in self.locked.items() if lock == PLACE}
         names = room_names(diagram)
@@ -224,6 +225,7 @@ def changed_jobs(
             if plan is None:
                 found.append(request.job(number, diagram))
                 continue
+            # changes of a line, relative to its earlier plan
             _check_keys(diagram.metadata)
             locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
             areas = _requested_areas(plan, remove_halls(diagram))
@@ -267,6 +269,7 @@ def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[
     if not isinstance(entries, list):
         raise DiagramError(key, f"expected a list, got {reprlib.repr(entries)}")
     for k, entry in enumerate(entries):
+        # an object with exactly these fields, of these types
         if (
             not isinstance(entry, dict)
             or entry.keys() != types.keys()

@@ -38,6 +38,7 @@ def with_hall(diagram: BubbleDiagram, boxes: tuple[Box, ...]) -> BubbleDiagram:
     hall = diagram.num_rooms
     if len(boxes) == hall:
         return replace(diagram, boxes=boxes)
+    # the relations of the hall are those of its box
     codes = relations_from_boxes(np.array(boxes), threshold_of("metres", None))
     read = [(i, hall, int(codes[i, hall])) for i in range(hall) if codes[i, hall] != NO_EDGE]
     return BubbleDiagram(
@@ -86,6 +87,7 @@ def plan_of(
     if spec.outline.boundary is None and not stays:
         left, top = min(box[0] for box in boxes), min(box[1] for box in boxes)
         boxes = tuple((x0 - left, y0 - top, x1 - left, y1 - top) for x0, y0, x1, y1 in boxes)
+    # from grid units to metres
     metres = [
         (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)
         for x0, y0, x1, y1 in boxes

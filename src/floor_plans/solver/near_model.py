@@ -189,9 +189,11 @@ class NearModel(PlanModel):
         Nothing is dropped if the earlier plan violates the hard constraints of the diagram.
         """
         stays = self.model.new_bool_var("")
+        # all known rooms stay in place
         for i, box in self._known:
             for variable, value in zip(self._sides_of(i), box, strict=True):
                 self.model.add(variable == value).only_enforce_if(stays)
+        # the most soft constraints that hold there
         self.model.maximize(sum(constraint.literal for constraint in self.soft))
         if self.solve(effort, seed=seed, hint=self._earlier_boxes(), assumed=[stays])[0]:
             self.soft = [
@@ -218,6 +220,7 @@ class NearModel(PlanModel):
         for i, lock in self.near.locked.items():
             box = self.near.boxes[i]
             assert box is not None  # only rooms of the earlier plan are locked
+            # the whole box, or only its size
             if lock == PLACE:
                 pairs = zip(self._sides_of(i), box, strict=True)
                 yield (i, lock), self._if(*(variable == value for variable, value in pairs))

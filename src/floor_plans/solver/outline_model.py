@@ -90,6 +90,7 @@ class OutlineModel(RoomModel):
         are more wall, except for a strip across a narrow plot, so the rule itself judges every plan
         afterwards. Further soft constraints, of no rule, ask for a filled outline without walls.
         """
+        # the rest as a square in a corner, half a wall longer
         area = self.spec.outline.area
         left = (math.sqrt((1 - share) * area) + wall / 2) ** 2
         requirement = Requirement(f"rooms fill {share:.0%} of the outline", "fill")
@@ -226,6 +227,7 @@ class OutlineModel(RoomModel):
         if (facade := self._rule("facade")) is not None and kind in facade["rooms"]:
             lengths["facade"] = facade["length"]
         if (window := self._rule("window")) is not None and kind in window["rooms"]:
+            # window area for the largest floor within tolerance
             most = self.areas[room] * (1 + self.spec.tolerance)
             lengths["window"] = window["share"] * most / window["height"]
         return lengths
@@ -293,10 +295,12 @@ class OutlineModel(RoomModel):
             for (low, _), (_, high) in product(spans, spans):
                 self.model.add(high - low >= length).only_enforce_if(way)
             return
+        # the piece lies within every span
         start = self.model.new_int_var(0, self.rule.grid, "")
         for low, high in spans:
             self.model.add(start >= low).only_enforce_if(way)
             self.model.add(start + length <= high).only_enforce_if(way)
+        # and clear of every occupant
         for k, is_away, lies_elsewhere in occupants:
             sides = [self.high[axis][k] <= start, self.low[axis][k] >= start + length, is_away]
             clear = [self._if(side) for side in sides]

@@ -83,6 +83,7 @@ class PlanSearch:
     def proved(self, broken: Collection[str]) -> frozenset[str]:
         """Return the ``broken`` rules that the solver shows to be infeasible, with and without a
         hall."""
+        # infeasible in every model
         halls = (False, True) if self._may_have_hall else (False,)
         models = [self._model(hall=hall) for hall in halls]
         return frozenset(

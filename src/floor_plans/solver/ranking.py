@@ -74,6 +74,7 @@ def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
     """Scores of a plan with these target areas."""
     from shapely import get_parts, union_all
 
+    # outline of the built area, walls included
     built = fill_gaps(union_all(plan.rooms))
     around = sum(part.exterior.length for part in get_parts(built))
     return Scores(

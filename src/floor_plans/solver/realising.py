@@ -175,6 +175,7 @@ def _search_plans(
     search = PlanSearch(job.diagram, spec, job.seed, may_have_hall=job.hall)
     meet_all = before is not None and not before.broken
     for model in search.models(meet_all=meet_all):
+        # a plan counts if its added hall leads somewhere
         answer, plans = _find_variants(job, spec, model, stop_asked)
         ruled_out = ruled_out or (answer is False and model.hall is None)
         plans = tuple(plan for plan in plans if halls_connect(plan))
@@ -247,6 +248,7 @@ def _add_proofs(job: Job, found: Realised) -> Realised:
         return found
     spec = replace(job.spec, areas=found.areas)
     search = PlanSearch(job.diagram, spec, job.seed, may_have_hall=job.hall)
+    # prove each broken rule by itself, then explain
     proved = search.proved(found.broken)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)

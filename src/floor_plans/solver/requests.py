@@ -184,6 +184,7 @@ class PlanRequest:
         key, most = "total_area", self.total_area
         if most is None and outline.boundary is not None:
             key, most = "boundary", outline.area
+        # what is given fits, but not what the rules require
         if most is not None and sum(own or 0.0 for own in given) < most < sum(least):
             raise DiagramError(
                 key,

@@ -168,6 +168,7 @@ class RoomModel(BoxModel):
         The latter is excluded if the other is inside a third, whose floor would lose its area
         twice."""
         ways = self._apart(i, j)
+        # the smaller room in a corner of the larger
         u, v = sorted((i, j), key=lambda room: self.areas[room])
         is_nested = any(outer == u or inner == v for inner, outer in self.inside)
         if self.rooms[v] in BENT and not is_nested:
@@ -233,6 +234,7 @@ class RoomModel(BoxModel):
         """Add soft constraints on the least widths and areas of the rules, and on target areas."""
         widths, areas = (self._least_of(name) for name in ("width", "area"))
         for i, kind in enumerate(self.kinds):
+            # limits are rounded up to the grid, less the tolerance
             if (least := widths.get(kind)) is not None:
                 narrow = math.ceil((least - TOLERANCE) * PER_METRE)
                 sides = (side >= narrow for side in self._sides(i))
@@ -251,6 +253,7 @@ class RoomModel(BoxModel):
         own = self.floors[: len(targets)]
         sizes = [(floor, area, tolerance) for floor, area in zip(own, targets, strict=True)]
         sizes.append((sum(own), sum(targets), tolerance / 2))
+        # three tolerances, at three priorities
         for floor, area, share in sizes:
             for priority, off in (
                 (Priority.AREAS, share),

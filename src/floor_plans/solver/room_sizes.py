@@ -71,10 +71,12 @@ class RoomAreas:
         """
         areas: dict[int, list[float]] = {}
         if self._programmes:
+            # plans that share most room types with the request
             asked = Counter(rooms)
             shared = [(asked & programme).total() for programme in self._programmes]
             most = max(shared)
             plan = random.choice([k for k, num in enumerate(shared) if num == most])
+            # areas of one of them, in random order
             areas = {
                 room: random.sample(each, len(each)) for room, each in self._areas[plan].items()
             }

@@ -122,6 +122,7 @@ def _panes(door: Door) -> list[list[Corner]]:
     length = math.hypot(x1 - x0, y1 - y0)
     ux, uy = (x1 - x0) / length, (y1 - y0) / length
     found = []
+    # corners along the door and across it
     for first, last, across in (
         (0, length / 2 + _PANE, _PANE),
         (length / 2 - _PANE, length, -_PANE),
@@ -149,6 +150,7 @@ def hatching(area: Geometry, distance: float) -> Geometry:
     from shapely import LineString, union_all
 
     left, top, right, bottom = area.bounds if not area.is_empty else (0.0,) * 4
+    # diagonals of x + y = k * step
     step = math.sqrt(2) * distance
     first, last = math.floor((left + top) / step), math.ceil((right + bottom) / step)
     lines = [

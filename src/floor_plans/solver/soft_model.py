@@ -181,6 +181,7 @@ class SoftModel(OutlineModel):
             )
             if not new:
                 continue
+            # all constraints of the priority that are not satisfied yet
             tried = [*found.soft, *new]
             answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
             if answer:
@@ -264,6 +265,7 @@ class SoftModel(OutlineModel):
             _TO_REDUCE * effort,
             dict.fromkeys(requirement.rule for requirement in reversed(requirements)),
         )
+        # groups of a rule, those of no rule first
         groups = [
             {requirement for requirement in requirements if requirement.rule == rule}
             for rule in sorted(rules, key=bool)
@@ -271,6 +273,7 @@ class SoftModel(OutlineModel):
         for group in (*groups, *({requirement} for requirement in reversed(requirements))):
             fewer = [requirement for requirement in requirements if requirement not in group]
             if left > 0 and len(fewer) < len(requirements):
+                # the others still conflict without this group
                 if fewer and self.is_infeasible(fewer, min(left, _EFFORT_EACH), seed):
                     requirements = fewer
                 left -= self.spent

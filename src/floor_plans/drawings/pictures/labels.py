@@ -95,9 +95,11 @@ def _forms(
 ) -> Iterator[tuple[tuple[str, ...], float, int]]:
     """Forms of a label, the best first: with the area, level, large, with the full name."""
     measured = f"{area:.1f} {_SQUARE_METRES}"
+    # ways to write the name, with the area
     names = dict.fromkeys([(name.whole,), tuple(name.whole.split()), (name.short,)])
     whole = [(*words, measured) for words in names] + [(f"{name.short} {measured}",)]
     sizes = np.arange(largest, LEAST_POINTS - 0.01, -0.5).tolist()
+    # with area, then without it, then the number alone
     for ways, angle in (
         (whole, 0),
         (whole[-2:], 90),

@@ -157,6 +157,7 @@ class PlanPen:
                 language=self.language,
                 number=number,
             )
+            # the caption states what the label does not
             if not label.states_area:
                 is_number = label.lines[0] == str(number)
                 number += is_number
@@ -172,6 +173,7 @@ class PlanPen:
         sizes = label.sizes
         at = -LINE_HEIGHT * sum(sizes) / 2
         for number, (line, size) in enumerate(zip(label.lines, sizes, strict=True)):
+            # each line below the one before, also if it reads upwards
             middle = (at + LINE_HEIGHT * size / 2) / POINTS_PER_INCH
             at += LINE_HEIGHT * size
             dx, dy = (middle, 0.0) if label.angle else (0.0, middle)
@@ -239,6 +241,7 @@ def _draw_line(
         LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3), autolim=False
     )
     style = LABEL | {"color": MUTED_TEXT, "rotation": 90 * axis, "rotation_mode": "anchor"}
+    # distances, as large as fits between marks
     for (first, low), (last, high) in pairwise(zip(marks, metres, strict=True)):
         text, middle = f"{high - low:.2f}", (first + last) / 2
         points = min(SMALL, 0.92 * (last - first) * POINTS_PER_INCH / text_width(text))

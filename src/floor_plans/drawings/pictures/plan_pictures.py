@@ -84,6 +84,7 @@ def plot_plans(
     """
     path = checked_path(path)
     check_positive(columns=columns, scale=scale, cell=cell, dpi=dpi)
+    # check before anything is plotted
     if not any(plans):
         raise ValueError("no plans to draw: a sheet needs at least one")
     if titles and len(titles) != len(plans):

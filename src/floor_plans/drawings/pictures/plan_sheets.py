@@ -60,6 +60,7 @@ def paper_of(plan: FloorPlan) -> PaperSize:
     ``ValueError`` if it fits none."""
     left, top, right, bottom = extent(plan)
     for name, scale in _FITTING:
+        # the plan on paper, with dimensions and margins
         needed = [
             (length + OUTER_WALL) * 1000 / scale + _BESIDE + 2 * _EDGE
             for length in (right - left, bottom - top)
@@ -163,6 +164,7 @@ def plot_realised(
 
     ``found``: numbers of diagrams and their plans, best first.
     """
+    # one plan of each diagram, or variants in rows
     most = max(len(plans) for _, plans in found)
     if most == 1:
         plot_plans([plans[0] for _, plans in found[:NUM_DRAWN]], path)
