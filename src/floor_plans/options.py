@@ -1,4 +1,4 @@
-"""Options of the commands that only bubble diagrams have."""
+"""Options of commands for bubble diagrams only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUILDABLE = (False, True, "narrowing", "lookahead")
 _OF_BRIEFS = (
     Option(
         "brief",
-        "a file that says what every diagram must have, see docs/briefs.md",
+        "a file of requirements on every diagram, see docs/briefs.md",
         is_file=True,
     ),
     Option(
@@ -35,7 +35,7 @@ SAMPLE = (
     Option(
         "num_rooms",
         "rooms of every diagram, or several numbers to draw as often as in the training data among "
-        "them, num_rooms=[5,6,7]; null draws all that the training data has",
+        "them, num_rooms=[5,6,7]; null draws all sizes of the training data",
         least=1,
         listed=True,
         without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
@@ -104,14 +104,14 @@ EVALUATE = (
     ),
     Option(
         "rejection_calls",
-        "with brief: network calls that plain rejection may take beside particles; null is as many "
-        "as particles took, 0 leaves it out",
+        "with brief: network calls of plain rejection, for comparison with particles; null is as "
+        "many as particles took, 0 leaves it out",
         least=0,
     ),
     Option(
         "gamma",
-        "with brief: the power of the look-ahead in soft guidance, which is measured beside the "
-        "method; null is 1, 0 is the model itself",
+        "with brief: the power of the look-ahead in soft guidance, which is measured for "
+        "comparison; null is 1, 0 is the model itself",
     ),
     Option(
         "reference",

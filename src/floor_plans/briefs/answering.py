@@ -100,6 +100,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
         answer = (
             asked.answer_by_rejection() if method == "rejection" else asked.answer_by_particles()
         )
+    # facts of the answer, logged as one sentence
     diagrams = Diagrams(answer.diagrams)
     keys = DiagramSet.of(diagrams, words).canonical_key_set
     facts = {
@@ -143,6 +144,7 @@ class BriefRequest:
         self.constraint = BriefConstraint(self.brief, self.vocab)
         self.meets = BriefPredicate(self.brief, self.shard)
         self.habitable = None if self.rules is None else Habitable(self.rules, self.shard)
+        # sizes that the brief allows and the model has seen
         counts = self.trained.size_counts
         self.sizes = [n for n, count in enumerate(counts) if count and n in self.brief.num_rooms]
         if not self.sizes:
@@ -188,6 +190,7 @@ class BriefRequest:
             if self.trained.append is not None and self.shard.world_size == 1:
                 self.trained.append(lines_of(each.diagram for each in new))
 
+        # the judge: the brief, and the rules of living if requested
         tries, other = self.request.tries or TRIES, "method=particles"
         judge: Judge = self.meets
         kept = Accepted(self.num, "meet the brief", most_calls)
@@ -196,8 +199,10 @@ class BriefRequest:
             judge = counting_judge(self.habitable, kept, self.meets)
             other = LESS_STRICT
         remedy = f"tries={tries}: raise it for more, or take {other}"
+        # sample until enough are accepted
         kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=write_kept)
         p = kept.acceptance
+        # the acceptance rate estimates the probability of the brief
         facts = {
             **kept.facts,
             **exactness(self.trained.approximations()),
@@ -248,6 +253,7 @@ class BriefRequest:
     def _particles(self, num: int) -> list[SampleOutput]:
         """Sample ``REPEATS`` independent sets of ``num`` particles, with sizes as in training."""
         trained, device = self.trained, self.model.device
+        # sizes of the brief, with the frequencies of the training data
         counts = [count if n in self.sizes else 0 for n, count in enumerate(trained.size_counts)]
         real = [
             self.vocab.real_positions(
@@ -264,6 +270,7 @@ class BriefRequest:
                 conditions=self.model.shared_conditions_of(num),
             ).cpu()
 
+        # one progress bar for all sets
         tokens = sum(int(each.sum()) for each in real)
         with progress.task("steering particles", tokens, "tokens") as drawing:
             sampler = steered(trained.sampler, self.constraint, trained.path)
@@ -308,8 +315,10 @@ class BriefRequest:
 
     def _too_rare(self, parts: Sequence[SampleOutput]) -> str:
         """Message on how far the particles came, and the rules that most samples break."""
+        # largest share of tokens that a particle got
         real = torch.cat([(part.x0 != self.vocab.pad_id).sum(dim=1) for part in parts])
         furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
+        # rules that unconditional samples break most
         first = self._draw(0, _PILOT)
         unmet: dict[str, int] = {}
         for each in first:
@@ -325,6 +334,7 @@ class BriefRequest:
 
 
 def _summary(facts: dict[str, Any]) -> str:
+    # clauses of the sentence
     how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
     given = f", conditioned on {', '.join(facts['told'])}," if facts["told"] else ""
     error = facts["probability_standard_error"]

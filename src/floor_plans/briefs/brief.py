@@ -124,6 +124,7 @@ class ConnectedRule:
 
     def holds(self, diagram: BubbleDiagram) -> bool:
         """True if a diagram obeys the rule."""
+        # merge the components of related rooms
         component = {room: {room} for room in range(diagram.num_rooms)}
         for i, j, _ in diagram.relations:
             merged = component[i] | component[j]
@@ -233,6 +234,7 @@ class Brief:
             The keys, empty if the diagram meets the brief; ``named`` where no choice of named rooms
             obeys the relations.
         """
+        # rules that hold one by one
         broken = [] if diagram.num_rooms in self.num_rooms else ["num_rooms"]
         relation = _relations_of(diagram)
         for rule in self.rules:
@@ -241,6 +243,7 @@ class Brief:
                     broken.append(rule.source.key)
             elif not rule.holds(diagram):
                 broken.append(rule.source.key)
+        # rules of named rooms hold for one choice of rooms
         if self.named and not any(
             all(_holds(rule, chosen, diagram, relation) for rule in self.named_relations)
             for chosen in self._choices(diagram)
@@ -283,6 +286,7 @@ def _holds(
             return [chosen[end]]
         return [k for k, room in enumerate(diagram.rooms) if room in end.types]
 
+    # one flag for each subject: it has the relation to another room
     objects = rooms(rule.object)
     related = [
         any(a != b and relation.get((a, b), NO_EDGE) in rule.relations for b in objects)

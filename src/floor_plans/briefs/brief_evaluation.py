@@ -47,6 +47,7 @@ class BriefEvaluation(Evaluation):
             for method in self.methods
             if (cell := method.probability_cell())
         ]
+        # share of the data that meets the brief
         held_out, train = self.matches.held_out, self.matches.train
         rows += [
             TableRow(
@@ -64,6 +65,7 @@ class BriefEvaluation(Evaluation):
         ]
 
     def notes(self) -> list[str]:
+        # the brief, and the data that meet it
         notes = [f"Brief: {self.facts['brief']}.", *self.matches.notes()]
         if self.brief.buildable:
             notes.append("buildable was required of samples, not of data, which come from plans.")
@@ -79,6 +81,7 @@ class BriefEvaluation(Evaluation):
         for method in self.methods:
             notes += _notes_of(method, asked)
         notes += self.facts["left_out"]
+        # coverage and floors need data
         if (reference := self.matches.reference) is None:
             return notes
         notes.append(
@@ -129,11 +132,13 @@ class BriefEvaluation(Evaluation):
 def _notes_of(method: MethodScores, asked: int) -> list[str]:
     name, num = method.name.replace("_", " "), len(method.diagrams)
     notes = []
+    # exact or approximate
     if method.facts["exact"]:
         verb = "draws from the model's own distribution given the brief"
     else:
         verb = f"is approximate: {method.facts['approximate_because']}"
     notes.append(f"{name[0].upper()}{name[1:]} {verb}.")
+    # too few diagrams
     if num < asked:
         of_these = "; its coverage and distances are of these" if num else ""
         key = "rejection_calls" if "rejection_calls" in method.facts else "tries"

@@ -94,12 +94,14 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
     Raises ``ValueError`` for a brief that is wrong or that no diagram meets, and for options that
     do not go with a brief.
     """
+    # options that a brief replaces or excludes
     for key, why in (
         ("num_rooms", "write it into the brief, as in num_rooms: 5-7"),
         ("trajectory", "diagrams are chosen among many samples; leave it out"),
     ):
         if request.get(key):
             raise ValueError(f"{key}={request[key]} does not go with brief=: {why}")
+    # values of buildable and habitable that fit a brief
     buildable = request.get("buildable")
     if buildable not in (None, False, True):
         raise ValueError(
@@ -112,6 +114,7 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
             f"habitable={request['habitable']} does not go with brief= and {slow}: finding a plan "
             "of every weighted sample takes too long; take buildable=true"
         )
+    # read the brief, and refuse one that no diagram meets
     brief = check_brief(_requested_brief(request.brief), vocab, name_of_brief(request))
     return replace(brief, buildable=brief.buildable or bool(buildable))
 
@@ -146,6 +149,7 @@ def stated_condition(
     Both are empty if the network was trained without ``data.condition``. A fact of plans that it
     was not trained on is left to the solver, with a warning.
     """
+    # facts of plans that the model does not know
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
     if unknown := [name for name in brief.plan_facts.names if name not in known]:
@@ -192,6 +196,7 @@ class BriefPredicate:
         met: list[bool | None] = [not self.brief.unmet(diagram) for diagram in diagrams]
         if not self.brief.buildable:
             return met
+        # floor plans only of diagrams that meet the rules
         fit = [k for k, answer in enumerate(met) if answer]
         verdicts = self._have_plans([diagrams[k] for k in fit])
         for k, has_plan in zip(fit, verdicts, strict=True):

@@ -71,6 +71,7 @@ def verdict(
 ) -> str:
     """Sentences on the feasibility of a brief, with a line for each rule of a contradiction."""
     scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
+    # undecided
     if found.can_be_met is None:
         if found.example is None and brief.buildable:
             return f"Whether any {scope} that can be built meets it was not decided."
@@ -79,8 +80,10 @@ def verdict(
             f"No contradiction was found; whether any {scope} meets it was not decided"
             f"{'' if is_installed() else more}."
         )
+    # feasible
     if found.example is not None:
         return f"It can be met, as by this diagram:\n  {_diagram_text(found.example)}"
+    # infeasible: the contradictory rules with their places
     if len(found.contradiction) == 1:
         head = f"No {scope} meets this:"
     else:
@@ -106,6 +109,7 @@ def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> 
 
     With ``buildable`` it also counts floor plans of the first matches.
     """
+    # share with its confidence interval
     low, high = interval(len(met), num)
     confidence = f"{100 * _CONFIDENCE:.0f} %"
     aside = ", buildable aside" if brief.buildable else ""
@@ -118,6 +122,7 @@ def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> 
         f"{title}: {len(met):,} of {num:,} meet it{aside}, a share of "
         f"{len(met) / num:.2g} ({confidence} interval {low:.2g} to {high:.2g})"
     )
+    # floor plans of the first matches
     if brief.buildable and is_installed():
         first = met[:_NUM_DECIDED]
         built = sum(map(has_floor_plan, first))
@@ -133,6 +138,7 @@ def interval(hits: int, num: int) -> tuple[float, float]:
 
     if num == 0:
         return 0.0, 1.0
+    # quantiles of beta distributions; one-sided without hits or misses
     rest = 1 - _CONFIDENCE
     tail = rest if hits in (0, num) else rest / 2
     low = 0.0 if hits == 0 else float(betaincinv(hits, num - hits + 1, tail))

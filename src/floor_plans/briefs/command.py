@@ -15,6 +15,7 @@ _N_MAX = 8
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
+    # the brief, and the plans that it is compared with
     parser.add_argument("file", metavar="FILE")
     parser.add_argument(
         "--plans",

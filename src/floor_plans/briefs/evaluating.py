@@ -53,7 +53,9 @@ _SOFT = (0, 7)
 def refuse_options(request: EvaluateRequest) -> None:
     """Refuse options of briefs in a request without a brief, and the reverse, by
     ``ValueError``."""
+    # without a brief: options of briefs
     unused, why = list(_OF_BRIEFS), "is for brief=FILE; leave it out"
+    # with a brief: options that measure samples without one
     if request.brief is not None:
         unused = [] if request.quick else list(_ELSEWHERE)
         why = "does not go with brief=, which measures samples of one seed; leave it out"
@@ -156,6 +158,7 @@ def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, A
 
 def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
     """Sample ``num`` diagrams of sizes that the brief allows; some may break the brief."""
+    # as many samples as requested, none rejected
     drawn = sample_fresh(
         asked.trained,
         replace(asked.model, sampler=sampler, steps=None),

@@ -65,6 +65,7 @@ class BriefChoice:
 
         Raises ``ValueError`` naming a line with too few.
         """
+        # the method of the request, or the faster one
         request, sampler = self.request, self.trained.sampler
         meets = BriefPredicate(self.brief, shard)
         method = request.method or self._method(draw, meets, len(lines))
@@ -77,6 +78,7 @@ class BriefChoice:
                 request.tries or TRIES,
             )
         else:
+            # particles of all lines in one batch
             steering = steered(sampler, BriefConstraint(self.brief, self.vocab), self.trained.path)
             steering = replace(steering, resample=0.0)  # a row keeps its line and its arrangement
             particles = request.particles or PARTICLES
@@ -88,6 +90,7 @@ class BriefChoice:
     def _method(self, draw: Draw, meets: BriefPredicate, num_lines: int) -> str:
         """Choose rejection if enough of a few completions of every line meet the brief."""
         sampler = self.trained.sampler
+        # share of matches among a few completions of each line
         met = meets(draw(sampler, _PILOT, (3,)).diagrams)
         shares = [
             sum(answer is True for answer in met[k * _PILOT : (k + 1) * _PILOT]) / _PILOT
@@ -109,6 +112,7 @@ def choose_by_rejection(
     At most ``tries`` are sampled for each requested one. Raises ``ValueError`` naming a line with
     too few matches.
     """
+    # rounds of num completions for each line, until every line has enough
     kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
     drawn = calls = 0
     for turn in range(tries):
@@ -120,6 +124,7 @@ def choose_by_rejection(
         for row, answer in enumerate(met):
             if answer:
                 kept[row // num].append((new, row))
+    # lines with too few matches
     short = [line for line, found in zip(lines, kept, strict=True) if len(found) < num]
     if short:
         raise ValueError(

@@ -33,6 +33,7 @@ class GraphModel:
         self._rooms, self._least = range(most), least
         self._names = {name: k for k, name in enumerate(brief.named)}
         self._literals: dict[tuple[Any, ...], Any] = {}
+        # variables first, then a constraint for each rule
         self._add_rooms()
         self._add_pairs()
         for rule in brief.counts:
@@ -124,6 +125,7 @@ class GraphModel:
             members = [one in each for one in (code, INVERSE[code]) for each in sets]
             return (code == NO_EDGE, *(signs[code] for _, signs in ORDERS), *members)
 
+        # one boolean per group of relations that no rule or order distinguishes
         groups = self._groups([*sorted(self._vocabulary.relation_codes), NO_EDGE], signature)
         self._pair = {
             pair: {group: self._new() for group in groups} for pair in combinations(self._rooms, 2)
@@ -181,6 +183,7 @@ class GraphModel:
         if rule.quantity is Quantity.SOME:
             self.model.add_bool_or(list(ways.values()))
             return
+        # every: each subject has a witness
         for i, is_subject in subjects.items():
             found = [way for (first, _), way in ways.items() if first == i]
             self.model.add_bool_or([*found, is_subject.negated()])
@@ -193,6 +196,7 @@ class GraphModel:
 
     def _add_connected(self) -> None:
         """Add connectivity: every other room has a neighbour that is nearer to the first room."""
+        # distance to the first room decreases along some adjacent room
         steps = [self.model.new_int_var(0, len(self._rooms), "") for _ in self._rooms]
         nearer: dict[int, list[Any]] = {i: [] for i in self._rooms}
         for i, j in permutations(self._rooms, 2):

@@ -89,9 +89,11 @@ def make_plans(
             fits the request, or OR-Tools is not installed; ``habitable`` without rules.
         ImportError: shapely is not installed.
     """
+    # the request, with facts of the brief
     request = PlanRequest(rules=read_rules("default")) if request is None else request
     request = with_brief(request, brief)
     check_habitable(habitable, request)
+    # sample diagrams, find a plan of each, keep the best
     diagrams = candidate_diagrams(
         model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
     )
@@ -115,7 +117,9 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
     """
     if brief is None:
         return request
+    # the brief's facts of the plan
     facts = (brief_of(brief) if isinstance(brief, Mapping) else read_brief(brief)).plan_facts
+    # each fact may be stated once
     if facts.area is not None:
         if request.total_area is not None:
             raise ValueError(
@@ -147,11 +151,13 @@ def candidate_diagrams(
     num_rooms: int | None = None,
 ) -> list[BubbleDiagram]:
     """Distinct diagrams, sampled from a model; the arguments of ``make_plans``."""
+    # check numbers before sampling
     candidates = 2 * num if candidates is None else candidates
     if num < 1:
         raise ValueError(f"num={num}: expected at least 1")
     if candidates < num:
         raise ValueError(f"candidates={candidates}: expected at least num={num}")
+    # sample, and drop duplicates
     asked = {"brief": brief, "num_rooms": num_rooms}
     chosen = {name: value for name, value in asked.items() if value is not None}
     drawn = model.sample(candidates, seed=seed, **chosen)

@@ -118,9 +118,11 @@ class Matches:
 
     def notes(self) -> list[str]:
         """Sentences on the reference of the samples, and how reliable it is."""
+        # matches in each part of the data
         parts = [self.held_out, *([] if self.train is None else [self.train])]
         counts = "; ".join(f"{len(p):,} of {p.num:,} of {p.name} meet it" for p in parts)
         notes = [f"{counts[0].upper()}{counts[1:]}."]
+        # the reference, and its limits
         reference = self.reference
         if reference is None:
             return [*notes, "No data meet the brief, so coverage and distances are not measured."]
@@ -178,6 +180,7 @@ class MethodScores:
     ) -> MethodScores:
         """Score an answer; ``verdicts``: True for each diagram that meets the brief."""
         diagrams, metrics = answer.diagrams, {}
+        # distances from the reference, and coverage of each part of the data
         drawn = DiagramSet(diagrams, words) if diagrams else None
         if drawn is not None and matches.reference is not None:
             metrics = bubble_metrics(drawn, matches.reference.measured)
@@ -214,6 +217,7 @@ class MethodScores:
 
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``."""
+        # counts and costs, then facts of the sampling, then metrics
         found: dict[str, Any] = {
             "num_samples": len(self.diagrams),
             "num_met": self.num_met,
@@ -279,6 +283,7 @@ def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
     def calls(of: float, num: int) -> str:
         return f"{of / num:,.0f}" if num else "-"
 
+    # one row for each quantity, one cell for each method
     return [
         _row("diagrams", [f"{len(m.diagrams):,}" for m in methods], "", "that came back"),
         _row("share_met", [m.share_cell() for m in methods], "", "share that meets the brief"),
@@ -303,6 +308,7 @@ def _coverage_rows(
 ) -> list[TableRow]:
     """Coverage of each part of the data, and its ceiling."""
     rows = []
+    # training data and held-out data, each with ceiling and ratio
     for part, matching in matches.parts.items():
         of = f"of {matching.name} that meet the brief"
         found = [m.coverage[part] for m in methods]
@@ -330,6 +336,7 @@ def _property_rows(methods: Sequence[MethodScores], matches: Matches) -> list[Ta
     if matches.reference is None:
         return []
     first = methods[0]
+    # values of the data, with floors where metrics depend on the size
     real = structure_metrics(matches.reference.measured)
     real |= {} if first.floors is None else {key: first.floors.mean[key] for key in OF_SIZE}
     return [

@@ -95,6 +95,7 @@ def _kind_of(node: Node, usage: str) -> Kind:
     groups = built_in_groups()
     if found := kind_named(usage, groups):
         return found
+    # a usage that joins several rooms
     parts = [kind_named(part, groups) for part in re.split(r"[\W_]+", usage) if part != "and"]
     several = [kind for kind in parts if kind is not None]
     if len(several) == len(parts) > 1:
@@ -104,6 +105,7 @@ def _kind_of(node: Node, usage: str) -> Kind:
 
 def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
     """Rules of one room; a request that is not a rule of diagrams is yielded as ``NAME: text``."""
+    # "avoid" and "adjacency" become rules, other keys are left out
     for key, node in room.value.items():
         if key in ("id", "usage"):
             continue
@@ -146,6 +148,7 @@ def _avoided(name: str, node: Node, kinds: Mapping[str, Kind]) -> Iterator[Relat
 def _end(node: Node, kinds: Mapping[str, Kind]) -> Kind | str:
     if not isinstance(node.value, str):
         raise node.error(f"expected the id of a room, got {node.shown}")
+    # an id, or a usage
     if node.value in kinds:
         return node.value
     if found := kind_named(node.value, built_in_groups()):

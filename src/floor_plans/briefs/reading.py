@@ -91,6 +91,7 @@ class _Reading:
 
     def brief(self, root: Node) -> Brief:
         """Read all keys, groups and names before the rules that use them."""
+        # unknown keys first
         for key, node in root.value.items():
             if key not in _READERS:
                 raise node.error(unknown_name("key", key, _READERS))
@@ -112,6 +113,7 @@ class _Reading:
     def read_groups(self, node: Node) -> None:
         for name, members in node.entries("names, each with a list of room types").items():
             self._check_new(members, name)
+            # members are room types or other groups, each once
             items = members.items("a list of room types, such as [Bathroom, Kitchen]")
             kinds = [kind_of(item, _word(item), self.groups) for item in items]
             types = [code for kind in kinds for code in kind.types]
@@ -129,6 +131,7 @@ class _Reading:
     def read_rooms(self, node: Node) -> None:
         seen: dict[frozenset[int], Node] = {}
         for name, number in node.entries("room types or groups, each with a number").items():
+            # two names of the same rooms are a mistake
             kind = kind_of(number, name, self.groups)
             if before := seen.get(kind.types):
                 where = f" in line {before.line}" if before.line else ""
@@ -188,6 +191,7 @@ class _Reading:
 
     def _check_new(self, node: Node, name: str) -> None:
         """Refuse a name that is taken or is not a single word, by ``BriefError``."""
+        # a single word that has no meaning in rules
         if not re.fullmatch(r"[^\W\d][\w'-]*", name):
             raise node.error(f"expected one word as a name, such as first_bath, got {name!r}")
         if name.casefold() in {each.casefold() for each in self.groups}:

@@ -37,6 +37,7 @@ def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
 
     False if some do, or if it was not decided.
     """
+    # too many combinations: decide without alternatives
     total = 1
     for ways in choices:
         total *= len(ways)
@@ -51,6 +52,7 @@ def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
 def _none(counts: Sequence[Count]) -> bool:
     """True if no numbers meet the counts, by depth-first search over groups of types that no count
     distinguishes."""
+    # types that the same counts include form a group
     types = sorted({code for count in counts for code in count.types})
     groups = sorted({tuple(code in count.types for count in counts) for code in types})
     # index of the last group that each count includes: it has to be met by then
@@ -68,6 +70,7 @@ def _none(counts: Sequence[Count]) -> bool:
         if steps > _MOST_STEPS or k == len(groups):
             return True
         members = [c for c, is_in in enumerate(groups[k]) if is_in]
+        # numbers of rooms of the group, as many as the counts allow
         left = [most - sums[c] for c in members if (most := counts[c].most) is not None]
         for number in range(min(left, default=0) + 1):
             after = [total + number * is_in for total, is_in in zip(sums, groups[k], strict=True)]
@@ -130,6 +133,7 @@ class _Refutation:
 
     def holds(self) -> bool:
         """True if one of the checks refutes the brief."""
+        # connected rooms with degree at most 1 are at most 2
         least, most = least_and_most(self.brief, self.n_max)
         degree = self.brief.degree
         if degree is not None and self.brief.connected is not None and degree.most <= 1:
@@ -149,6 +153,7 @@ class _Refutation:
         kinds."""
         kinds = [kind.types & self.types for kind in self.brief.named.values()]
         distinct = list(dict.fromkeys(kinds))
+        # unions of up to _MOST_KINDS kinds
         sizes = range(1, len(distinct) + 1 if len(distinct) <= _MOST_KINDS else 2)
         for size in sizes:
             for some in combinations(distinct, size):
@@ -174,6 +179,7 @@ class _Refutation:
         codes = rule.relations & self.codes
         if self.brief.degree is not None and self.brief.degree.most == 0:
             codes &= {NO_EDGE}
+        # subtract the relations of rules with "no" that cover this one
         for other in self.forbidden:
             if self._covers(other.subject, rule.subject) and self._covers(
                 other.object, rule.object
@@ -209,6 +215,7 @@ class _Refutation:
     def _is_circular(self) -> bool:
         """True if named rooms form a cycle in one of the orders."""
         for _, signs in ORDERS:
+            # names that come after each name in this order
             after = {name: set[str]() for name in self.brief.named}
             for (first, second), codes in self._pairs.items():
                 if all(signs[code] < 0 for code in codes):

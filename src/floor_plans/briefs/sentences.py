@@ -40,16 +40,19 @@ _SAID = {
 
 def sentences(brief: Brief) -> list[str]:
     """Sentences: one for each rule, and one for facts that no diagram shows."""
+    # size
     number = brief.num_rooms
     sentences = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
     if number == Numbers(1):
         sentences = ["Any number of rooms."]
+    # counts, named rooms, other rules
     sentences += [sentence_of(rule) for rule in brief.counts]
     sentences += [named_sentence(name, kind) for name, kind in brief.named.items()]
     if len(brief.named) > 1:
         names = [f'"{name}"' for name in brief.named]
         sentences.append(f"{_listed(names, 'and')} are different rooms.")
     sentences += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
+    # the floor plan
     if brief.buildable:
         sentences.append("There is a floor plan with these relations.")
     if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
@@ -93,6 +96,7 @@ def _count(rule: CountRule) -> str:
 
 
 def _relation(rule: RelationRule) -> str:
+    # named rooms take "is" and "is not", kinds take a quantity
     target = _end(rule.object, "any" if rule.quantity is Quantity.NO else "some")
     relation = f"{relation_words(rule.relations)} {target}"
     if isinstance(rule.subject, str):

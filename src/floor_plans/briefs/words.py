@@ -41,6 +41,7 @@ QUANTITIES = {"some": "some", "every": "every", "each": "every", "all": "every",
 
 def numbers_of(node: Node) -> Numbers:
     """Range of a number of rooms; ``BriefError`` for anything else."""
+    # a list of two numbers
     if isinstance(node.value, tuple):
         ends = [each.value for each in node.value]
         if len(ends) != 2 or not all(type(end) is int for end in ends):
@@ -50,6 +51,7 @@ def numbers_of(node: Node) -> Numbers:
         raise node.error(f"expected a number of rooms, such as {_FORMS}; got {node.shown}")
     if isinstance(node.value, int):
         return _range(node, node.value, node.value)
+    # a number in words
     text = " ".join(node.value.casefold().split())
     for pattern, form in _RANGES:
         if found := re.fullmatch(pattern, text):
@@ -95,13 +97,16 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
     ``names``: names of rooms, to suggest for an unknown word. Raises ``BriefError`` for an unknown
     or ambiguous word.
     """
+    # alternatives
     if "|" in word:
         kinds = [kind_of(node, each.strip(), groups, names) for each in word.split("|")]
         return either(kinds)
+    # a group or a room type
     if found := kind_named(word, groups):
         return found
     if several := may_mean(word, ROOM_TYPES):
         raise node.error(f"{word!r} may be {' or '.join(several)}: write which")
+    # refuse with suggestions
     known = [*ROOM_TYPES, *(name for name in groups if name not in ROOM_TYPES), *names]
     message = unknown_name(
         "room type, group or name" if names else "room type or group", word, known
@@ -120,6 +125,7 @@ def codes_of_relation(phrase: str) -> frozenset[int] | None:
     """Codes of a phrase such as "left-of", "next to", "left-of|left-above" or "left of or above";
     None if the phrase is not a relation."""
     codes: set[int] = set()
+    # alternatives may be separated by "|" or "or"
     for part in re.split(r"\s*\|\s*|\s+or\s+", phrase.strip()):
         word = "-".join(part.casefold().replace("_", "-").split())
         if word in (*ADJACENT_WORDS, "touching"):
@@ -165,6 +171,7 @@ def relation_rule(
         quantity, first, relation, second = _parse_sentence(node, node.value)
     else:
         raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
+    # ends are named rooms or kinds
     codes = relation_of(node, relation)
 
     def end(word: str) -> Kind | str:
@@ -179,6 +186,7 @@ def relation_rule(
 def _parse_list(node: Node) -> tuple[Quantity, str, str, str]:
     words = [_alternatives(item) for item in node.value]
     quantity = Quantity.SOME
+    # an optional quantity
     if len(words) == 4 and words[0].casefold() in QUANTITIES:
         quantity = Quantity(QUANTITIES[words.pop(0).casefold()])
     if len(words) != 3:
@@ -200,10 +208,12 @@ def _parse_sentence(node: Node, text: str) -> tuple[Quantity, str, str, str]:
     words, quantity = text.split(), Quantity.SOME
     if words and words[0].casefold() in QUANTITIES:
         quantity = Quantity(QUANTITIES[words.pop(0).casefold()])
+    # split at the relation
     start, stop = _place(node, words)
     subject, relation, target = words[:start], words[start:stop], words[stop:]
     if subject[-1].casefold() == "not":
         raise node.error(f"say it as: no {' '.join([*_bare(subject[:-1]), *relation, *target])}")
+    # strip articles
     if len(subject) > 1 and subject[0].casefold() in _ARTICLES:
         subject = subject[1:]
     if len(target) > 1 and target[0].casefold() in (*_ARTICLES, "some", "any"):
@@ -220,6 +230,7 @@ def _bare(words: list[str]) -> list[str]:
 
 def _place(node: Node, words: list[str]) -> tuple[int, int]:
     """Start and stop of the longest relation in a sentence, with words on either side."""
+    # longest relation from the left
     for start in range(1, len(words) - 1):
         for stop in range(min(len(words) - 1, start + _LONGEST_RELATION), start, -1):
             if codes_of_relation(" ".join(words[start:stop])) is not None:

@@ -116,10 +116,12 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
 def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], object]]:
     """Function that writes a file, and True if each diagram gets a file of its own."""
     suffix = Path(options.target).suffix.lower()
+    # plans and pictures
     if (format := plan_format(options)) is not None:
         return True, lambda path, plan: write_plan(path, plan, format)
     if suffix in PICTURES:
         return options.each, partial(_draw, each=options.each)
+    # graphs and JSON
     if suffix == ".graphml":
         return True, writers.write_graphml
     if options.node_link:
@@ -134,6 +136,7 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
     Raises ``ValueError`` for a diagram without boxes, wrong doors, boundaries or rooms, and boxes
     in another unit.
     """
+    # every diagram needs boxes
     bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
     if bare:
         raise ValueError(
@@ -143,6 +146,7 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
             "leave them out with --skip-invalid"
         )
     plans = []
+    # each plan, then the unit of all
     for number, diagram in enumerate(diagrams, start=1):
         try:
             plans.append(FloorPlan.of(diagram, options.unit))

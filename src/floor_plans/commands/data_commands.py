@@ -22,6 +22,7 @@ DIALECTS = ("houseganpp", "rlvr")
 
 
 def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
+    # sizes
     parser.add_argument(
         "--n-max",
         type=int,
@@ -29,6 +30,7 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
         metavar="N",
         help="most rooms that a plan may have (default: %(default)s, as in training)",
     )
+    # names of rooms
     parser.add_argument(
         "--code-table",
         metavar="TABLE",
@@ -41,6 +43,7 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
         help="room types of your own names of rooms, a YAML or JSON object such as "
         "{Schlafzimmer: MasterRoom}",
     )
+    # boxes
     parser.add_argument(
         "--unit",
         default=UNITS[0],
@@ -72,6 +75,7 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE")
     _reading_options(parser, may_skip=False)
+    # what is checked besides reading
     parser.add_argument(
         "--plans",
         type=int,
@@ -101,6 +105,7 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
         "with boxes, .dxf, .ifc, .pdf, .geojson or .wkt (several: a folder)",
     )
     _reading_options(parser)
+    # variants of the formats
     parser.add_argument(
         "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
     )

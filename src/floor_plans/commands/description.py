@@ -41,6 +41,7 @@ def describe(diagrams: Sequence[BubbleDiagram]) -> Description:
         raise ValueError("no diagrams to describe; give a file with at least one")
     measured = DiagramSet.of(diagrams)
     words = measured.vocabulary
+    # rooms by type, diagrams by type, pairs by relation
     types = Counter(room for diagram in diagrams for room in diagram.rooms)
     holders = Counter(room for diagram in diagrams for room in set(diagram.rooms))
     listed = Counter(r for diagram in diagrams for _, _, r in diagram.relations)
@@ -80,6 +81,7 @@ def print_description(title: str, counts: Description, structure: Mapping[str, f
     ]
     num_relations = max(sum(counts.relation_types.values()), 1)
     relations = [(name, count / num_relations) for name, count in counts.relation_types.items()]
+    # two rows of tables side by side
     upper = [
         _histogram("rooms", counts.rooms),
         _histogram("relations", counts.relations),

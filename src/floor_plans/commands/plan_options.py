@@ -11,6 +11,7 @@ from floor_plans.drawings import FORMAT_NAMES
 def realise_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``plans realise``, without those of reading plans."""
     parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
+    # requests of the plans
     parser.add_argument(
         "--areas",
         metavar="FILE",
@@ -24,6 +25,7 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         help="plans.jsonl, a plan for each line of FILE, or one: new plans change as little of "
         'them as the line\'s "areas", "locked" and "moved" need',
     )
+    # number and strictness
     parser.add_argument(
         "--variants",
         type=int,
@@ -42,6 +44,7 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
 
 def make_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``plans make``."""
+    # the model and its diagrams
     parser.add_argument(
         "--checkpoint",
         metavar="RUN",
@@ -56,6 +59,7 @@ def make_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num", type=int, default=6, metavar="K", help="plans to keep (default: %(default)s)"
     )
+    # the plans to keep
     parser.add_argument(
         "--candidates",
         type=int,
@@ -72,6 +76,7 @@ def make_options(parser: argparse.ArgumentParser) -> None:
 
 def _plan_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write into")
+    # the plan: areas and outline
     parser.add_argument(
         "--total-area", type=float, metavar="M2", help="of all rooms; drawn areas are scaled to it"
     )
@@ -105,6 +110,7 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         metavar="DEG",
         help="degrees clockwise from up; plans with living rooms further south cost less",
     )
+    # rules of living
     parser.add_argument(
         "--rules",
         default="default",
@@ -120,6 +126,7 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         "never (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
+    # files to write
     parser.add_argument(
         "--formats",
         metavar="NAMES",

@@ -58,6 +58,7 @@ def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
 def describe_file(options: argparse.Namespace) -> None:
     """Print counts of ``file``, or of the embedded plans, as tables or JSON."""
     facts: dict[str, Any]
+    # the embedded plans, or a file
     if options.file is None:
         title, diagrams = embedded_plans()
         facts = {"source": title}
@@ -74,6 +75,7 @@ def describe_file(options: argparse.Namespace) -> None:
             "num_doubtful": report.num_doubtful,
             "remarks": {remark.kind: remark.num for remark in report.remarks},
         }
+    # counts and metrics, as JSON or tables
     counts, structure = describe(diagrams), structure_metrics(diagrams)
     if options.json:
         print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))

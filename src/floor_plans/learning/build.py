@@ -51,6 +51,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
     ``data=cubigraph`` read one file to split (``path``), or a file per split; held-out diagrams are
     then removed from training and counted. Raises ``ValueError`` if neither or both are given.
     """
+    # facts of plans do not survive mirror images
     facts, symmetry = Facts.of(config, vocab), config.get("symmetry", "none")
     if facts is not None and facts.plan_names and symmetry != "none":
         raise ValueError(
@@ -91,6 +92,7 @@ def too_large(error: ValueError, remedy: str) -> ValueError:
 def _generated(
     config: DictConfig, vocab: VocabConfig, facts: Facts | None
 ) -> dict[str, EncodedGraphs]:
+    # sizes have to fit the vocabulary
     asked = config.get("num_rooms")
     sizes = None if asked is None else checked_range(asked)
     most = N_MAX if sizes is None else sizes[1]
@@ -99,6 +101,7 @@ def _generated(
             f"data.n_max={vocab.n_max}: the embedded plans have up to {most} rooms; take "
             f"data.n_max={most} or more"
         )
+    # plans, and their facts if needed
     generated = (config.num_plans, config.plan_seed, sizes)
     livable = config.get("livable", False)
     plans = cached_plans(*generated, livable=livable)
@@ -124,6 +127,7 @@ def _cached_facts(facts: Facts, plans: PlanArrays, plans_file: Path) -> Tensor:
 def _from_files(
     config: DictConfig, vocab: VocabConfig, facts: Facts | None
 ) -> dict[str, EncodedGraphs]:
+    # one file to split, or a file per split
     paths = {name: config.get(f"{name}_path") for name in ("train", "val", "test")}
     if (config.path is None) == (paths["train"] is None):
         raise ValueError(
@@ -140,6 +144,7 @@ def _from_files(
         name: encode([], vocab) if path is None else _read(path, config, vocab, facts)
         for name, path in paths.items()
     }
+    # held-out diagrams leave the training data
     kept = without_held_out(splits["train"], [splits["val"], splits["test"]], vocab)
     if removed := len(splits["train"]) - len(kept):
         logger.warning("left out %d training diagrams that are held out too", removed)
@@ -196,10 +201,12 @@ def training_areas(config: DictConfig) -> RoomAreas:
 
     If these have no boxes or cannot be read, typical areas are used, with a line in the log.
     """
+    # generated plans
     if config.name != "plans":
         livable = config.get("livable", False)
         drawn = generate_plans(_NUM_WITH_AREAS, config.plan_seed, livable=livable)
         return RoomAreas(floor_plans(drawn, "pixels"))
+    # plans of files, if they have boxes
     path = config.path or config.train_path
     try:
         diagrams = read_plans(path, config, config.n_max).diagrams

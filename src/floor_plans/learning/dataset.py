@@ -36,6 +36,7 @@ class DiagramDataset(GraphDataset):
         facts: Facts | None = None,
     ) -> None:
         self.facts, self.symmetry, self._num_given = facts, symmetry, len(splits["train"])
+        # images of training diagrams, except held-out ones
         held_out = [splits[name] for name in SPLITS if name != "train"]
         added = without_held_out(images(splits["train"], vocab, symmetry), held_out, vocab)
         splits = {**splits, "train": EncodedGraphs.joined([splits["train"], added])}

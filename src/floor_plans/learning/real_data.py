@@ -76,6 +76,7 @@ def real_data_for_samples(
     Raises ``ValueError`` without a reference for ``samples`` without directions.
     """
     check_reference(request, of_files=True)
+    # a reference file, with its training data
     training = None if request.training is None else _plans(request.training, request)
     if request.reference is not None:
         reference = _plans(request.reference, request)
@@ -112,6 +113,7 @@ def real_data_for_model(
     Training data are ``training=FILE``, or the checkpoint's own if still readable.
     """
     decoded: dict[str, list[BubbleDiagram]] = {}
+    # a file as the test split
     if request.reference is not None:
         check_reference(request, of_files=False)
         own = own_data(trained)
@@ -126,6 +128,7 @@ def real_data_for_model(
             data.splits["train"] = own.splits["train"]
         on = MeasuredData(data, "test", str(request.reference))
     else:
+        # the held-out split; known diagrams are those of all splits
         on = measured_data(request, trained, remedy="give reference=FILE")
         own = on.data
         known_splits = (on.split,) if on.changes else SPLITS

@@ -45,6 +45,7 @@ def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
     Raises ``ValueError`` naming a line with values that no plan can have.
     """
     request = PlanRequest(areas=RoomAreas())
+    # a job with these values is built and dropped
     for line, partial in partials.items():
         rooms = tuple(0 if room is None else room for room in partial.rooms)
         try:
@@ -78,11 +79,13 @@ def realise_samples(
     numbers and a sentence on them. A stop keeps the plans found so far.
     """
     folder = request.out
+    # stopped before any plan
     if trained.stop_asked():  # while samples were taken
         warn_of_earlier_plans(folder)
         found = f"stopped before plans; plans realise {folder / 'samples.jsonl'} finds them"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
     files, threads = PlanFiles(folder, picture=PICTURE), torch.get_num_threads()
+    # find plans, or take those of habitable samples
     if habitable is None:
         plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
         jobs = plans.jobs(diagrams)

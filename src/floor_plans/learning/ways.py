@@ -159,6 +159,7 @@ def requested_rules(habitable: object) -> RuleSet | None:
             f"habitable={habitable}: expected false, true, or rules: {', '.join(shipped_sets())}, "
             "or a YAML file"
         )
+    # rules, and the packages to apply them
     rules = read_rules(habitable, "habitable")
     if not rules.rules:
         raise ValueError(f"habitable={habitable} requires nothing of a plan; take buildable=true")
@@ -170,6 +171,7 @@ def requested_rules(habitable: object) -> RuleSet | None:
 def check_partial(partial: PartialDiagram, where: str) -> None:
     """Check that a floor plan with the known relations exists, by ``ValueError``."""
     known = {(i, j): code for i, j, code in partial.relations}
+    # unknown pairs may have any relation
     answer, _ = boxes_of(
         (partial.num_rooms, [(*pair, code) for pair, code in known.items() if code != NO_EDGE]),
         rule=BoxRule(),

@@ -70,6 +70,7 @@ def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
         (answer,) = have_plans([diagram], effort=_EFFORT)
     if has_directions and answer is not True:
         found = contradiction(diagram, effort=_EFFORT)
+    # warnings on validity
     invalid = never_valid(drawn)
     return {
         "ok": found is None and invalid is None,
@@ -114,9 +115,11 @@ def answer_brief(
 
     Raises ``ValueError`` for a brief that is wrong, cannot be met, or is met too rarely.
     """
+    # refuse before sampling
     checked = check_brief(asked, model.vocab.n_max, model.words)
     if not checked["ok"]:
         raise ValueError(checked["verdict"])
+    # fresh diagrams, or completions
     draw: Any = model.algorithm.sample
     try:
         if given is None:
@@ -129,6 +132,7 @@ def answer_brief(
 
 def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
     """Write a diagram as the text of a file; a partial diagram only as JSON."""
+    # JSON takes partial diagrams, other formats complete ones
     if format == "json":
         return json.dumps(drawn.to_json(), indent=1) + "\n"
     if format not in ("svg", "graphml"):

@@ -106,7 +106,7 @@ class ScoresAnswer(BaseModel):
 
 
 class OtherRelation(BaseModel):
-    """A pair of rooms, and another relation of theirs with which a plan keeps all rules."""
+    """A pair of rooms, and another relation with which a plan keeps all rules."""
 
     rooms: list[int]
     now: str

@@ -99,6 +99,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     ``token``: required of every request to the API; without a token only requests of this machine
     are answered. ``limits``: of ``Studio``.
     """
+    # one studio for all requests, closed at the end
     studio = Studio(DiagramModel(algorithm), **limits)
 
     @asynccontextmanager
@@ -115,6 +116,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
         docs_url=None,  # its page would load scripts from another host
         redoc_url=None,
     )
+    # paths
     app.state.studio = studio
     _add_errors(app)
     _add_questions(app, studio)
@@ -122,6 +124,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     add_jobs(app, studio)
     describe(app, _BODIES)
     _add_page(app)
+    # middleware, the last one is the outermost
     app.add_middleware(BodyLimit)
     if token is not None:
         app.add_middleware(BearerAuth, token=token)
@@ -133,15 +136,18 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
 def _add_errors(app: FastAPI) -> None:
     """Add handlers that answer every error with one sentence."""
 
+    # wrong requests
     @app.exception_handler(ValueError)
     async def wrong(request: Request, error: ValueError) -> JSONResponse:
         return refusal(400, str(error))
 
+    # full queues
     @app.exception_handler(TooBusy)
     async def busy(request: Request, error: TooBusy) -> JSONResponse:
         sentence = f"too many requests are waiting; try again in {RETRY_AFTER} s"
         return refusal(429, sentence, **{"Retry-After": str(RETRY_AFTER)})
 
+    # time limits
     @app.exception_handler(Late)
     @app.exception_handler(TimeoutError)
     async def late(request: Request, error: TimeoutError | Late) -> JSONResponse:
@@ -151,6 +157,7 @@ def _add_errors(app: FastAPI) -> None:
     async def other(request: Request, error: HTTPException) -> JSONResponse:
         return refusal(error.status_code, f"{request.url.path}: {error.detail}")
 
+    # errors of the studio itself
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
         logger.error("a request failed", exc_info=error)
@@ -168,6 +175,7 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
     async def model() -> dict[str, Any]:
         return studio.model_facts()
 
+    # checks run in a process with strict limits
     @app.post(
         "/api/check",
         summary="Check if a diagram or a brief can be met, and if not, why",
@@ -179,6 +187,7 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         work = partial(studio.checks.run, answer_check, asked)
         return await wanted(studio.checking, work, studio.seconds)
 
+    # plans are found by the worker processes
     @app.post(
         "/api/realise",
         summary="A dimensioned plan of a diagram, or near an earlier plan, with its picture",
@@ -194,6 +203,7 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         ((_, shown),) = found.plans
         return shown
 
+    # files are read and written in a process with strict limits
     @app.post(
         "/api/plot",
         summary="The plot of a drawing",
@@ -235,6 +245,7 @@ _DRAWN: dict[str, Any] = {
 
 
 def _add_drawing(app: FastAPI, studio: Studio) -> None:
+    # completions and samples come from the network's thread
     @app.post(
         "/api/complete",
         summary="Completions of a partial diagram",
@@ -268,6 +279,7 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
         ask = BriefAsk(
             studio.pickled, body.brief, body.num, body.seed, given, positions=body.positions
         )
+        # briefs take longer: in a process, or as a job
         work = partial(sampled, studio.workers, brief_answer, ask, studio.pickled)
         if body.job:
             return accepted(studio, request, lambda report: work(report.is_cancelled))
@@ -282,7 +294,7 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> FileResponse:
-        """Icon that browsers request for pages without one of their own."""
+        """Icon that browsers request by default."""
         return FileResponse(PAGE / "icon.svg")
 
     app.mount("/page", StaticFiles(directory=PAGE), name="page")

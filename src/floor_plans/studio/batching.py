@@ -81,6 +81,7 @@ class Batcher:
     def _taken(self) -> list[tuple[Ask, Future[Answer]]]:
         batch: list[tuple[Ask, Future[Answer]]] = []
         rows = 0
+        # at least one request, and more while they fit
         while self._waiting and (not batch or rows + self._waiting[0][0].rows <= self._most_rows):
             ask, future = self._waiting.popleft()
             if future.set_running_or_notify_cancel():
@@ -100,6 +101,7 @@ def _report_once(ask: Ask) -> Ask:
     known: dict[object, object] = {}
 
     def report_news(step: list[Revealed]) -> None:
+        # keep tokens that are new or changed
         news = []
         for each in step:
             place = each["completion"], each.get("room"), tuple(each.get("pair", ()))
@@ -142,6 +144,7 @@ class Errands:
         """Put work into the queue; a cancelled request frees its place. Raises ``TooBusy``."""
         if not self._free.acquire(blocking=False):
             raise TooBusy
+        # drop the work, and what it holds, once it has run or was cancelled
         kept = [work]
         future = self._pool.submit(lambda: kept.pop()())
 

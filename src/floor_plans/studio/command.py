@@ -53,8 +53,12 @@ def _options(parser: argparse.ArgumentParser) -> None:
         default="true",
         help="open the page in a browser (default: %(default)s)",
     )
+    # resources
     parser.add_argument(
-        "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
+        "--threads",
+        type=int,
+        metavar="P",
+        help="that the network uses (default: one per core)",
     )
     parser.add_argument(
         "--workers",
@@ -110,6 +114,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     """Check options before anything is loaded, by ``ValueError``."""
+    # installation and numbers
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise ValueError(f"the studio takes FastAPI: {install_command('studio')}")
     if not 0 < options.port < 2**16:
@@ -118,6 +123,7 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"threads={options.threads}: expected at least 1")
     if options.workers < 1:
         raise ValueError(f"workers={options.workers}: expected at least 1")
+    # access from other machines needs a token
     token = options.token or ""
     if not token.isprintable() or token != token.strip():
         raise ValueError(

@@ -103,6 +103,7 @@ async def _events(
     is cancelled when nobody listens any more."""
     finished.add_done_callback(lambda _: steps.put_nowait(None))
     try:
+        # None marks the end of the steps
         while (step := await steps.get()) is not None:
             yield event_text("revealed", step)
         yield event_text("done", finished.result())

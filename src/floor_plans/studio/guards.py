@@ -64,6 +64,7 @@ class Logged:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        # note the status of the answer as it passes
         start, status = time.perf_counter(), 0
 
         async def noting(message: Message) -> None:
@@ -104,6 +105,7 @@ class OwnPages:
 
     def _wrong(self, headers: Headers) -> str:
         """Sentence on the wrong header; empty if there is none."""
+        # one host name, of this machine
         names = headers.getlist("host")
         host = names[0].lower() if names else ""
         if len(names) > 1 or (
@@ -111,6 +113,7 @@ class OwnPages:
         ):
             expected = "one name" if self.hosts is None else " or ".join(self.hosts)
             return f"Host: {reprlib.repr(', '.join(names))}; expected {expected}"
+        # the page has to come from the same host
         for origin in headers.getlist("origin"):
             if origin.lower().partition("://")[2] != host:
                 return (
@@ -154,6 +157,7 @@ class BodyLimit:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
+        # read the body within its limits
         most = MOST_OF_A_DRAWING if scope["path"] == "/api/plot" else MOST_BYTES
         try:
             body = await asyncio.wait_for(_read(receive, most), BODY_SECONDS)
@@ -218,6 +222,7 @@ class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def _look(self, last: object) -> None:
         """Close the connection if it has been idle since the last look; ``last``: the request that
         was complete then."""
+        # idle since the last look: no request, or the same complete one
         is_idle = self.cycle is None or self.cycle.response_complete
         if is_idle and self.cycle is last:
             self.transport.close()

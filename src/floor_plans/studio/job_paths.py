@@ -56,6 +56,7 @@ def accepted(
 
 
 def add_jobs(app: FastAPI, studio: Studio) -> None:
+    # submit
     @app.post(
         "/api/plan",
         summary="Plans on a plot, as a job",
@@ -67,6 +68,7 @@ def add_jobs(app: FastAPI, studio: Studio) -> None:
         order = await read(studio, read_plan, request)
         return accepted(studio, request, partial(plans_of, studio.pickled, studio.workers, order))
 
+    # state and answer
     @app.get(
         "/api/jobs/{job}",
         summary="State of a job, and its answer",
@@ -88,6 +90,7 @@ def add_jobs(app: FastAPI, studio: Studio) -> None:
         studio.jobs.cancel(job)
         return await state(job)
 
+    # events, from the last one that the client has seen
     @app.get(
         "/api/jobs/{job}/events",
         summary="Events of a job, as server-sent events",
@@ -137,6 +140,7 @@ def describe(app: FastAPI, bodies: Iterable[type[BaseModel]]) -> None:
 
 
 async def _events(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
+    # poll for news until the job ends
     quiet = time.monotonic()
     while (seen := studio.jobs.events(job, since)) is not None:
         news, over = seen

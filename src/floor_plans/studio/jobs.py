@@ -140,6 +140,7 @@ class Jobs:
             job = self._jobs.get(name)
             if job is None:
                 return None
+            # place, progress, answer and error, as far as there are any
             found: dict[str, Any] = {"job": name, "status": job.status}
             if job.status == "waiting":
                 found["place"] = self._waiting[job.client].index(name)
@@ -181,6 +182,7 @@ class Jobs:
             thread.join()
 
     def _forget(self) -> None:
+        # ended jobs, by age and number
         limit = self._now() - KEPT_SECONDS
         ended = {name: job.ended for name, job in self._jobs.items() if job.ended is not None}
         oldest = sorted(ended, key=ended.__getitem__)
@@ -200,6 +202,7 @@ class Jobs:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             if self._closed:
                 return None
+            # take one job, and move the client to the end
             client = next(iter(self._waiting))
             others = self._waiting.pop(client)
             job = self._jobs[others.popleft()]
@@ -210,6 +213,7 @@ class Jobs:
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
+            # errors of the request are shown, others are logged
             answer, error = None, None
             try:
                 answer = job.work(Report(job))

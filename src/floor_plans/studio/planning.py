@@ -59,7 +59,7 @@ class FoundPlans:
 
 @dataclass(frozen=True)
 class BriefAsk:
-    """Request for diagrams that meet a brief, or for completions of ``given`` that do.
+    """Request for diagrams that meet a brief, or for such completions of ``given``.
 
     ``model``: as ``pickled_model`` returns it.
     """
@@ -122,6 +122,7 @@ def found_of(job: Job) -> FoundPlans:
         found.explanation.sentences(found.names),
         found.explanation.to_json(found.names).get("instead"),
     )
+    # each plan with its sort key and its JSON
     plans = zip(found.plans, found.shortfalls, scores, strict=True)
     return FoundPlans(
         tuple(
@@ -153,6 +154,7 @@ def plans_of(
     ``report`` gets the number of finished diagrams, and every plan. Raises ``ValueError`` for an
     order that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` for a cancelled one.
     """
+    # plans of one diagram
     if order.job is not None:
         report(0, 1)
         found = workers.run(found_of, replace(order.job, variants=order.num), report.is_cancelled)
@@ -160,6 +162,7 @@ def plans_of(
     else:
         jobs = sampled(workers, _jobs_of, (model, order), model, report.is_cancelled)
         every, reason = list(_find_all(workers, jobs, report, order.habitable)), ""
+    # the best of all plans
     kept = [each for each in every if not (order.habitable and each[1]["broken"])]
     best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: order.num]]
     if not best and not reason:
@@ -172,6 +175,7 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
     model, order = _model_of(ask[0]), ask[1]
     if not model.words.has_directions:
         raise ValueError(NO_DIRECTIONS.format("the model's diagrams say"))
+    # refuse a brief that cannot be met before sampling
     if order.brief is not None:
         checked = check_brief(order.brief, model.vocab.n_max, model.words)
         if not checked["ok"]:
@@ -195,6 +199,7 @@ def _find_all(
     ``report`` gets all plans, or, if ``habitable``, those that break no rule.
     """
     report(0, len(jobs))
+    # threads that wait for the processes
     with ThreadPoolExecutor(workers.num) as threads:
         tasks = [threads.submit(workers.run, found_of, job, report.is_cancelled) for job in jobs]
         for number, task in enumerate(as_completed(tasks), start=1):

@@ -38,6 +38,7 @@ B = TypeVar("B", bound=BaseModel)
 
 def read_body(kind: type[B], content: bytes) -> B:
     """Read and validate a body; ``ValueError`` with a sentence that names the wrong key."""
+    # JSON first, then the schema
     try:
         data = load_json(content)
     except DiagramError as error:
@@ -54,6 +55,7 @@ def read_body(kind: type[B], content: bytes) -> B:
 
 def _sentence(error: ValidationError) -> str:
     """Sentence on the first error, with its key."""
+    # key, index and value of the first error
     first = error.errors(include_url=False)[0]
     names = [str(part)[:80] for part in first["loc"] if not isinstance(part, int)]
     index = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
@@ -85,11 +87,13 @@ def read_realise(content: bytes) -> Job:
 def read_plan(content: bytes) -> PlanOrder:
     """Read an order of plans."""
     body = read_body(PlanBody, content)
+    # a given diagram or plan excludes options of sampling
     is_given = body.diagram is not None or body.near is not None
     if is_given and (body.brief or body.num_rooms or body.candidates):
         raise ValueError("diagram: leave out brief, num_rooms and candidates, or the diagram")
     if body.candidates is not None and body.candidates < body.num:
         raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
+    # the request of plans, with facts of the brief
     asked = _request(body)
     job = _job(body, asked) if is_given else None
     check_habitable(body.habitable, asked)

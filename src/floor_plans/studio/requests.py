@@ -88,6 +88,7 @@ class Drawing(_Body):
             None if room is None else room_code(room, f"rooms[{k}]")
             for k, room in enumerate(self.rooms)
         ]
+        # read each pair from its smaller room
         relations = []
         for k, triple in enumerate(self.relations):
             where = f"relations[{k}]"
@@ -182,6 +183,7 @@ class NearBody(_Body):
 
     def as_change(self) -> Change:
         """Convert to a change of the solver; ``ValueError`` names a wrong key."""
+        # the plan, and moved walls, within limits
         plan = plan_within_limits(self.plan)
         check_rooms(plan)
         places = corners_of_boxes(plan)

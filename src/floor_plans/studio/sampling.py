@@ -92,6 +92,7 @@ class DiagramModel:
         self.algorithm: TokenAlgorithm = algorithm
         self.checkpoint: Any = algorithm.sample.checkpoint
         self.path = str(self.checkpoint.path)
+        # only diagrams, and only samplers that reveal tokens one by one
         data = self.checkpoint.config.data
         domain = domain_of(data)
         if data.domain != "bubble_diagrams":
@@ -121,6 +122,7 @@ class DiagramModel:
 
     def check(self, partials: Sequence[PartialDiagram]) -> None:
         """Refuse diagrams with too many rooms or of another vocabulary, by ``ValueError``."""
+        # size and vocabulary
         for partial in partials:
             if partial.num_rooms > self.vocab.n_max:
                 raise ValueError(
@@ -193,6 +195,7 @@ class _Reporter:
     def report(self, revealed: Tensor, tokens: Tensor) -> None:
         """Report the new tokens of a step, at the positions ``revealed`` Bool[B, L]."""
         revealed, tokens, start = revealed.cpu(), tokens.cpu(), 0
+        # split the rows by request
         for ask in self.asks:
             rows = range(start, start + ask.rows)
             start += ask.rows
@@ -209,6 +212,7 @@ class _Reporter:
                 )
 
     def _revealed(self, row: int, position: int, token: int) -> Revealed:
+        # a room, or a pair read from its smaller room
         order = self.orders[row]
         if position < self.vocab.n_max:
             return {"room": order[position], "type": ROOM_TYPES[self.codes.rooms[token]]}

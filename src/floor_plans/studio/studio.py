@@ -45,10 +45,13 @@ class Studio:
         **limits: int,
     ) -> None:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
+        # the network
         self.batcher = Batcher(model, **limits)
+        # bodies, checks and files: a process and a queue each
         self.readers, self.reading = Workers(1, nice=0, **_STRICT), Errands("reading")
         self.checks, self.checking = Workers(1, nice=0, **_STRICT), Errands("checks")
         self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
+        # briefs and plans
         self.briefs = Errands("briefs", most_waiting=8)
         self.workers, self.pickled = (
             Workers(workers, seconds=_PLAN_SECONDS),
@@ -60,6 +63,7 @@ class Studio:
 
     def start_workers(self) -> None:
         """Start the processes and load their libraries, before the first request."""
+        # a first task for every process
         for _ in range(self.workers.num):
             self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
         n_max, words = self.model.vocab.n_max, self.model.words
@@ -83,6 +87,7 @@ class Studio:
 
     def model_facts(self) -> dict[str, Any]:
         """Facts of the model for the page."""
+        # limits of the model, then styles of its rooms
         words, model = self.model.words, self.model
         styles = [(name, ROOM_STYLES[ROOM_TYPES.index(name)]) for name in words.room_types]
         return {

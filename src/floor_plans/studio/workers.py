@@ -102,6 +102,7 @@ class Workers:
         time limit; both end the process. Raises ``ValueError`` as the function does, or if it needs
         too much memory, and ``RuntimeError`` for other errors.
         """
+        # a killed process is replaced, and the task repeated once
         process = self._next(stop)
         try:
             for _ in range(_ENOUGH):
@@ -119,6 +120,7 @@ class Workers:
                 process = None
             raise
         finally:
+            # replace a process after many tasks, then free its place
             if process is not None and process.tasks >= MOST_TASKS:
                 self._end(process)
                 process = None
@@ -162,6 +164,7 @@ class Workers:
         process.tasks += 1
         process.connection.send((function, argument))
         kind, begun = "", inf
+        # poll, and check for cancelling and time limits
         while kind in ("", "begun"):
             while not process.connection.poll(_LOOK):
                 now = time.monotonic()
@@ -174,6 +177,7 @@ class Workers:
                     )
             kind, answer = process.connection.recv()
             begun = time.monotonic()
+        # the result, or the error of the task
         if kind == "done":
             return answer
         raise ValueError(answer) if kind == "wrong" else RuntimeError(answer)
@@ -185,10 +189,12 @@ def _work(connection: Connection, nice: int, most_bytes: int | None) -> None:
     if hasattr(os, "nice"):
         os.nice(nice)
     while True:
+        # run the task; errors are sent as text
         try:
             function, argument = connection.recv()
         except EOFError:
             return
+        # limit memory once the process has its libraries
         if most_bytes is not None:
             _limit_memory(most_bytes)
             most_bytes = None
@@ -211,6 +217,7 @@ def _limit_memory(more: int) -> None:
         return
     import resource
 
+    # data size of this process, plus the limit
     most = int(statm.read_text().split()[5]) * resource.getpagesize() + more
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard == resource.RLIM_INFINITY or most < hard:

@@ -110,7 +110,7 @@ def conditional_pair_distance(samples: Diagrams, reference: Diagrams) -> dict[st
 def degree_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
     """``degree_tv``, ``_js``: distances of degrees (relations of a room) per room type.
 
-    Types with at least 20 rooms in the reference count; if none has 20, all that occur do. A type
+    Types with at least 20 rooms in the reference count; if none has 20, all types count. A type
     that the samples lack is at the maximal distance.
     """
     tables = [DiagramSet.of(s).degree_histogram for s in (samples, reference)]

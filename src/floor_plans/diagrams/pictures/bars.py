@@ -36,7 +36,7 @@ class BarPanel:
 def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Figure:
     """Plot panels in a row, real against sampled; write the figure to ``path`` if given.
 
-    Raises ``ValueError`` if there is no panel.
+    Raises ``ValueError`` without panels.
     """
     if not panels:
         raise ValueError("no histograms to plot: give at least one panel")

@@ -34,8 +34,8 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
     The partial diagram is placed by its known relations only: a grey bubble is a room of unknown
     type, a dotted line an unknown pair.
 
-    Raises ``ValueError`` if there is no row, a row has no completions, or ``path`` ends in anything
-    but ``.png`` or ``.svg``.
+    Raises ``ValueError`` without rows, for a row without completions, and for a path that ends in
+    anything but ``.png`` or ``.svg``.
     """
     path = checked_path(path)
     if not rows or not all(row.completions for row in rows):

@@ -55,7 +55,7 @@ def plot_grid(
     colours and room names at the bottom. ``cell``: side of a cell in inches. ``dpi``: pixels per
     inch of a ``.png``.
 
-    Raises ``ValueError`` if there is no diagram, if ``columns``, ``cell`` or ``dpi`` is not
+    Raises ``ValueError`` without diagrams, if ``columns``, ``cell`` or ``dpi`` is not
     positive, or if ``path`` ends in anything but ``.png`` or ``.svg``.
     """
     # check arguments before the slow placement

@@ -240,8 +240,10 @@ def dissect(
 
 
 def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
-    """Round boxes of ``dissect`` to pixels Int64[P, n_max, 4] without walls, with the upper left
-    corner of the plan at (0, 0) and zeros in unused slots."""
+    """Round boxes of ``dissect`` to pixels Int64[P, n_max, 4], and take off the walls.
+
+    The upper left corner of a plan is at (0, 0); unused slots are 0.
+    """
     drawn = np.rint(boxes) + _WALL[rooms][..., None] * np.array([1.0, 1.0, -1.0, -1.0])
     drawn[..., 2:] = np.maximum(drawn[..., 2:], drawn[..., :2])  # no negative sides in slivers
     there = (rooms != PAD)[..., None]

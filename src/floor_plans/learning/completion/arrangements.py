@@ -134,6 +134,7 @@ class ArrangementTree:
         """Choices of a slot for a type; ``num_left``: number of types to place, with this one."""
         n = self.partial.num_rooms
         slot = torch.arange(n)
+        # slots after the last type, with space for the types to come
         shown = arrangements.tokens[:, :n] != self.vocab.mask_id
         last = torch.where(shown, slot, -1).amax(dim=1, keepdim=True)
         parents, positions = ((slot > last) & (slot <= n - num_left)).nonzero(as_tuple=True)
@@ -142,6 +143,7 @@ class ArrangementTree:
 
     def _relation_choices(self, arrangements: Arrangements, i: int, j: int, r: int) -> Choices:
         at_i, at_j = self._free(arrangements, i), self._free(arrangements, j)
+        # pairs of distinct slots for both rooms
         both = at_i.unsqueeze(2) & at_j.unsqueeze(1)  # (R, slot of i, slot of j)
         both.diagonal(dim1=1, dim2=2).zero_()
         parents, slot_i, slot_j = both.nonzero(as_tuple=True)
@@ -159,6 +161,7 @@ class ArrangementTree:
     def _free(self, arrangements: Arrangements, room: int) -> Tensor:
         """Bool[R, n]: slots that a room may take, or the slot that it has."""
         n, known = self.partial.num_rooms, self._rooms[room]
+        # slots with the type of the room that no other room has
         has = arrangements.slots.unsqueeze(2) == torch.arange(n)  # (R, rooms, slots)
         shows = arrangements.tokens[:, :n] == (self.vocab.mask_id if known is None else known)
         none_yet = arrangements.slots[:, room : room + 1] < 0
@@ -175,6 +178,7 @@ def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]
     """Order relations greedily by the fewest choices of slots, then by the most relations of their
     rooms, so that choices are weighed early."""
     rooms, left, ordered = partial.rooms, list(partial.relations), []
+    # number of free slots by type
     free = Counter(rooms)
     num_relations = Counter(end for i, j, _ in left for end in (i, j))
     placed: set[int] = set()
@@ -187,6 +191,7 @@ def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]
             of_j -= 1
         return of_i * of_j, -num_relations[i] - num_relations[j]
 
+    # place the relation with the lowest rank
     while left:
         ordered.append(min(left, key=rank))
         left.remove(ordered[-1])

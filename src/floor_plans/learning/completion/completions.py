@@ -149,6 +149,7 @@ def _arranged(
         generator.device,
         request.num,
     )
+    # a seed for each line, so that lines can be shared among processes
     seeds = sample_seeds(generator, len(request.partials))
     with progress.task("weighing arrangements", len(seeds), "lines") as weighing:
 
@@ -173,12 +174,14 @@ def numbered_as_given(
     """Restore the room numbers of samples of the ``rows`` Int[M]; ``real``, ``known``: of all
     rows."""
     vocab = way.vocab
+    # inverse of the arrangement of each row
     back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
     num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
 
     def numbered(x: Tensor) -> Tensor:
         return relabel(x, num_rooms[: len(x)], back[: len(x)], vocab)
 
+    # metadata of the partial diagram, with its line
     metadata = [
         {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
     ]
@@ -209,6 +212,7 @@ def approximations(
     """Reasons why completions are not exact samples of the conditional; empty if they are."""
     if not completed.num_unknown.any():
         return []
+    # approximations of the sampler, then of the arrangements
     reasons = sampler_approximations(
         sampler,
         algorithm,

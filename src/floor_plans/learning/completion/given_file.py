@@ -63,6 +63,7 @@ def complete_file(
     Raises ``ValueError`` naming file, line and field for a line that is wrong or cannot be
     completed.
     """
+    # check the request and every line before sampling
     _check_file(request, trained)
     check_directions(request, trained, vocab)
     way = Way("", vocab) if choose is not None else Way.requested(request, vocab)
@@ -84,6 +85,7 @@ def complete_file(
             return _completed(request, model, replace(completion, num=num), entropy)
 
         choice_facts: dict[str, Any] = {}
+        # all completions, or those that the choice takes
         if choose is None:
             model = trained.on(shard, lambda _, diagrams: lines_of(diagrams))
             completed = _completed(request, model, completion, (1,))
@@ -93,6 +95,7 @@ def complete_file(
         weights = way.facts(completed.log_weights, way.work(shard))
     if weights:
         logger.info("%s", way.summary(weights))
+    # facts of the sampling
     why = _approximations(trained, completed, choice_facts.get("num_particles"))
     facts = {
         "completions": completion.num,
@@ -122,7 +125,7 @@ def _approximations(
     """Reasons why completions are approximate, also logged; empty if they are exact."""
     why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
     if num_particles is not None:
-        why.append(f"{num_particles} particles of each line represent all that meet it")
+        why.append(f"{num_particles} particles of each line represent the whole distribution")
     if reasons := "; ".join(why):
         logger.info("the completions are approximate: %s", reasons)
     return why
@@ -137,6 +140,7 @@ def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int,
     )
     if request.realise:
         check_given(request.given, partials)
+    # a floor plan has to be possible
     for line, partial in partials.items() if way.name else ():
         check_partial(partial, place_of_line(request.given, line))
     if words.has_directions:
@@ -168,6 +172,7 @@ def _write_completed(
     write_diagrams(folder / "samples.jsonl", diagrams)
     _draw(diagrams, partials, folder / request.picture)
     save_trajectory(completed.trajectory, folder, completion.vocab)
+    # diagrams and pictures are written, facts are returned
     facts = {
         "given": str(request.given),
         "num_inputs": len(partials),

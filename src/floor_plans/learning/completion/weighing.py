@@ -144,6 +144,7 @@ class Arranger:
         unseen = unseen_position(self.algorithm, known, real)
         if unseen is None:
             return
+        # name the token in the numbers of the file
         row, position = unseen
         order = found.orders(self.vocab.n_max)[row].tolist()
         if position < self.vocab.n_max:
@@ -303,6 +304,7 @@ class _Network:
         """Log D Float64[R, L, V] of tokens Int[R, L], on the CPU, with t the masked share.
 
         Raises ``ValueError`` for logits that are not finite."""
+        # evaluate each distinct row once
         distinct, which = tokens.unique(dim=0, return_inverse=True)
         batches = distinct.to(self.algorithm.layout.support.device).split(self.batch_size)
         self.num_scored += len(distinct)
@@ -348,6 +350,7 @@ def thin(log_weights: Tensor, num: int, generator: torch.Generator) -> Thinned:
     num_sure = int((ordered[:num] * left <= no_heavier).long().argmax())
     c = no_heavier[num_sure] / left[num_sure]
     rows, light = order[:num_sure], order[num_sure:].sort().values
+    # systematic sampling of the light rows
     if c > 0:
         points = torch.arange(num - num_sure) + uniform_draws((1,), generator, "cpu")
         light = light[weights[light] > 0]  # else rounding at the end could choose one

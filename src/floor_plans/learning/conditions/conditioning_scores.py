@@ -84,6 +84,7 @@ def measure_conditioning(
         return None
     condition, size = examples.conditions["condition"], model.rows_at_once
     other = _derangement(len(examples), seed)
+    # the condition with all facts, none, one missing, one exchanged
     changed = {"told all": condition, "told nothing": torch.full_like(condition, torch.nan)}
     for name in facts.names:
         columns = facts.columns(name)
@@ -122,6 +123,7 @@ def _obeyed(
         generator=make_generator(seed, *_SAMPLES, device=model.device),
         conditions={"condition": asked},
     )
+    # facts of the samples, compared where they are given
     found = facts.graph_facts(encode(decode(drawn.x0, facts.vocab), facts.vocab))
     return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())
 

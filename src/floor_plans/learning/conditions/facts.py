@@ -55,7 +55,7 @@ class Facts:
     counts        number of rooms of each type and each group of types, one-hot
     area          area inside the outline, in 100 m^2
     outline       mask of the cells of a grid inside it, width and height in 10 m; of the boundary,
-                  or of the union of rooms in a plan without one
+                  or of the union of rooms if there is no boundary
     front_door    (x, y) of its middle relative to the middle of the outline, in 10 m
     """
 
@@ -121,6 +121,7 @@ class Facts:
 
     def _counts(self, graphs: EncodedGraphs) -> Tensor:
         n_max, types = self.vocab.n_max, self.vocab.num_node_types
+        # rooms of each type, summed by kind
         rooms = graphs.x0[:, :n_max].masked_fill(~graphs.real[:, :n_max], types)
         per_type = F.one_hot(rooms, types + 1).sum(dim=1)  # (B, T + 1)
         counts = torch.stack([per_type[:, list(ids)].sum(dim=1) for ids in self.kinds.values()], 1)
@@ -152,6 +153,7 @@ class Facts:
                 f"data.condition={','.join(self.names)} reads boxes and doors; plan {number} of "
                 f"the data, counted from 0, has a wrong {error}"
             ) from error
+        # front door and outline, if the plan has them
         front = next((door for door in plan.doors if door.is_front), None)
         door = None if front is None else _middle(front.start, front.end)
         outline = plan.outline if plan.boundary is not None else _around(plan.boxes)
@@ -162,6 +164,7 @@ class Facts:
     ) -> Tensor:
         """Numbers of known facts, Float32[S']; a front door without an outline is unknown."""
         middle, cells = (np.nan, np.nan), np.full(GRID * GRID + 2, np.nan)
+        # lengths are relative to the middle of the outline
         if outline is not None:
             x0, y0, x1, y1 = outline.bounds
             middle, cells = _middle((x0, y0), (x1, y1)), _cells(outline)
@@ -208,6 +211,7 @@ class Facts:
         one_hot, parts = self.vocab.n_max + 1, []
         if "num_rooms" in self.names:
             parts.append(_exactly(num_rooms, one_hot))
+        # a count applies to the kind with the same types
         if "counts" in self.names:
             for ids in self.kinds.values():
                 codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
@@ -246,6 +250,7 @@ def _around(boxes: Sequence[BaseGeometry]) -> BaseGeometry:
 def _cells(outline: BaseGeometry) -> Any:
     """Mask of cells with their middle inside, row by row from the top, then width and height."""
     x0, y0, x1, y1 = outline.bounds
+    # middles of the cells, around the middle of the outline
     steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL
     x, y = np.meshgrid(*(steps + middle for middle in _middle((x0, y0), (x1, y1))))
     inside = _shapely().contains_xy(outline, x.ravel(), y.ravel())
