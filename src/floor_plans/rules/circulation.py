@@ -26,7 +26,7 @@ OUTSIDE = "outside"
 
 
 def front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """A door leads from outside into a room of the kinds ``rooms``."""
+    """Check that a door leads from outside into a room of the kinds ``rooms``."""
     entered = _entered(plan)
     if entered & set(rooms_of(plan, parameters["rooms"])):
         return ()
@@ -38,7 +38,7 @@ def front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def access(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every room of the kinds ``reached`` is reached from a front door through the kinds
+    """Check that every room of the kinds ``reached`` is reached from a front door through the kinds
     ``through`` alone."""
     wanted = rooms_of(plan, parameters["reached"])
     if not wanted:
@@ -53,8 +53,8 @@ def access(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """A room of the kinds ``rooms`` is reached from a front door through the kinds ``through``
-    alone. Further ones may be behind a bedroom."""
+    """Check that a room of the kinds ``rooms`` is reached from a front door through the kinds
+    ``through`` alone. Further ones may be behind a bedroom."""
     baths = rooms_of(plan, parameters["rooms"])
     if not baths:
         return None
@@ -65,8 +65,8 @@ def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every door has the clear width of the kinds on its two sides, in ``least``; the smaller one
-    counts."""
+    """Check that every door has the clear width of the kinds on its two sides, in ``least``; the
+    smaller one counts."""
     if not plan.doors:
         return None
     kinds, least, found = kinds_of(plan), parameters["least"], []
@@ -83,8 +83,8 @@ def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Doors can be hung so that none sweeps more than ``overlap`` square metres of a wall or
-    another swing. Doors to balconies slide.
+    """Check that doors can be hung without collisions: none sweeps more than ``overlap`` square
+    metres of a wall or another swing. Doors to balconies slide.
 
     The choice of swings is optimal, see ``hang_doors``.
     """

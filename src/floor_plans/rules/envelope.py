@@ -23,7 +23,7 @@ _OUTSIDE = 0.1
 
 
 def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every room of the kinds ``rooms`` has ``length`` metres of facade."""
+    """Check that every room of the kinds ``rooms`` has ``length`` metres of facade."""
     least, lengths = parameters["length"], _facades(plan, parameters)
     if lengths is None:
         return None
@@ -40,8 +40,8 @@ def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def window(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Every room of the kinds ``rooms`` has facade for a window as large as a ``share`` of its
-    floor. The window is ``height`` metres high.
+    """Check that every room of the kinds ``rooms`` has facade for a window as large as a ``share``
+    of its floor. The window is ``height`` metres high.
 
     The condition is necessary, not sufficient: plans have no windows, and a window may be lower.
     """
@@ -63,11 +63,12 @@ def window(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Rooms without a given outline lie in one piece with a short outline of few corners.
+    """Check that rooms without a given outline lie in one piece with a short outline of few
+    corners.
 
     It has at most ``corners`` corners, and ``perimeter`` times the length of the outline of a
     square of the same area. Rooms as close to each other as related ones form one piece. Slits and
-    steps up to twice ``sliver`` metres wide are filled_share first.
+    steps up to twice ``sliver`` metres wide are filled first.
     """
     if plan.boundary is not None:
         return None
@@ -96,8 +97,8 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Rooms lie in a given outline and, with their walls, fill the ``share`` of it. Half a wall
-    outside counts as inside, and less than 0.1 m2 of a room is ignored."""
+    """Check that rooms lie in a given outline and, with their walls, fill the ``share`` of it. Half
+    a wall outside counts as inside, and less than 0.1 m2 of a room is ignored."""
     if plan.boundary is None:
         return None
     # rooms that reach out of the outline

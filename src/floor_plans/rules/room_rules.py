@@ -29,7 +29,7 @@ _SAME = 1e-9
 
 
 def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """No two rooms share more than ``overlap`` square metres.
+    """Check that no two rooms share more than ``overlap`` square metres.
 
     The boxes of rooms may overlap, as the smaller room is cut out of the larger, see
     ``FloorPlan.rooms``. Rooms share floor if their boxes have the same size, or if both are drawn
@@ -54,7 +54,8 @@ def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Related rooms are at most a ``wall`` apart, and doors lie on the walls of their rooms.
+    """Check that related rooms are at most a ``wall`` apart, and doors lie on the walls of their
+    rooms.
 
     The first holds for rooms that face each other along ``facing`` metres or more, the second for
     the share ``on_wall`` of a door.
@@ -102,14 +103,15 @@ def _on_wall(door: Door, floor: BaseGeometry, parameters: Parameters) -> bool:
 
 
 def least_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """The shorter side of the box around every floor is at least the ``least`` of its kind, in
-    metres."""
+    """Check that the shorter side of the box around every floor is at least the ``least`` of its
+    kind, in metres."""
     widths = [sides_of(floor)[0] for floor in plan.rooms]
     return _too_small(plan, widths, parameters, ("is {} m wide", "m", "wider"))
 
 
 def least_areas(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """The floor of every room has at least the ``least`` area of its kind, in square metres."""
+    """Check that the floor of every room has at least the ``least`` area of its kind, in square
+    metres."""
     return _too_small(plan, list(plan.areas), parameters, ("has {} m2", "m2", "larger"))
 
 
